@@ -59,7 +59,7 @@ def evaluate(
     from ptq.data.splits import SampleOptions
     from ptq.evaluation.budget import check_budget
     from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
-    from ptq.model.open import open_model
+    from ptq.model.open import open_model, tflite_content
 
     from . import (
         documents,
@@ -85,10 +85,12 @@ def evaluate(
     outputs.check_outputs([model, data, against], [], resumed=summary)
     outputs.check_outputs([model, data, against], [page], json)
     graph = open_model(model)
+    is_tflite = tflite_content(model) is not None
     opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
     with show_progress() as progress:
         evaluation = api.evaluate(
-            graph, opened, against=against, engine=engine, runtime=runtime, arithmetic=arithmetic, batch=batch,
+            model if is_tflite else graph, opened, against=against, engine=engine, runtime=runtime,
+            arithmetic=arithmetic, batch=batch,
             threads=threads, metric=inputs.read_metric(metric), task=task, boxes=boxes, progress=progress,
         )  # fmt: skip
     drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)

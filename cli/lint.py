@@ -23,7 +23,7 @@ def lint(
     """
     from ptq.core.errors import ModelError
     from ptq.data.recorded_preprocess import read_preprocess
-    from ptq.model.open import open_model
+    from ptq.model.open import open_model, tflite_content
     from ptq.verification import verbs
     from ptq.verification.slow_integers import find_slow_patterns
 
@@ -37,7 +37,8 @@ def lint(
         render_findings.render_findings(
             findings, quantized, None if recorded is None else recorded.record
         )
-        with contextlib.suppress(ModelError):  # models for other runtimes may not load here
-            render_findings.render_slow_patterns(find_slow_patterns(graph))
+        if tflite_content(quantized) is None:
+            with contextlib.suppress(ModelError):  # models for other runtimes may not load here
+                render_findings.render_slow_patterns(find_slow_patterns(graph))
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(1)

@@ -27,7 +27,7 @@ def summarize_verification(result: Verification, model: str) -> Summary:
     facts = [
         f"{plural(len(result.tensors), 'integer tensor')} on {plural(result.samples, 'sample')}, "
         f"arithmetic {result.arithmetic}",
-        "ONNX Runtime and the executor compute equal integers"
+        f"{result.runtime or 'ONNX Runtime'} and the executor compute equal integers"
         if result.equal
         else f"{plural(differing, 'tensor')} differ",
     ]

@@ -54,8 +54,10 @@ def verify(
 ) -> None:
     """Compare ONNX Runtime and the executor, tensor by tensor.
 
-    This works for a quantized model of any tool. Compares every integer tensor on all samples, end to
-    end and node by node on ONNX Runtime's own integers, and reports the first node that differs.
+    Of a .tflite file, LiteRT's reference kernels are compared; with --arithmetic litert-xnnpack, the
+    outputs of its default ones. This works for a quantized model of any tool. Compares every integer
+    tensor on all samples, end to end and node by node on the runtime's own integers, and reports the
+    first node that differs.
     The exit code is 1 if a tensor differs with optimizations on. With --runtime the model runs in that
     runtime too, and the first tensor that diverges from what the file says is named; exit code 1.
     """
@@ -63,7 +65,7 @@ def verify(
     from functools import partial
 
     from ptq.data.splits import SampleOptions
-    from ptq.model.open import open_model
+    from ptq.model.open import open_model, tflite_content
     from ptq.verification import verbs
     from ptq.verification.html import render_verification_page
 
@@ -81,13 +83,14 @@ def verify(
     outputs.check_outputs([quantized, data], [], resumed=summary)
     outputs.check_outputs([quantized, data], [page], json)
     risks, graph = None, open_model(quantized)
+    is_tflite = tflite_content(quantized) is not None
     opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
     with show_progress() as progress:
         verification = verbs.verify(
-            graph, opened, arithmetic=arithmetic, optimize=optimizations, runtime=runtime, against=against,
-            threads=threads, progress=progress,
+            quantized if is_tflite else graph, opened, arithmetic=arithmetic, optimize=optimizations,
+            runtime=runtime, against=against, threads=threads, progress=progress,
         )  # fmt: skip
-        if portability:
+        if portability and not is_tflite:
             risks = verbs.portability(graph, opened, progress=progress)
     printed = documents.write_document(
         json,

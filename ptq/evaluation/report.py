@@ -15,6 +15,7 @@ from ptq.data.recorded_preprocess import list_recorded_options
 from ptq.evaluation.budget import Budget, BudgetSearch
 from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
 from ptq.evaluation.frontier import EstimatedFrontier
+from ptq.evaluation.litert_result import LitertCheck
 from ptq.evaluation.measurements import Evaluation
 
 _ESTIMATED_WITHIN = 1.25
@@ -101,6 +102,7 @@ class ReportData:
         saturable: Nodes whose sums of two products can saturate in ONNX Runtime on x86 without VNNI.
         budget: The drop compared with the budget; None without a budget.
         search: Nodes kept in float for the budget; None without a search.
+        litert: The check of the `.tflite` file in LiteRT; None in other forms.
         suspects: Known causes of bad figures that were found: no gain in size or speed, then the serious ones first.
         skipped: Skipped bad samples, each with its reason.
         shared_samples: Number of evaluation samples whose content is also that of a calibration sample.
@@ -140,6 +142,7 @@ class ReportData:
     min_speedup: float | None = None
     estimated_speed: float | None = None
     frontier: EstimatedFrontier | None = None
+    litert: LitertCheck | None = None
 
     @property
     def over_budget(self) -> bool:

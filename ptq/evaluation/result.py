@@ -69,7 +69,7 @@ class Result:
             UnsupportedError: An operator has no form in LiteRT, or ``ai-edge-litert`` is not installed.
         """
         if Path(path).suffix == SUFFIX:
-            content = encode_tflite(self.graph) if self.tflite is None else self.tflite
+            content = encode_tflite(self.graph).content if self.tflite is None else self.tflite
             write_apart(content, Path(path), self.source)
             return
         save_apart(self.graph, Path(path), self.source)

@@ -18,13 +18,13 @@ from ptq.model.node import operator_of
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
 from ptq.rewrite.tflite.operations import Operation
-from ptq.rewrite.tflite.write import DEFAULT_TFLITE, TfliteOptions, write_tflite
+from ptq.rewrite.tflite.write import DEFAULT_TFLITE, TfliteFile, TfliteOptions, write_tflite
 
 ARITHMETIC = "litert"
 """The arithmetic that LiteRT's reference kernels compute on a file that ptq writes."""
 
 
-def encode_tflite(graph: Graph, options: TfliteOptions = DEFAULT_TFLITE) -> bytes:
+def encode_tflite(graph: Graph, options: TfliteOptions = DEFAULT_TFLITE) -> TfliteFile:
     """The `.tflite` file of a quantized graph.
 
     Args:

@@ -17,6 +17,8 @@ from ptq.core.errors import ModelError, UsageError
 from ptq.model.graph import Graph
 from ptq.model.node import Node
 from ptq.model.proto_walk import all_tensors
+from ptq.model.tflite.read import read_tflite
+from ptq.model.tflite.schema import IDENTIFIER, SUFFIX
 
 _QUANTIZED = re.compile("Quantize|QLinear|Integer|^Q[A-Z]")
 """Pattern of the names of quantizers and of integer operators. QGemm and QAttention are Microsoft's."""
@@ -32,7 +34,7 @@ class HoldsGraph(Protocol):
 
 
 Model = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Model | Graph | HoldsGraph
-"""A path, a serialized model, a model in memory, or a result of ptq that has one."""
+"""A path of ONNX's or LiteRT's file, a serialized model, a model in memory, or a result of ptq that has one."""
 
 
 def open_model(model: Model) -> Graph:
@@ -44,6 +46,9 @@ def open_model(model: Model) -> Graph:
     """
     if isinstance(model, Graph):
         return model
+    content = tflite_content(model)
+    if content is not None:
+        return Graph.from_proto(read_tflite(content))
     if isinstance(model, (str, os.PathLike)) and (url := remote.as_url(model)) is not None:
         return Graph.from_proto(_fetch_message(url))
     if isinstance(model, (str, os.PathLike)):
@@ -75,6 +80,25 @@ def _fetch_message(url: str) -> onnx.ModelProto:
     if any(map(uses_external_data, all_tensors(proto))):
         raise ModelError(f"model {title} has weights in other files; copy them to a folder first")
     return proto
+
+
+def tflite_content(model: Model) -> bytes | None:
+    """The bytes of a `.tflite` file, given as a path that ends so or as bytes; None for any other model.
+
+    Raises:
+        ModelError: The file cannot be read.
+    """
+    if isinstance(model, bytes):
+        return model if model[4:8] == IDENTIFIER else None
+    if not isinstance(model, (str, os.PathLike)) or Path(model).suffix != SUFFIX:
+        return None
+    url = remote.as_url(model)
+    try:
+        return Path(model).read_bytes() if url is None else remote.read(url)
+    except OSError as error:
+        raise ModelError(
+            f"{model}: cannot be read ({error.strerror}); give a .tflite file"
+        ) from None
 
 
 def _parse_message(content: bytes) -> onnx.ModelProto:

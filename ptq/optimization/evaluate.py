@@ -35,11 +35,12 @@ from ptq.evaluation.tasks.request import TaskRequest, read_boxes, require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
+from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, open_in_runtime
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.failure import explain_failure
 from ptq.model.node import name_of
-from ptq.model.open import Model, is_quantized, open_model, require_quantized
+from ptq.model.open import Model, is_quantized, open_model, require_quantized, tflite_content
 from ptq.model.session import Session
 from ptq.verification.ort_like_executor import executor_matching_ort
 
@@ -70,7 +71,7 @@ def evaluate(
         model: A float model or a quantized one.
         data: Samples (see ``ptq.data.open_samples``).
         against: The float model to compare with.
-        engine: ``ort`` runs ONNX Runtime; ``integer`` runs the integer executor.
+        engine: ``ort`` runs ONNX Runtime, or LiteRT for a `.tflite` file; ``integer`` runs the integer executor.
         runtime: What runs the model, in place of ``engine``: one of these two, or another runtime, such as
             ``openvino``, ``litert`` or ``qnn``. The float model of ``against`` runs in ONNX Runtime.
         arithmetic: The integer arithmetic of the executor.
@@ -95,6 +96,9 @@ def evaluate(
         UnsupportedError: The runtime is not installed.
     """
     require_choice("engine", engine, get_args(EngineName))
+    content = tflite_content(model)
+    if content is not None and runtime is None and engine == "ort":
+        runtime = "litert"
     runtime = _choose_runtime(engine, runtime)
     engine = "integer" if runtime == "integer" else "ort"
     kernels_of_arithmetic(arithmetic)
@@ -109,7 +113,9 @@ def evaluate(
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
         opened = reading.open(data, graph)
         elsewhere: RuntimeModel | None = None
-        if runtime not in OWN_RUNTIMES:
+        if content is not None and runtime == "litert":
+            elsewhere = InterpretedModel(graph, threads=threads, content=content)
+        elif runtime not in OWN_RUNTIMES:
             elsewhere = open_in_runtime(runtime, graph, threads=threads)
         engine_run: Engine = (
             session_engine(elsewhere)

@@ -27,6 +27,7 @@ from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_shift_check import calibration_inputs
+from ptq.evaluation.litert_check import add_litert_check
 from ptq.evaluation.result import Result
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
@@ -86,8 +87,10 @@ def build_result(
     report = replace(report, suspects=(*check_benefit(report), *report.suspects))
     tflite = None
     if job.options.form == "tflite":
-        tflite = encode_tflite(graph, job.options.to_tflite_options(job.samples))
+        file = encode_tflite(graph, job.options.to_tflite_options(job.samples))
+        tflite = file.content
         report = replace(report, int8_bytes=len(tflite))
+        report = add_litert_check(report, file, graph, job.samples)
     return Result(graph, plan, report, calibration, source, tflite)
 
 

@@ -25,7 +25,7 @@ from ptq.model.converted import Converted
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.metadata import PROVENANCE, read_record, write_record
-from ptq.model.open import Model, open_model, require_quantized, source_path
+from ptq.model.open import Model, open_model, require_quantized, source_path, tflite_content
 from ptq.rewrite.tflite.write import DEFAULT_TFLITE, InputOutputType, TfliteOptions
 from ptq.solver.recipe import QuantizedForm
 from ptq.verification.conversion import convert_graph
@@ -35,6 +35,7 @@ from ptq.verification.lint_rules import Finding
 from ptq.verification.portability import Portability, measure_portability
 from ptq.verification.runtime_check import check_in_runtime
 from ptq.verification.verify import Verification, verify_graph
+from ptq.verification.verify_tflite import verify_tflite
 
 
 @refuse_unknown_options
@@ -53,7 +54,10 @@ def verify(
     threads: int = 0,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare every integer tensor of a quantized model between ONNX Runtime and the integer executor.
+    """Compare every integer tensor of a quantized model between its runtime and the integer executor.
+
+    The runtime is ONNX Runtime; of a `.tflite` file it is LiteRT: its reference kernels, or with arithmetic
+    ``litert-xnnpack`` its default ones.
 
     Args:
         model: A quantized model.
@@ -83,16 +87,16 @@ def verify(
     if against is not None and elsewhere is None:
         raise UsageError("against says what another runtime should compute; give runtime too")
     run = RunOptions(threads=threads, progress=progress)
+    content = tflite_content(model)
     graph = open_model(model)
     with explain_failure(graph):
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
         opened = reading.open(data, graph)
-        verification = verify_graph(
-            graph,
-            run.track(opened, "verifying"),
-            arithmetic=arithmetic,
-            optimize=optimize,
-            run=run,
+        tracked = run.track(opened, "verifying")
+        verification = (
+            verify_graph(graph, tracked, arithmetic=arithmetic, optimize=optimize, run=run)
+            if content is None
+            else verify_tflite(content, graph, tracked, arithmetic=arithmetic)
         )
         check = None
         if elsewhere:
@@ -202,7 +206,7 @@ def _convert_to_tflite(graph: Graph, options: TfliteOptions, source: Path | None
     if provenance is not None:
         write_record(named, PROVENANCE, {**provenance, "converted_to": "tflite"})
     with explain_failure(graph):
-        return Converted(named, "tflite", source, encode_tflite(named, options))
+        return Converted(named, "tflite", source, encode_tflite(named, options).content)
 
 
 @refuse_unknown_options

@@ -37,6 +37,7 @@ _FLOAT_EXPLANATION = (
     "without optimizations ONNX Runtime dequantizes, computes in float32 and quantizes: "
     "values next to a rounding tie can round differently"
 )
+_FLOAT_PARTS = "LiteRT computes them by its own float kernels, which differ in their last bits"
 _NO_KERNEL = "ONNX Runtime computes it in float: no kernel for these integer types (for example int8 with uint8)"
 UNOPTIMIZED_EXPLANATIONS: Mapping[str, str] = {
     "Add": "QLinearAdd adds the zero point before rounding, QuantizeLinear after: ties round differently",
@@ -93,6 +94,7 @@ class Verification:
         skipped: Skipped bad samples, each with its reason.
         applied_preprocess: How the samples became arrays; None if they were given as an iterable.
         ort_version: Version of the ONNX Runtime that was compared with.
+        runtime: What was compared with the executor; empty for ONNX Runtime.
         arithmetic_version: The arithmetic with the version that it computes like, for example ``ort@1.32``.
         runtime_check: Comparison with another runtime; None if none was asked for.
     """
@@ -110,6 +112,7 @@ class Verification:
     ort_version: str = ""
     arithmetic_version: str = ""
     runtime_check: RuntimeCheck | None = None
+    runtime: str = ""
 
     @property
     def first(self) -> TensorDifference | None:
@@ -130,6 +133,8 @@ class Verification:
     @property
     def explanations(self) -> dict[str, str]:
         """Reasons for differences, by operator; empty if ONNX Runtime ran with optimizations."""
+        if self.runtime and self.islands and not self.equal:
+            return {"float parts": _FLOAT_PARTS}
         if self.optimized:
             return {}
         differing = dict.fromkeys(t.op for t in self.tensors if t.differing_locally)

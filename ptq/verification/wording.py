@@ -25,16 +25,21 @@ def describe_verdict(result: Verification) -> str:
     elements = sum(t.elements for t in result.tensors)
     return (
         f"{plural(len(result.tensors), 'integer tensor')}, {elements} elements on "
-        f"{plural(result.samples, 'sample')}: ONNX Runtime {result.ort_version} and the integer "
+        f"{plural(result.samples, 'sample')}: {_name_runtime(result)} and the integer "
         f"executor ({result.arithmetic_version}) " + ("are equal" if result.equal else "differ")
     )
+
+
+def _name_runtime(result: Verification) -> str:
+    return result.runtime or f"ONNX Runtime {result.ort_version}"
 
 
 def describe_counts(result: Verification) -> Iterator[str]:
     """How many integers differ, and where the first difference starts."""
     yield f"end to end: {sum(t.differing for t in result.tensors)} differ"
     local = sum(t.differing_locally for t in result.tensors)
-    yield f"node by node, each on ONNX Runtime's own integers: {local} differ"
+    owner = "LiteRT" if result.runtime else "ONNX Runtime"
+    yield f"node by node, each on {owner}'s own integers: {local} differ"
     if not result.intact:
         yield "reading the integers changed ONNX Runtime's outputs; compare the model outputs too"
     if result.first is not None:

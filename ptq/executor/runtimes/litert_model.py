@@ -19,14 +19,21 @@ class InterpretedModel:
 
     fixed_batch = False
 
-    def __init__(self, graph: Graph, *, threads: int = 0) -> None:
+    def __init__(self, graph: Graph, *, threads: int = 0, content: bytes | None = None) -> None:
         """Write the model as a `.tflite` file and load it.
+
+        Args:
+            graph: The model.
+            threads: Threads of one operator; 0 leaves the number to LiteRT.
+            content: The file itself if the graph was read from one.
 
         Raises:
             UnsupportedError: LiteRT's package is not installed, or an operator has no form in LiteRT.
             ModelError: LiteRT refuses the model.
         """
-        self._model = LitertModel(encode_tflite(graph), threads=threads)
+        if content is None:
+            content = encode_tflite(graph).content
+        self._model = LitertModel(content, threads=threads)
         self.inputs = tuple(name_of(value) for value in graph.inputs)
         self.outputs = tuple(name_of(value) for value in graph.outputs)
 

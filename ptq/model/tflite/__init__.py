@@ -1,6 +1,8 @@
-"""LiteRT's `.tflite` files: their schema, the interpreter that runs them.
+"""LiteRT's `.tflite` files: their schema, their contents as an ONNX model, the interpreter that runs them.
 
 - ``schema``: the flatbuffer classes of the package ``ai-edge-litert``, an optional dependency.
+- ``parsed``: a file as plain data.
+- ``graph_builder``, ``operators``, ``read``: a file as an ONNX model in QDQ form.
 - ``interpreter``: a model in LiteRT's interpreter, with its reference kernels or its default ones.
 
 `ptq.rewrite.tflite` writes these files.

@@ -100,6 +100,10 @@ class Emitter:
         stored = self._stored.get(name)
         return None if stored is None else stored.order
 
+    def orders(self) -> dict[str, Order]:
+        """The order of every value that is stored."""
+        return {name: stored.order for name, stored in self._stored.items()}
+
     # Reading and writing
 
     def read(self, name: str, order: Order | None = None, *, rank: int = 0) -> int:

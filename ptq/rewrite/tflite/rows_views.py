@@ -24,7 +24,8 @@ def write_view(e: Emitter, o: Operation) -> None:
     order = e.order(x)
     target = None
     if order is not None:
-        target = find_view_order(_with_batch(e, x), order, _with_batch(e, y))
+        is_image = y in e.prefers_last or order != natural_order(e.rank(x))
+        target = find_view_order(_with_batch(e, x), order, _with_batch(e, y), is_image)
     if target is None and y in e.feature_orders:
         target, order = natural_order(e.rank(y)), e.order(x)
     if target is None:
@@ -40,17 +41,21 @@ def _with_batch(e: Emitter, name: str) -> Shape:
 
 
 @lru_cache(maxsize=1024)
-def find_view_order(shape: Shape, order: Order, result: Shape) -> Order | None:
+def find_view_order(
+    shape: Shape, order: Order, result: Shape, is_image: bool = True
+) -> Order | None:
     """The order of a view's result that makes it a RESHAPE of the stored elements; None if there is none.
 
     Args:
         shape: Shape of the input in ONNX's order.
         order: Its stored order.
         result: Shape of the result in ONNX's order.
+        is_image: Channels last is preferred where both orders would do.
     """
     positions = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
     stored = positions.transpose(order).ravel()
-    for candidate in dict.fromkeys([channels_last(len(result)), natural_order(len(result))]):
+    candidates = [channels_last(len(result)), natural_order(len(result))]
+    for candidate in dict.fromkeys(candidates if is_image else candidates[::-1]):
         if np.array_equal(positions.reshape(result).transpose(candidate).ravel(), stored):
             return candidate
     return None

@@ -53,7 +53,20 @@ class TfliteOptions:
 DEFAULT_TFLITE = TfliteOptions()
 
 
-def write_tflite(graph: Graph, options: TfliteOptions, make_table: TableMaker | None) -> bytes:
+@dataclass(frozen=True)
+class TfliteFile:
+    """A `.tflite` file.
+
+    Attributes:
+        content: Its bytes.
+        orders: Stored order of the axes of each value that is one of its tensors, by name.
+    """
+
+    content: bytes
+    orders: Mapping[str, tuple[int, ...]]
+
+
+def write_tflite(graph: Graph, options: TfliteOptions, make_table: TableMaker | None) -> TfliteFile:
     """The `.tflite` file of a QDQ graph.
 
     Args:
@@ -75,7 +88,7 @@ def write_tflite(graph: Graph, options: TfliteOptions, make_table: TableMaker | 
 
 def _write(
     graph: Graph, options: TfliteOptions, batch: int | None, make_table: TableMaker | None
-) -> bytes:
+) -> TfliteFile:
     measured = measure_shapes(graph, batch, options.shapes)
     listed = list_operations(graph, measured.fixed, measured.grows, _has_integer_form)
     _check_types(listed)
@@ -98,7 +111,7 @@ def _write(
     }
     for key, text in _metadata(graph, orders).items():
         model.add_metadata(key, text.encode())
-    return model.to_bytes()
+    return TfliteFile(model.to_bytes(), e.orders())
 
 
 def _has_integer_form(op: str) -> bool:

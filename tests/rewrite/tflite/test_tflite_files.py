@@ -98,18 +98,18 @@ def test_the_signature_names_inputs_and_outputs(sample_result):
 
 
 def test_equal_models_give_equal_bytes():
-    assert encode_tflite(small_network()) == encode_tflite(small_network())
+    assert encode_tflite(small_network()).content == encode_tflite(small_network()).content
 
 
 def test_buffers_begin_at_multiples_of_16_bytes():
-    content = encode_tflite(small_network())
+    content = encode_tflite(small_network()).content
     for buffer in parse_model(content).buffers:
         if buffer.data is not None and len(buffer.data) > 100:
             assert content.find(np.asarray(buffer.data, np.uint8).tobytes()) % 16 == 0
 
 
 def test_a_flattened_image_needs_no_transposition():
-    content = encode_tflite(small_network())
+    content = encode_tflite(small_network()).content
     feed = images(3)
     [ours] = Executor(small_network(), "litert").run(feed).values()
     [theirs] = LitertModel(content, kernels="reference").run(feed).values()
@@ -126,13 +126,15 @@ def test_a_flattened_image_that_is_an_output_is_in_onnxs_order():
     b.output(b.requantize(b.node("Flatten", b.requantize(y, 0.4)), 0.4))
     graph = b.to_graph()
     [ours] = Executor(graph, "litert").run(images(1)).values()
-    [theirs] = LitertModel(encode_tflite(graph), kernels="reference").run(images(1)).values()
+    [theirs] = (
+        LitertModel(encode_tflite(graph).content, kernels="reference").run(images(1)).values()
+    )
     np.testing.assert_array_equal(theirs, ours)
 
 
 @pytest.mark.parametrize(("batch", "shape"), [(None, -1), (1, 1), (2, 2)])
 def test_the_batch_stays_open_or_is_fixed(batch: int | None, shape: int):
-    content = encode_tflite(small_network(), TfliteOptions(static_batch=batch))
+    content = encode_tflite(small_network(), TfliteOptions(static_batch=batch)).content
     model = LitertModel(content, kernels="reference")
     assert model._input_details["image"]["shape_signature"][0] == shape
     [ours] = Executor(small_network(), "litert").run(images(4)).values()
@@ -151,7 +153,7 @@ def test_a_batch_that_litert_cannot_leave_open_is_fixed_to_one():
     tokens = b.requantize(b.node("Expand", token, shape), 0.05, -3)
     b.output(b.requantize(b.node("Concat", tokens, x, axis=1), 0.05, -3))
     graph = b.to_graph()
-    model = LitertModel(encode_tflite(graph), kernels="reference")
+    model = LitertModel(encode_tflite(graph).content, kernels="reference")
     assert [*model._input_details["x"]["shape_signature"]] == [1, 2, 3]
     feed = {"x": np.random.default_rng(0).normal(0, 2, (3, 2, 3)).astype(np.float32)}
     [ours], [theirs] = Executor(graph, "litert").run(feed).values(), model.run(feed).values()
@@ -159,7 +161,7 @@ def test_a_batch_that_litert_cannot_leave_open_is_fixed_to_one():
 
 
 def test_inputs_and_outputs_of_int8_have_no_quantizers():
-    content = encode_tflite(small_network(), TfliteOptions(io="int8"))
+    content = encode_tflite(small_network(), TfliteOptions(io="int8")).content
     assert not {"QUANTIZE", "DEQUANTIZE"} & {*operators(content)}
     model = LitertModel(content, kernels="reference")
     assert model._input_details["image"]["dtype"] is np.int8
@@ -171,7 +173,7 @@ def test_inputs_and_outputs_of_int8_have_no_quantizers():
 
 
 def test_inputs_and_outputs_of_float16():
-    content = encode_tflite(small_network(), TfliteOptions(io="float16"))
+    content = encode_tflite(small_network(), TfliteOptions(io="float16")).content
     model = LitertModel(content, kernels="reference")
     assert model._input_details["image"]["dtype"] is np.float16
     feed = {"image": images(2)["image"].astype(np.float16).astype(np.float32)}
@@ -201,7 +203,7 @@ def test_a_float_node_becomes_float_operators(op: str):
     from ptq.model.session import Session
 
     [expected] = Session(graph).run(feed)
-    [found] = LitertModel(encode_tflite(graph), kernels="reference").run(feed).values()
+    [found] = LitertModel(encode_tflite(graph).content, kernels="reference").run(feed).values()
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
@@ -252,7 +254,7 @@ def test_options_that_contradict_each_other_are_refused(options: dict[str, Any])
 def test_a_model_too_wide_for_the_reference_softmax_is_not_run_there():
     b = QdqBuilder()
     b.output(b.requantize(b.node("Softmax", b.input(["N", 600])), 1 / 256, -128))
-    content = encode_tflite(b.to_graph())
+    content = encode_tflite(b.to_graph()).content
     with pytest.raises(UnsupportedError, match="600 values may end the process"):
         LitertModel(content, kernels="reference")
     assert LitertModel(content).outputs

@@ -1,0 +1,147 @@
+"""A `.tflite` file in LiteRT compared with the integer executor, tensor by tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.executor.executor import Executor
+from ptq.executor.program import Step
+from ptq.model.graph import Graph
+from ptq.model.tflite.interpreter import Kernels, LitertModel
+
+ARITHMETIC_OF: Mapping[Kernels, str] = {"reference": "litert", "xnnpack": "litert-xnnpack"}
+"""The arithmetic that computes the integers of LiteRT's kernels."""
+Order = tuple[int, ...]
+
+
+@dataclass
+class Tally:
+    """Counts of one tensor over all samples.
+
+    Attributes:
+        node: Name of the node that computes it.
+        op: Its operator.
+        elements: Number of compared elements.
+        differing: Number that differ.
+        largest: Largest difference, in steps of integers; 0 for floats.
+        differing_locally: Number that differ when the node reads LiteRT's own integers.
+    """
+
+    node: str
+    op: str
+    elements: int = 0
+    differing: int = 0
+    largest: int = 0
+    differing_locally: int = 0
+
+
+@dataclass
+class LitertComparison:
+    """LiteRT's tensors against the executor's.
+
+    Attributes:
+        kernels: Which kernels of LiteRT ran.
+        arithmetic: The executor's arithmetic.
+        samples: Number of samples.
+        tensors: Integer tensors in execution order; empty for kernels that do not show them.
+        outputs: Model outputs.
+        islands: Operators of each float island, by name. Behind one, the executor takes LiteRT's integers if the
+            kernels show them.
+    """
+
+    kernels: Kernels
+    arithmetic: str
+    samples: int = 0
+    tensors: dict[str, Tally] = field(default_factory=dict)
+    outputs: dict[str, Tally] = field(default_factory=dict)
+    islands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def first(self) -> tuple[str, Tally] | None:
+        """The first tensor, else the first output, that differs; None if all are equal."""
+        pairs = [*self.tensors.items(), *self.outputs.items()]
+        return next(((n, t) for n, t in pairs if t.differing or t.differing_locally), None)
+
+
+def compare_with_executor(
+    content: bytes,
+    graph: Graph,
+    feeds: Iterable[Mapping[str, NDArray[Any]]],
+    *,
+    kernels: Kernels,
+    orders: Mapping[str, Order],
+    arithmetic: str = "",
+) -> LitertComparison:
+    """Run a file in LiteRT and its QDQ graph in the executor.
+
+    The reference kernels show every tensor: each is compared end to end, and node by node. The default kernels show
+    the outputs only.
+
+    Args:
+        content: The file.
+        graph: The QDQ graph whose integer tensors have the names of the file's.
+        feeds: The samples.
+        kernels: LiteRT's kernels.
+        orders: Stored order of the axes of the file's tensors, by name.
+        arithmetic: The executor's arithmetic; empty for that of the kernels.
+
+    Raises:
+        UnsupportedError: LiteRT is not installed, or its reference kernels would end the process.
+        ModelError: LiteRT refuses the file.
+        DataError: A sample does not fit.
+    """
+    shows_tensors = kernels == "reference"
+    model = LitertModel(content, kernels=kernels, keep_tensors=shows_tensors)
+    executor = Executor(graph, arithmetic or ARITHMETIC_OF[kernels])
+    steps = [step for step in executor.program.steps if isinstance(step, Step)]
+    tensors = {
+        name: Tally(step.name, step.op)
+        for step in steps
+        for name in step.outputs
+        if shows_tensors and name in executor.program.params and name in orders
+    }
+    written = {name for step in executor.program.steps for name in step.outputs}
+    found = LitertComparison(
+        kernels, executor.arithmetic, tensors=tensors, islands=executor.islands,
+        outputs={name: Tally(name, "output") for name in model.outputs},
+    )  # fmt: skip
+    for feed in feeds:
+        theirs = model.run(feed)
+        shown = _in_onnx_order(model, orders) if shows_tensors else {}
+        borders = {n: a for n, a in shown.items() if n in written and n not in tensors}
+        ours = executor.run(feed, list(tensors), borders)
+        local = executor.run(feed, list(tensors), shown) if shows_tensors else ours
+        for name, tally in tensors.items():
+            if name in shown:
+                _count(tally, shown[name], ours[name], local[name])
+        for name, tally in found.outputs.items():
+            _count(tally, theirs[name], ours[name], ours[name])
+        found.samples += 1
+    found.tensors = {name: tally for name, tally in tensors.items() if tally.elements}
+    return found
+
+
+def _in_onnx_order(model: LitertModel, orders: Mapping[str, Order]) -> dict[str, NDArray[Any]]:
+    """Tensors of the last run whose order is known, with the axes of the ONNX graph."""
+    return {
+        name: np.ascontiguousarray(array.transpose(np.argsort(orders[name])))
+        for name, array in model.read_tensors().items()
+        if name in orders and len(orders[name]) == array.ndim and array.dtype.kind == "i"
+    }
+
+
+def _count(tally: Tally, theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]) -> None:
+    tally.elements += theirs.size
+    if theirs.shape != ours.shape:
+        tally.differing += theirs.size
+        return
+    tally.differing += int(np.count_nonzero(theirs != ours))
+    tally.differing_locally += int(np.count_nonzero(theirs != local)) if local is not ours else 0
+    if theirs.dtype.kind == "i" and theirs.size:
+        difference = np.abs(theirs.astype(np.int64) - ours.astype(np.int64))
+        tally.largest = max(tally.largest, int(difference.max()))

@@ -1,0 +1,132 @@
+"""LiteRT's convolutions, products, pools and resizing as ONNX nodes; weights go back to ONNX's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ptq.core.errors import UnsupportedError
+from ptq.model.tflite.graph_builder import GraphBuilder
+from ptq.model.tflite.parsed import ParsedOperator
+from ptq.model.tflite.schema import load_schema
+
+Row = Callable[[GraphBuilder, ParsedOperator], None]
+
+
+def _name_in(enumeration: str, number: int) -> str:
+    values = vars(getattr(load_schema(), enumeration))
+    return str(next(name for name, value in values.items() if value == number))
+
+
+def activation_of(o: ParsedOperator) -> str:
+    """Name of the fused activation."""
+    number = getattr(o.options, "fusedActivationFunction", 0)
+    return _name_in("ActivationFunctionType", number)
+
+
+def _window(o: ParsedOperator) -> dict[str, Any]:
+    padding = _name_in("Padding", o.options.padding)
+    found: dict[str, Any] = {
+        "strides": [o.options.strideH, o.options.strideW],
+        "auto_pad": "SAME_UPPER" if padding == "SAME" else "VALID",
+    }
+    if hasattr(o.options, "dilationHFactor"):
+        found["dilations"] = [o.options.dilationHFactor, o.options.dilationWFactor]
+    return found
+
+
+def read_conv(b: GraphBuilder, o: ParsedOperator) -> None:
+    """CONV_2D and DEPTHWISE_CONV_2D as Conv."""
+    array, depthwise = b.constant_of(o.inputs[1]), o.builtin == "DEPTHWISE_CONV_2D"
+    weight = array.transpose(3, 0, 1, 2) if depthwise else array.transpose(0, 3, 1, 2)
+    channels = b.tensor(o.inputs[0]).signature[-1]
+    inputs = [b.read_image(o.inputs[0]), b.read_weight(o.inputs[1], weight, 0)]
+    if len(o.inputs) > 2 and o.inputs[2] >= 0:
+        inputs.append(b.read_weight(o.inputs[2], b.constant_of(o.inputs[2]), 0))
+    group = channels // weight.shape[1]
+    y = b.add("Conv", inputs, kernel_shape=weight.shape[2:], group=group, **_window(o))
+    b.write_image(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+
+
+def read_conv_transpose(b: GraphBuilder, o: ParsedOperator) -> None:
+    """TRANSPOSE_CONV as ConvTranspose, with the padding that follows from its shapes."""
+    shape = [int(n) for n in b.constant_of(o.inputs[0])]
+    weight = b.constant_of(o.inputs[1]).transpose(3, 0, 1, 2)
+    strides, image = [o.options.strideH, o.options.strideW], b.tensor(o.inputs[2]).signature[1:3]
+    surplus = [
+        (size - 1) * s + k - out
+        for size, s, k, out in zip(image, strides, weight.shape[2:], shape[1:3], strict=True)
+    ]
+    begins = [max(s, 0) // 2 for s in surplus]
+    ends = [max(s, 0) - p for s, p in zip(surplus, begins, strict=True)]
+    inputs = [b.read_image(o.inputs[2]), b.read_weight(o.inputs[1], weight, 1)]
+    if len(o.inputs) > 3:
+        inputs.append(b.read_weight(o.inputs[3], b.constant_of(o.inputs[3]), 0))
+    y = b.add(
+        "ConvTranspose", inputs, kernel_shape=weight.shape[2:], strides=strides,
+        pads=[*begins, *ends], output_padding=[max(-s, 0) for s in surplus],
+    )  # fmt: skip
+    b.write_image(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+
+
+def read_fully_connected(b: GraphBuilder, o: ParsedOperator) -> None:
+    """FULLY_CONNECTED as Gemm, or MatMul where it keeps several axes."""
+    weight, x = b.constant_of(o.inputs[1]), o.inputs[0]
+    source, rank = b.read(x), len(b.tensor(x).signature)
+    has_bias = len(o.inputs) > 2 and o.inputs[2] >= 0
+    if rank > 2 and not has_bias and o.options.keepNumDims:
+        y = b.add("MatMul", [source, b.read_weight(o.inputs[1], weight.T, 1)])
+        b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+        return
+    if rank != 2:
+        raise UnsupportedError(
+            f"FULLY_CONNECTED with a bias reads {rank} axes ({b.tensor(x).name}); only 2 are read"
+        )
+    inputs = [source, b.read_weight(o.inputs[1], weight, 0)]
+    if has_bias:
+        inputs.append(b.read_weight(o.inputs[2], b.constant_of(o.inputs[2]), 0))
+    y = b.add("Gemm", inputs, transB=1)
+    b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+
+
+def read_pool(op: str) -> Row:
+    """The row of a pool."""
+
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        kernel = [o.options.filterHeight, o.options.filterWidth]
+        y = b.add(op, [b.read_image(o.inputs[0])], kernel_shape=kernel, **_window(o))
+        b.write_image(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+
+    return row
+
+
+def read_regrouping(op: str) -> Row:
+    """The row of a regrouping of channels and positions."""
+
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        y = b.add(op, [b.read_image(o.inputs[0])], blocksize=o.options.blockSize)
+        b.write_image(o.outputs[0], y)
+
+    return row
+
+
+def read_resize(b: GraphBuilder, o: ParsedOperator) -> None:
+    """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR as Resize."""
+    height, width = (int(n) for n in b.constant_of(o.inputs[1]))
+    linear = o.builtin == "RESIZE_BILINEAR"
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    if o.options.alignCorners:
+        how = {
+            "coordinate_transformation_mode": "align_corners",
+            "nearest_mode": "round_prefer_ceil",
+        }
+    elif o.options.halfPixelCenters:
+        how = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
+    sizes = b.literal(np.array([height, width], np.int64))
+    y = b.add(
+        "Resize", [b.read_image(o.inputs[0]), "", "", sizes], axes=[2, 3],
+        mode="linear" if linear else "nearest", **how,
+    )  # fmt: skip
+    b.write_image(o.outputs[0], y)

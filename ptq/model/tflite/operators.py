@@ -1,0 +1,249 @@
+"""LiteRT's operators as ONNX nodes, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ptq.core.errors import UnsupportedError
+from ptq.model.tflite.graph_builder import GraphBuilder
+from ptq.model.tflite.image_operators import (
+    Row,
+    activation_of,
+    read_conv,
+    read_conv_transpose,
+    read_fully_connected,
+    read_pool,
+    read_regrouping,
+    read_resize,
+)
+from ptq.model.tflite.parsed import ParsedOperator
+
+
+def _matmul(b: GraphBuilder, o: ParsedOperator) -> None:
+    pair = []
+    for number, turned in zip(o.inputs, (o.options.adjX, o.options.adjY), strict=True):
+        value = b.read(number)
+        if turned:
+            raise UnsupportedError(f"BATCH_MATMUL transposes {b.tensor(number).name}")
+        pair.append(value)
+    b.write(o.outputs[0], b.add("MatMul", pair))
+
+
+def _plain(op: str) -> Row:
+    """An operator with the same operands in ONNX, and perhaps a fused activation."""
+
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        if all(b.tensor(i).dtype == np.int32 and b.tensor(i).params is None for i in o.inputs):
+            b.write(o.outputs[0], b.add(op, [b.read(i) for i in o.inputs]))
+            return
+        y = b.add(op, [b.read(i) for i in o.inputs])
+        b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+
+    return row
+
+
+def _with(op: str, **attrs: Any) -> Row:
+    return lambda b, o: b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0])], **attrs))
+
+
+def _clip(lo: float, hi: float) -> Row:
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        pair = [b.literal(np.float32(bound)) for bound in (lo, hi)]
+        b.write(o.outputs[0], b.add("Clip", [b.read(o.inputs[0]), *pair]))
+
+    return row
+
+
+def _reduce(op: str) -> Row:
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        axes = b.literal(np.atleast_1d(b.constant_of(o.inputs[1])).astype(np.int64))
+        y = b.add(op, [b.read(o.inputs[0]), axes], keepdims=int(o.options.keepDims))
+        b.write(o.outputs[0], y)
+
+    return row
+
+
+def _arg(op: str) -> Row:
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        axis = int(np.reshape(b.constant_of(o.inputs[1]), ()))
+        b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0])], axis=axis, keepdims=0))
+
+    return row
+
+
+def _reshape(b: GraphBuilder, o: ParsedOperator) -> None:
+    shape = b.literal(np.asarray(b.constant_of(o.inputs[1]), np.int64))
+    b.write(o.outputs[0], b.add("Reshape", [b.read(o.inputs[0]), shape]))
+
+
+def _with_constants(op: str) -> Row:
+    """Further inputs are constants of int64 in ONNX."""
+
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        more = [b.literal(b.constant_of(i).astype(np.int64)) for i in o.inputs[1:]]
+        b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0]), *more]))
+
+    return row
+
+
+def _pad(b: GraphBuilder, o: ParsedOperator) -> None:
+    pads = b.literal(b.constant_of(o.inputs[1]).T.reshape(-1).astype(np.int64))
+    inputs, attrs = [b.read(o.inputs[0]), pads], {}
+    if o.builtin == "PADV2":
+        content, params = b.constant_of(o.inputs[2]), b.tensor(o.inputs[2]).params
+        real = content if params is None else params.dequantize(content)
+        inputs.append(b.literal(np.float32(real.reshape(()))))
+    if o.builtin == "MIRROR_PAD":
+        attrs["mode"] = "reflect"
+    b.write(o.outputs[0], b.add("Pad", inputs, **attrs))
+
+
+def _transpose(b: GraphBuilder, o: ParsedOperator) -> None:
+    perm = [int(p) for p in b.constant_of(o.inputs[1])]
+    b.write(o.outputs[0], b.add("Transpose", [b.read(o.inputs[0])], perm=perm))
+
+
+def _gather(b: GraphBuilder, o: ParsedOperator) -> None:
+    source, positions, y = o.inputs[0], b.read(o.inputs[1]), o.outputs[0]
+    content, tensor = b.tensor(source).content, b.tensor(y)
+    if content is not None and tensor.params is not None:  # a table of integers
+        table = b.literal(content, b.tensor(source).name)
+        b.write_integers(y, "Gather", [table, positions], axis=o.options.axis)
+        return
+    b.write(y, b.add("Gather", [b.read(source), positions], axis=o.options.axis))
+
+
+def _slice(b: GraphBuilder, o: ParsedOperator) -> None:
+    begins, sizes = (b.constant_of(i).astype(np.int64) for i in o.inputs[1:3])
+    ends = np.where(sizes == -1, np.iinfo(np.int64).max, begins + sizes)
+    pair = [b.literal(begins), b.literal(ends)]
+    b.write(o.outputs[0], b.add("Slice", [b.read(o.inputs[0]), *pair]))
+
+
+def _strided_slice(b: GraphBuilder, o: ParsedOperator) -> None:
+    options = o.options
+    if options.ellipsisMask or options.newAxisMask or options.shrinkAxisMask:
+        raise UnsupportedError("STRIDED_SLICE that adds or removes axes is not read")
+    begins, ends, steps = (b.constant_of(i).astype(np.int64) for i in o.inputs[1:4])
+    limit = np.iinfo(np.int64).max
+    for axis, step in enumerate(steps):
+        if options.beginMask >> axis & 1:
+            begins[axis] = 0 if step > 0 else limit
+        if options.endMask >> axis & 1:
+            ends[axis] = limit if step > 0 else -limit
+    axes = b.literal(np.arange(len(steps)))
+    inputs = [b.read(o.inputs[0]), b.literal(begins), b.literal(ends), axes, b.literal(steps)]
+    b.write(o.outputs[0], b.add("Slice", inputs))
+
+
+def _split(b: GraphBuilder, o: ParsedOperator) -> None:
+    is_equal = o.builtin == "SPLIT"
+    source, at = (o.inputs[1], o.inputs[0]) if is_equal else (o.inputs[0], o.inputs[2])
+    axis = int(np.reshape(b.constant_of(at), ()))
+    sizes = [b.tensor(y).signature[axis] for y in o.outputs]
+    names = [b.unique("part") for _ in o.outputs]
+    lengths = b.literal(np.asarray(sizes, np.int64))
+    b.add_split([b.read(source), lengths], names, axis)
+    for y, name in zip(o.outputs, names, strict=True):
+        b.write(y, name)
+
+
+def _cast(b: GraphBuilder, o: ParsedOperator) -> None:
+    from onnx import helper
+
+    source, y = b.tensor(o.inputs[0]), b.tensor(o.outputs[0])
+    # A cast of quantized integers is one of the integers, not of the numbers they stand for.
+    value = source.name if source.params is not None else b.read(o.inputs[0])
+    kind = np.dtype(np.int64) if y.dtype == np.int32 else y.dtype
+    b.write(o.outputs[0], b.add("Cast", [value], to=helper.np_dtype_to_tensor_dtype(kind)))
+
+
+def _dequantize(b: GraphBuilder, o: ParsedOperator) -> None:
+    if b.tensor(o.inputs[0]).dtype == np.float16:
+        b.write(o.outputs[0], b.add("Cast", [b.read(o.inputs[0])], to=1))
+    else:
+        b.alias(o.outputs[0], o.inputs[0])
+
+
+def _leaky_relu(b: GraphBuilder, o: ParsedOperator) -> None:
+    b.write(o.outputs[0], b.add("LeakyRelu", [b.read(o.inputs[0])], alpha=o.options.alpha))
+
+
+def _gelu(b: GraphBuilder, o: ParsedOperator) -> None:
+    how = "tanh" if o.options.approximate else "none"
+    b.write(o.outputs[0], b.add("Gelu", [b.read(o.inputs[0])], approximate=how))
+
+
+def _concat(b: GraphBuilder, o: ParsedOperator) -> None:
+    y = b.add("Concat", [b.read(i) for i in o.inputs], axis=o.options.axis)
+    b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+
+
+def _rsqrt(b: GraphBuilder, o: ParsedOperator) -> None:
+    b.write(o.outputs[0], b.add("Reciprocal", [b.add("Sqrt", [b.read(o.inputs[0])])]))
+
+
+def _squared_difference(b: GraphBuilder, o: ParsedOperator) -> None:
+    difference = b.add("Sub", [b.read(i) for i in o.inputs])
+    b.write(o.outputs[0], b.add("Mul", [difference, difference]))
+
+
+_SAME = {
+    "ABS": "Abs", "ADD": "Add", "CEIL": "Ceil", "COS": "Cos", "DIV": "Div", "ELU": "Elu", "EQUAL": "Equal",
+    "EXP": "Exp", "FLOOR": "Floor", "GREATER": "Greater", "GREATER_EQUAL": "GreaterOrEqual",
+    "HARD_SWISH": "HardSwish", "LESS": "Less", "LESS_EQUAL": "LessOrEqual", "LOG": "Log",
+    "LOGICAL_AND": "And", "LOGICAL_NOT": "Not", "LOGICAL_OR": "Or", "LOGISTIC": "Sigmoid",
+    "MAXIMUM": "Max", "MINIMUM": "Min", "MUL": "Mul", "NEG": "Neg", "POW": "Pow", "PRELU": "PRelu",
+    "RELU": "Relu", "ROUND": "Round", "SELECT_V2": "Where", "SIGN": "Sign", "SIN": "Sin", "SQRT": "Sqrt",
+    "SUB": "Sub", "TANH": "Tanh",
+}  # fmt: skip
+
+ROWS: Mapping[str, Row] = {
+    **{builtin: _plain(op) for builtin, op in _SAME.items()},
+    "ARG_MAX": _arg("ArgMax"),
+    "ARG_MIN": _arg("ArgMin"),
+    "AVERAGE_POOL_2D": read_pool("AveragePool"),
+    "BATCH_MATMUL": _matmul,
+    "BROADCAST_TO": _with_constants("Expand"),
+    "CAST": _cast,
+    "CONCATENATION": _concat,
+    "CONV_2D": read_conv,
+    "DEPTHWISE_CONV_2D": read_conv,
+    "DEPTH_TO_SPACE": read_regrouping("DepthToSpace"),
+    "DEQUANTIZE": _dequantize,
+    "FULLY_CONNECTED": read_fully_connected,
+    "GATHER": _gather,
+    "GELU": _gelu,
+    "L2_NORMALIZATION": _with("LpNormalization", axis=-1, p=2),
+    "LEAKY_RELU": _leaky_relu,
+    "LOG_SOFTMAX": _with("LogSoftmax", axis=-1),
+    "MAX_POOL_2D": read_pool("MaxPool"),
+    "MEAN": _reduce("ReduceMean"),
+    "MIRROR_PAD": _pad,
+    "PAD": _pad,
+    "PADV2": _pad,
+    "QUANTIZE": lambda b, o: b.write(o.outputs[0], b.read(o.inputs[0])),
+    "REDUCE_MAX": _reduce("ReduceMax"),
+    "REDUCE_MIN": _reduce("ReduceMin"),
+    "RELU6": _clip(0.0, 6.0),
+    "RELU_N1_TO_1": _clip(-1.0, 1.0),
+    "RESHAPE": _reshape,
+    "RESIZE_BILINEAR": read_resize,
+    "RESIZE_NEAREST_NEIGHBOR": read_resize,
+    "RSQRT": _rsqrt,
+    "SLICE": _slice,
+    "SOFTMAX": _with("Softmax", axis=-1),
+    "SPACE_TO_DEPTH": read_regrouping("SpaceToDepth"),
+    "SPLIT": _split,
+    "SPLIT_V": _split,
+    "SQUARED_DIFFERENCE": _squared_difference,
+    "STRIDED_SLICE": _strided_slice,
+    "SUM": _reduce("ReduceSum"),
+    "TILE": _with_constants("Tile"),
+    "TRANSPOSE": _transpose,
+    "TRANSPOSE_CONV": read_conv_transpose,
+}
+"""Rows by the name of the builtin operator."""
