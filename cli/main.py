@@ -16,6 +16,7 @@ from .calibrate import calibrate
 from .compare import compare
 from .configure import add_config_options, write_starter
 from .convert import convert
+from .demo import demo
 from .evaluate import evaluate
 from .frontier import frontier
 from .images import PREPROCESSING_HELP
@@ -111,7 +112,9 @@ for _command in (quantize, calibrate, evaluate, compare, benchmark, verify, sens
     app.command(epilog=PREPROCESSING_HELP)(
         record_invocation(add_config_options(add_verbosity_options(_command)))
     )
-for _command in (inspect, convert, lint, ops):
+app.command()(record_invocation(add_config_options(add_verbosity_options(inspect))))
+for _command in (convert, lint, ops):
     app.command()(record_invocation(add_config_options(_command)))
 app.command()(record_invocation(add_config_options(add_verbosity_options(tune))))
 app.command("init")(write_starter)
+app.command()(demo)

@@ -155,6 +155,7 @@ def quantize(
     from ptq.core import files
     from ptq.core.errors import UsageError
     from ptq.data.recorded_preprocess import list_recorded_options
+    from ptq.evaluation.sparklines import draw_sparklines
 
     from . import documents, gates, github, inputs, next_command, outputs, render_report
     from .page import write_page
@@ -203,7 +204,8 @@ def quantize(
     )  # fmt: skip
     write_page(page, result.to_html, output=path, following=following)
     if not documents.write_document(json, result.report, output=path):
-        render_report.render_report(result.report, str(path), following)
+        histograms = draw_sparklines(result)
+        render_report.render_report(result.report, str(path), following, histograms)
     outputs.print_replaced(replaced)
     gates.exit_if_too_slow(result.report.speed_shortfall)
     if result.report.budget is not None:

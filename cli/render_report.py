@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from ptq.core.wording import describe_size_ratio, format_decibels, format_size, plural
+from ptq.core.wording import format_decibels, plural
+from ptq.evaluation.presentation.verdict import describe_verdict
 
 from .one_line import one_line
 from .render_drops import render_budget, render_search
@@ -22,27 +23,33 @@ from .screen import (
     format_warnings,
     show,
 )
-from .verbosity import is_quiet
+from .verbosity import is_quiet, is_verbose
 
 if TYPE_CHECKING:
     from ptq.evaluation.exports.report import Report
 
-MAX_WORST_TENSORS = 10
+MAX_WORST_TENSORS = 3
 ON_CALIBRATION = "on calibration samples"
 
 
-def render_report(result: Report, output: str, next_command: str) -> None:
+def render_report(
+    result: Report,
+    output: str,
+    next_command: str,
+    histograms: Mapping[str, str] | None = None,
+) -> None:
     """Print a report.
 
     Args:
         result: The report.
         output: Path of the quantized model.
         next_command: The command to run next; it is printed on one line of any length.
+        histograms: The values of tensors, by name, as one line of blocks.
     """
     if is_quiet():
         return
     show(*format_warnings(result.warnings, result.suspects))
-    show(*_title(result, output))
+    show(*_verdict(result, output))
     show(*_provenance(result))
     show(*_accuracy(result))
     if result.search is not None:
@@ -50,20 +57,22 @@ def render_report(result: Report, output: str, next_command: str) -> None:
     show(*render_nodes(result.nodes), *render_islands(result.islands))
     show(*(format_paragraph(f"note: {note}") for note in result.notes))
     if result.tensors:
-        count = min(MAX_WORST_TENSORS, len(result.tensors))
-        show(format_heading(f"Lowest SQNR: {count} of {plural(len(result.tensors), 'tensor')}"))
-        show(_worst_tensors_table(result))
+        count = len(result.tensors) if is_verbose() else min(MAX_WORST_TENSORS, len(result.tensors))
+        more = "; -v shows all" if count < len(result.tensors) else ""
+        title = f"Lowest SQNR: {count} of {plural(len(result.tensors), 'tensor')}{more}"
+        show(format_heading(title), _worst_tensors_table(result, count, histograms or {}))
+    show(*_verdict(result, output))
     typer.echo(f"Written: {one_line(output)}. Next: {one_line(next_command)}")
 
 
-def _title(result: Report, output: str) -> Iterator[RenderableType]:
+def _verdict(result: Report, output: str) -> Iterator[RenderableType]:
+    """The four lines that stand first and last."""
     yield format_heading(f"{result.model} → {output}")
-    sizes = f"size {format_size(result.float_bytes)} → {format_size(result.int8_bytes)}"
-    ratio = f"({describe_size_ratio(result.float_bytes, result.int8_bytes)})"
-    speed = ""
-    if result.speed is not None:
-        speed = f"; speed {result.speed:.2f}× float (ONNX Runtime, batch 1)"
-    yield format_paragraph(f"{sizes} {ratio}{speed}")
+    lines = describe_verdict(result)
+    serious = any(suspect.serious for suspect in result.suspects)
+    style = "red" if serious or result.over_budget else "bold"
+    yield format_paragraph(lines[0], style)
+    yield from map(format_paragraph, lines[1:])
 
 
 def _provenance(result: Report) -> Iterator[RenderableType]:
@@ -104,17 +113,19 @@ def _accuracy(result: Report) -> Iterator[RenderableType]:
         yield render_budget(result.budget)
 
 
-def _worst_tensors_table(result: Report) -> Table:
+def _worst_tensors_table(result: Report, count: int, histograms: Mapping[str, str]) -> Table:
+    drawn = ["\nvalues"] if histograms else []
     table = format_table(
-        "SQNR\ndB", "rounding,\nclipping %", "saturated\n%", "\nrange", "\ntensor (why)",
-        left=["\ntensor (why)"],
+        "SQNR\ndB", "rounding,\nclipping %", "saturated\n%", "\nrange", *drawn, "\ntensor (why)",
+        left=["\ntensor (why)", *drawn],
     )  # fmt: skip
-    for row in result.tensors[:MAX_WORST_TENSORS]:
+    for row in result.tensors[:count]:
         table.add_row(
             format_decibels(row.sqnr_db),
             f"{format_percent(row.rounding, 0)}, {format_percent(1 - row.rounding, 0)}",
             format_percent(row.saturation, 3),
             f"{row.lo:.3g} … {row.hi:.3g}",
+            *([histograms.get(row.name, "")] if drawn else []),
             one_line(f"{row.name} ({row.why.partition(';')[0]})"),
         )
     return table

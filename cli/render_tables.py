@@ -35,7 +35,7 @@ from .screen import (
     format_warnings,
     show,
 )
-from .verbosity import is_quiet
+from .verbosity import is_quiet, is_verbose
 
 if TYPE_CHECKING:
     from ptq.evaluation.inspection import Inspection
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from ptq.observers.calibration_file import Calibration
 
 MAX_ENTRIES = 10
+MAX_NAMES = 3
+_FOLDABLE = "may be folded into"
 
 
 def render_evaluation(result: Evaluation, model: Path, engine: str) -> None:
@@ -159,15 +161,31 @@ def render_inspection(result: Inspection) -> None:
         *render_provenance(result.provenance),
     )
     show(*render_nodes(result.nodes))
-    columns = ["result", "operator", "node"]
-    table = format_table(*columns, left=columns)
-    for row in result.nodes:
-        node = f"{row.name}: {row.why}" if row.why else row.name
-        table.add_row(row.fate, one_line(row.op), one_line(node))
-    show(table)
+    show(_group_nodes(result.nodes))
     if not result.quantized:
         observed = plural(result.observed, "tensor")
         show(format_paragraph(f"calibration will observe {observed}"))
+
+
+def _group_nodes(rows: Sequence[NodeRow]) -> Table:
+    """Nodes of one result, operator and reason on one line with their number; with ``-v`` each on its own."""
+    columns = ["result", "operator", "node"]
+    table = format_table("", *columns, left=columns)
+    groups: dict[tuple[str, ...], list[NodeRow]] = {}
+    for row in rows:
+        own = (row.name,) if is_verbose() else ()
+        why = (
+            row.why if own or not row.why.startswith(_FOLDABLE) else f"{_FOLDABLE} the node before"
+        )
+        groups.setdefault((row.fate, row.op, why, *own), []).append(row)
+    for (fate, op, why, *_), group in groups.items():
+        names = ", ".join(row.name for row in group[:MAX_NAMES])
+        rest = len(group) - MAX_NAMES
+        names += f" and {plural(rest, 'node')} more (-v lists them)" if rest > 0 else ""
+        table.add_row(
+            str(len(group)), fate, one_line(op), one_line(f"{names}: {why}" if why else names)
+        )
+    return table
 
 
 def render_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[RenderableType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -23,14 +24,22 @@ if TYPE_CHECKING:
     from ptq.evaluation.diagnosis import Diagnosis
 
 
+_UNFOLDED = 100_000
+"""Width of a file: longer than any line."""
+
+
 def show(*blocks: RenderableType) -> None:
     """Print on standard output, without interpreting markup in names.
 
-    In a file or a pipe, the padding at line ends is removed. Without blocks, or with ``-q``, nothing is printed.
+    In a file or a pipe no line is folded, unless ``COLUMNS`` gives a width, and the padding at line ends is removed.
+    Without blocks, or with ``-q``, nothing is printed.
     """
     if not blocks or is_quiet():
         return
-    console = Console(markup=False, highlight=False, emoji=False)
+    folded = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console = Console(
+        markup=False, highlight=False, emoji=False, width=None if folded else _UNFOLDED
+    )
     if console.is_terminal:
         console.print(*blocks, sep="\n")
         return

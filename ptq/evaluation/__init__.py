@@ -27,6 +27,7 @@ report               the figures of the report
 ranking              result of ``ptq.sensitivity``
 inspection           result of ``ptq.inspect``
 result               result of ``ptq.quantize``
+sparklines           histograms for a terminal
 session_cache        open sessions of the float and the quantized model
 assess               evaluation, checks and rows → report
 html_elements        tables and lists of HTML

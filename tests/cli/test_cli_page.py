@@ -91,7 +91,10 @@ def assert_nothing_missing(printed: str, page: Path) -> None:
 
 
 def _words(text: str) -> set[str]:
-    return {word.strip("()[],.:;→").lower() for word in re.sub("[─█]", " ", text).split()}
+    return {
+        word.strip("()[],.:;→").lower()
+        for word in re.sub("[─▁-█]|; -v shows all", " ", text).split()
+    }
 
 
 @pytest.mark.parametrize(

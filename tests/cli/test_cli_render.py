@@ -9,6 +9,9 @@ import pytest
 from ptq_cli import render_report, render_tables, render_verification
 from reports import EVALUATION, REPORT
 
+from ptq.evaluation.drop import top1_drop
+from ptq.evaluation.inspection import Inspection
+from ptq.evaluation.report import NodeRow
 from ptq.verification.node_status import NodeStatus
 from ptq.verification.portability import NodeRisk, Portability
 from ptq.verification.verify import TensorDifference, Verification
@@ -31,11 +34,64 @@ def printed(capsys, monkeypatch):
 
 def test_a_report_says_sizes_speed_and_how_images_were_prepared(printed):
     text = printed(render_report.render_report, REPORT, "out.onnx", NEXT)
-    assert (
-        "net.onnx → out.onnx size 4.0 MB → 1.0 MB (4.00 times smaller); speed 2.50× float (ONNX Runtime, batch 1)"
-        in text
-    )
+    size = "size 4.0 MB → 1.0 MB (4.00 times smaller); speed 2.50× float (ONNX Runtime, batch 1)"
+    assert text.count(size) == 2
     assert "BGR, shorter side resized to 256, centre cropped to 224×224, − (0.4, 0.5, 0.6)" in text
+
+
+def test_the_verdict_stands_first_and_last_in_four_lines(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    drop = top1_drop([True] * 200, [True] * 195 + [False] * 5)
+    forms = {**EVALUATION.forms, "int8": replace(EVALUATION.forms["int8"], drop=drop)}
+    report = replace(REPORT, evaluation=replace(EVALUATION, forms=forms))
+    render_report.render_report(report, "out.onnx", NEXT)
+    lines = capsys.readouterr().out.splitlines()
+    verdict = [
+        "net.onnx → out.onnx",
+        "  top-1 accuracy: −2.50 points (90.00 % → 88.50 %, 95 % CI −5.72 … −0.57)",
+        "  same answer as float: 97.00 % (SQNR 30.0 dB: usual for int8)",
+        "  size 4.0 MB → 1.0 MB (4.00 times smaller); speed 2.50× float (ONNX Runtime, batch 1)",
+        "  2 of 4 nodes in integers (1 int8, 1 folded, 2 float)",
+    ]
+    assert lines[:5] == verdict
+    assert lines[-6:-1] == verdict
+    assert lines[-1].startswith("Written: out.onnx. Next: ")
+
+
+def test_three_worst_tensors_are_shown_and_all_with_verbose(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    rows = tuple(replace(REPORT.tensors[0], name=f"tensor{k}") for k in range(7))
+    report = replace(REPORT, tensors=rows)
+    for verbose, count in ((False, 3), (True, 7)):
+        monkeypatch.setattr(render_report, "is_verbose", lambda verbose=verbose: verbose)
+        render_report.render_report(report, "out.onnx", NEXT, {"tensor0": "▁▄█▄▁"})
+        text = capsys.readouterr().out
+        assert [f"tensor{k} (" in text for k in range(7)] == [True] * count + [False] * (7 - count)
+        assert ("7 tensors; -v shows all" in text) is not verbose
+        assert "▁▄█▄▁" in text
+
+
+def test_no_line_is_folded_in_a_pipe(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    long = "a_sentence_without_end " * 40
+    render_report.render_report(replace(REPORT, changes=(long,)), "out.onnx", NEXT)
+    assert f"  {long.strip()}" in capsys.readouterr().out.splitlines()
+
+
+def test_inspect_groups_nodes_of_one_reason_with_their_number(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    rows = tuple(
+        NodeRow(f"clip{k}", "Clip", "int8", f"may be folded into conv{k}") for k in range(60)
+    )
+    found = Inspection("m.onnx", 17, "ort", (), (*rows, NodeRow("e", "Erf", "float", "no form")), 3)
+    render_tables.render_inspection(found)
+    lines = capsys.readouterr().out.splitlines()
+    grouped = [line for line in lines if "clip" in line]
+    assert grouped == [
+        " 60  int8    Clip      clip0, clip1, clip2 and 57 nodes more (-v lists them): "
+        "may be folded into the node before"
+    ]
+    assert any(line.split()[:3] == ["1", "float", "Erf"] for line in lines)
 
 
 def test_the_next_command_is_not_folded(capsys, monkeypatch):
@@ -95,7 +151,7 @@ def test_without_labels_there_is_no_accuracy(printed):
         render_tables.render_evaluation,
         replace(EVALUATION, forms=forms),
         Path("q.onnx"),
-        "litert",
+        "integer executor (litert)",
     )
     assert "top-1" not in text
     assert "integer executor (litert) 97.00 30.0 0.999000" in text

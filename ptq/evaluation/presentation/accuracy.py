@@ -94,7 +94,7 @@ _FIDELITY = (Column("SQNR dB", True), Column("cosine", True), Column("which mean
 
 def _columns() -> tuple[Column, ...]:
     return (
-        Column(""),
+        Column("form"),
         *(Column(t, True) for t in ("top-1 %", "change points", "top-5 %", "change points")),
         Column("agrees %", True),
         *_FIDELITY,

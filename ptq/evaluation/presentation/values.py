@@ -91,13 +91,13 @@ def _draw(
             ends = -max(map(abs, ends)), max(map(abs, ends))
         thresholds.append(Threshold(method, *ends))
     label = f"Histogram of {name}; chosen range {chosen.lo:.3g} … {chosen.hi:.3g}, {why}"
-    return build_histogram(label, lo, hi, _count(stats, lo, hi), thresholds)
+    return build_histogram(label, lo, hi, count_values(stats, lo, hi, _BINS), thresholds)
 
 
-def _count(stats: TensorStats, lo: float, hi: float) -> list[float]:
-    """Number of values in equal intervals from ``lo`` to ``hi``."""
+def count_values(stats: TensorStats, lo: float, hi: float, bins: int) -> list[float]:
+    """Number of values in ``bins`` equal intervals from ``lo`` to ``hi``."""
     cells = histogram_cells(stats)
-    edges = np.linspace(lo, hi, _BINS + 1)
+    edges = np.linspace(lo, hi, bins + 1)
     points = cells.take(cells.is_point)
     spread = cells.take(~cells.is_point)
     counts, _ = np.histogram(points.lo, edges, weights=points.counts)

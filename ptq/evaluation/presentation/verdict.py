@@ -49,6 +49,26 @@ def summarize_verdict(report: ReportData) -> tuple[VerdictFigure, ...]:
     return (*measured, *speed, _size(report), _integers(report))
 
 
+def describe_verdict(report: ReportData) -> tuple[str, ...]:
+    """The verdict in four lines: accuracy, agreement, size and speed, integers."""
+    figures = {figure.name: figure for figure in summarize_verdict(report)}
+    integers = figures.pop("integers")
+    figures.pop("size")
+    figures.pop("speed", None)
+    lines = [f"{f.name}: {f.value}{_join_notes(f.notes)}" for f in figures.values()]
+    sizes = f"size {format_size(report.float_bytes)} → {format_size(report.int8_bytes)}"
+    ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)
+    speed = (
+        "" if report.speed is None else f"; speed {report.speed:.2f}× float (ONNX Runtime, batch 1)"
+    )
+    lines.append(f"{sizes} ({ratio}){speed}")
+    return (*lines, f"{integers.value} in integers{_join_notes(integers.notes)}")
+
+
+def _join_notes(notes: tuple[str, ...]) -> str:
+    return f" ({', '.join(notes)})" if notes else ""
+
+
 def describe_sqnr(decibels: float) -> str:
     """What an SQNR of the outputs usually means."""
     if decibels >= _SAME_DB:
@@ -62,16 +82,16 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
     form = evaluation.forms["int8"]
     before, drop = evaluation.forms["float"].accuracy, form.drop
     if drop is None:
-        return VerdictFigure("accuracy", "not measured", (), "warn")
+        return VerdictFigure("accuracy", "no drop measured")
     change, interval = describe_change(drop)
     notes, value, name = [interval], change.removeprefix(f"{drop.metric} "), drop.metric
     lost = drop.lo > 0 if drop.metric == TOP1 else False
     if drop.metric == TOP1 and before is not None and form.accuracy is not None:
-        name = "top-1 accuracy"
+        name, value = "top-1 accuracy", change.removeprefix("top-1 ")
         notes.insert(0, f"{100 * before.top1:.2f} % → {100 * form.accuracy.top1:.2f} %")
         if drop.p is not None and drop.p >= SIGNIFICANCE_LEVEL:
             value = "no significant change"
-            notes.insert(1, change)
+            notes.insert(1, change.removeprefix("top-1 "))
     if report.evaluated_on == ON_CALIBRATION:
         notes.insert(0, "measured ON CALIBRATION SAMPLES: too optimistic")
     if any(suspect.serious for suspect in report.suspects):

@@ -1,0 +1,27 @@
+"""Histograms of the tensors with the lowest SQNR as lines of blocks, for a terminal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptq.evaluation.presentation.values import count_values
+from ptq.evaluation.result import Result
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_BINS, _WORST = 12, 3
+
+
+def draw_sparklines(result: Result) -> dict[str, str]:
+    """The values of each of the worst activations: twelve intervals from its least to its largest value.
+
+    The heights are logarithms of counts. Args: ``result`` of a quantization.
+    """
+    statistics = result.calibration.tensors
+    drawn = {}
+    for row in result.report.tensors[:_WORST]:
+        stats = statistics.get(row.name)
+        if stats is not None and stats.count and stats.min < stats.max:
+            heights = np.log1p(count_values(stats, stats.min, stats.max, _BINS))
+            steps = np.ceil(heights / heights.max() * (len(_BLOCKS) - 1)).astype(int)
+            drawn[row.name] = "".join(_BLOCKS[step] for step in steps)
+    return drawn
