@@ -17,6 +17,7 @@ _OUTPUT, _PAGE = "demo.int8.onnx", "demo.html"
 
 
 def demo(
+    ctx: typer.Context,
     folder: Annotated[
         Path,
         typer.Argument(metavar="FOLDER", help="Where the model and the page are written."),
@@ -27,7 +28,7 @@ def demo(
     Runs ptq quantize on Fashion-MNIST and prints that command first. Writes demo.int8.onnx and demo.html, the page
     of the report, into FOLDER; the current folder by default.
     """
-    from . import main, outputs, process
+    from . import outputs
 
     sample = _find_sample()
     folder.mkdir(parents=True, exist_ok=True)
@@ -41,7 +42,8 @@ def demo(
         "-o", str(made[0]), "--report", str(made[1]),
     ]  # fmt: skip
     typer.echo(f"$ {shlex.join(['ptq', *arguments])}")
-    code = process.run(main.app, arguments)
+    root = ctx.find_root().command
+    code = root.main(arguments, prog_name="ptq", standalone_mode=False)
     if code:
         raise typer.Exit(code)
     typer.echo(f"Page: {made[1]}. Open it in a browser.")

@@ -204,7 +204,7 @@ def quantize(
     )  # fmt: skip
     write_page(page, result.to_html, output=path, following=following)
     if not documents.write_document(json, result.report, output=path):
-        histograms = draw_sparklines(result)
+        histograms = draw_sparklines(result.report, result.calibration.tensors)
         render_report.render_report(result.report, str(path), following, histograms)
     outputs.print_replaced(replaced)
     gates.exit_if_too_slow(result.report.speed_shortfall)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ptq.evaluation.presentation.values import count_values
-from ptq.evaluation.result import Result
+from ptq.evaluation.report import ReportData
+from ptq.observers.stats import TensorStats
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _BINS, _WORST = 12, 3
 
 
-def draw_sparklines(result: Result) -> dict[str, str]:
+def draw_sparklines(report: ReportData, statistics: Mapping[str, TensorStats]) -> dict[str, str]:
     """The values of each of the worst activations: twelve intervals from its least to its largest value.
 
-    The heights are logarithms of counts. Args: ``result`` of a quantization.
+    The heights are logarithms of counts.
+
+    Args:
+        report: The report.
+        statistics: Statistics of the calibration by tensor.
     """
-    statistics = result.calibration.tensors
     drawn = {}
-    for row in result.report.tensors[:_WORST]:
+    for row in report.tensors[:_WORST]:
         stats = statistics.get(row.name)
         if stats is not None and stats.count and stats.min < stats.max:
             heights = np.log1p(count_values(stats, stats.min, stats.max, _BINS))
