@@ -68,6 +68,15 @@ def calibrate(
             help="Processes that share the samples; the statistics stay the same, bit for bit.",
         ),
     ] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="URL",
+            help="Run on the workers of a cluster: tcp://host:port of a Dask scheduler, or ray://host:port. They "
+            "read --data themselves; the statistics stay the same, bit for bit.",
+        ),
+    ] = None,
     checkpoint: o.Checkpoint = None,
     memory: Annotated[
         str | None,
@@ -120,7 +129,8 @@ def calibrate(
                 api.calibrate(
                     model, data, preprocess=images, samples=samples, shard=shard_numbers,
                     skip_bad_samples=skip_bad_samples, cache=cache, batch=batch, threads=threads,
-                    workers=workers, checkpoint=checkpoint, memory=memory, opset=opset, progress=progress,
+                    workers=workers, cluster=cluster, checkpoint=checkpoint, memory=memory, opset=opset,
+                    progress=progress,
                 )
             )  # fmt: skip
         # more shards are expected to come if this one is named

@@ -6,7 +6,8 @@ import os
 from typing import get_args
 
 from ptq.calibration.calibration import collect_statistics
-from ptq.calibration.workers import collect_in_processes
+from ptq.calibration.cluster import Cluster
+from ptq.calibration.workers import collect_in_processes, collect_on_cluster
 from ptq.core.errors import UsageError
 from ptq.core.memory import return_large_blocks_at_once
 from ptq.core.option_checks import (
@@ -43,6 +44,7 @@ def calibrate(
     batch: int = DEFAULT_RUN.calibration_batch,
     threads: int = 0,
     workers: int = 1,
+    cluster: Cluster | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     memory: MemoryOption | None = None,
     opset: OpsetOption = "auto",
@@ -61,6 +63,8 @@ def calibrate(
         batch: Samples that are counted together; the statistics do not depend on it.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         workers: Number of processes, one shard of the samples each; model and data must then be paths.
+        cluster: Workers elsewhere: ``tcp://host:port`` of a Dask scheduler, ``ray://host:port``, or any
+            `concurrent.futures.Executor`. They read the data themselves, and get the model from here.
         checkpoint: A file that the statistics are saved to every few seconds. If it exists, calibration continues
             from it: the samples that it counts are read and compared, not run.
         memory: Most memory of the process, in bytes or as ``500MB``. If the tensors do not fit, they are observed in
@@ -83,15 +87,25 @@ def calibrate(
     run = RunOptions(threads=threads, calibration_batch=batch, progress=progress, memory=limit)
     if checkpoint is not None:
         require_path("checkpoint", checkpoint)
+    state = None if checkpoint is None else os.fspath(checkpoint)
+    if cluster is not None:
+        if workers != 1 or memory is not None or not isinstance(data, (str, os.PathLike)):
+            raise UsageError(
+                "a cluster has its own workers and memory, and needs a path or URL of the data that they see",
+                "cluster",
+            )
+        return collect_on_cluster(
+            model, str(data), reading, cluster, opset=opset, checkpoint=state, run=run
+        )
     if require_count("workers", workers, least=1) > 1:
         paths = (str, os.PathLike)
-        if checkpoint is not None or not (isinstance(model, paths) and isinstance(data, paths)):
-            raise UsageError(
-                "several workers need paths for model and data, and cannot keep a checkpoint; "
-                "use one worker"
-            )
+        if not (isinstance(model, paths) and isinstance(data, paths)):
+            raise UsageError("several workers need paths for model and data; use one worker")
         if memory is not None:
             raise UsageError("memory limits one process; use one worker", "memory")
-        return collect_in_processes(str(model), str(data), reading, workers, opset=opset, run=run)
+        return collect_in_processes(
+            str(model), str(data), reading, workers,
+            opset=opset, checkpoint=state, run=run,
+        )  # fmt: skip
     graph = open_and_prepare(model, opset=opset)[1].graph
     return collect_statistics(graph, reading.open(data, graph), checkpoint=checkpoint, run=run)

@@ -1,26 +1,115 @@
-"""Calibration in several processes: each observes one shard of the samples."""
+"""Calibration on workers: processes of this machine, or a cluster. Each observes shards of the samples."""
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import reduce
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from ptq.calibration.calibration import collect_statistics
+from ptq.calibration.cluster import Cluster, start_cluster
+from ptq.calibration.shard_checkpoint import ShardCheckpoint
+from ptq.calibration.shard_job import CalibrationJob
+from ptq.core import remote
 from ptq.core.errors import DataError, PtqError, UsageError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Samples
-from ptq.data.sample_digest import merge_digests
+from ptq.data.shard_map import Workers, count_shards, map_shards
 from ptq.data.splits import SampleOptions
-from ptq.observers.calibration_file import Calibration, from_bytes
+from ptq.model.open import Model, open_model
+from ptq.model.serialize import to_pieces
+from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
+
+_ENDED = (
+    "a worker process ended early; use fewer workers if memory is short, and start them under "
+    "if __name__ == '__main__' in a script"
+)
+
+
+def collect_on_workers(
+    model: Model,
+    job: CalibrationJob,
+    started: AbstractContextManager[Workers],
+    *,
+    count: int | None = None,
+    checkpoint: str | None = None,
+    run: RunOptions = DEFAULT_RUN,
+) -> Calibration:
+    """Observe a model on workers, a few shards of the samples each.
+
+    The statistics equal those of one process with as many threads, bit for bit.
+
+    Args:
+        model: The model.
+        job: What the workers do; ``reading`` may hold a shard, which is divided.
+        started: Starts the workers.
+        count: Number of workers; None for what ``started`` says.
+        checkpoint: A file of the shards that are counted; the next run continues from it.
+        run: How the job runs here.
+
+    Raises:
+        PtqError: An error that one process would raise; of several, the error of the first shard.
+    """
+    graph = open_and_prepare(model, opset=job.opset)[1].graph
+    samples = job.reading.open(job.data, graph)
+    expected, total = _digest_stream(job.data, samples), len(samples)
+    advance = run.start_stage("calibrating", total)
+    with started as workers:
+        shards = count_shards(total, count or workers.count)
+        keeper = (
+            None if checkpoint is None else ShardCheckpoint(checkpoint, graph.digest(), samples)
+        )
+        state: Calibration | None = None
+        remaining = list(range(shards))
+        if keeper is not None:
+            state, shards, remaining = keeper.restore(shards)
+        for _ in range(0 if state is None else state.samples):
+            advance()
+
+        def after(result: Calibration, merged: Calibration) -> None:
+            if keeper is not None:
+                keeper.save(merged, shards)
+            for _ in range(result.samples):
+                advance()
+
+        todo = [(index, shards) for index in remaining]
+        found = map_shards(job, todo, workers, after, state)
+        if keeper is not None and found is not None:
+            keeper.save(found, shards, at_once=True)
+    assert found is not None and found.identity is not None
+    if expected is not None and found.identity.digest != expected:
+        raise DataError(
+            f"{job.data}: gives other samples in each process; give the same samples in the same order on each pass "
+            "(no shuffling, no random augmentation), or use one worker"
+        )
+    return replace(found, skipped=_sort_skipped(found.skipped, samples))
+
+
+def _sort_skipped(
+    skipped: tuple[tuple[str, str], ...], samples: Samples
+) -> tuple[tuple[str, str], ...]:
+    """The skipped samples in the order of the samples."""
+    if len(skipped) < 2:
+        return skipped
+    order = {name: index for index, name in enumerate(samples.names)}
+    return tuple(sorted(skipped, key=lambda each: order.get(each[0], 0)))
+
+
+def _digest_stream(data: str, samples: Samples) -> str | None:
+    """Digest of samples that a callable gives, of which each process could get others; None for files."""
+    if Path(data).exists() or remote.as_url(data) is not None or any(s in data for s in "*?[{"):
+        return None
+    for _ in samples:
+        pass
+    return samples.digest
 
 
 def collect_in_processes(
@@ -30,18 +119,18 @@ def collect_in_processes(
     workers: int,
     *,
     opset: OpsetOption = "auto",
+    checkpoint: str | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
-    """Observe a model in several processes, one shard of the samples each.
-
-    The statistics equal those of one process with as many threads, bit for bit.
+    """Run `collect_on_workers` in processes of this machine.
 
     Args:
         model: Path of the model.
-        data: Path of the samples, or ``module:callable``.
+        data: Path or URL of the samples, or ``module:callable``.
         reading: How the samples are read.
         workers: Number of processes.
         opset: Whether the opset of the model is kept.
+        checkpoint: A file of the shards that are counted.
         run: How the job runs.
 
     Raises:
@@ -50,45 +139,74 @@ def collect_in_processes(
     """
     if multiprocessing.current_process().daemon:
         raise UsageError("a daemon process cannot start workers; use one worker")
-    graph = open_and_prepare(model, opset=opset)[1].graph
-    samples = reading.open(data, graph)
-    expected, total = _digest_stream(data, samples), len(samples)
-    advance = run.start_stage("calibrating", total)
-    (first, stride), count = reading.shard or (0, 1), max(1, min(workers, total))
-    context = multiprocessing.get_context("spawn")
-    readers, processes = [], []
+    job = CalibrationJob(model, "", data, reading, opset, replace(run, progress=None))
     try:
-        for index in range(count):
-            reader, writer = context.Pipe(duplex=False)
-            shard = replace(reading, shard=(first + index * stride, stride * count))
-            arguments = (model, data, shard, opset, replace(run, progress=None), writer)
-            process = context.Process(target=_run_worker, args=arguments, daemon=True)
-            with _hold_interrupts():
-                process.start()
-                processes.append(process)
-            # only the worker's own end stays open, so that the pipe closes when the worker ends
-            writer.close()
-            readers.append(reader)
-        calibrations, digests = _collect_results(readers, advance)
-        if expected is not None and reduce(merge_digests, digests) != expected:
-            raise DataError(
-                f"{data}: gives other samples in each process; give the same samples in the same order on each pass "
-                "(no shuffling, no random augmentation), or use one worker"
-            )
-        return reduce(Calibration.merge, calibrations)
-    finally:
-        for process in processes:
+        return collect_on_workers(
+            model, job, _start_processes(workers), count=workers, checkpoint=checkpoint, run=run
+        )
+    except BrokenProcessPool as error:
+        raise PtqError(_ENDED) from error
+
+
+def collect_on_cluster(
+    model: Model,
+    data: str,
+    reading: SampleOptions,
+    cluster: Cluster,
+    *,
+    opset: OpsetOption = "auto",
+    checkpoint: str | None = None,
+    run: RunOptions = DEFAULT_RUN,
+) -> Calibration:
+    """Run `collect_on_workers` on a cluster or an executor.
+
+    Args:
+        model: The model; its content is sent once to each worker.
+        data: Path that the workers see too, URL of the samples, or ``module:callable`` that they can import.
+        reading: How the samples are read.
+        cluster: The cluster.
+        opset: Whether the opset of the model is kept.
+        checkpoint: A file of the shards that are counted.
+        run: How the job runs.
+
+    Raises:
+        ModelError: The model is larger than 2 GB.
+        UsageError: The cluster does not answer.
+        PtqError: The cluster fails, or an error that one process would raise.
+    """
+    content = b"".join(to_pieces(open_model(model).model))
+    place = str(Path(data).resolve()) if Path(data).exists() else data
+    digest = hashlib.sha256(content).hexdigest()
+    job = CalibrationJob("", digest, place, reading, opset, replace(run, progress=None))
+    started = start_cluster(cluster, content)
+    return collect_on_workers(model, job, started, checkpoint=checkpoint, run=run)
+
+
+@contextmanager
+def _start_processes(count: int) -> Iterator[Workers]:
+    """Processes that stay warm for all shards; they end with the block."""
+    executor = ProcessPoolExecutor(
+        count, multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
+    )
+
+    def submit(*call: Any) -> Future[Any]:
+        with _hold_interrupts():  # it may start a process
+            return executor.submit(*call)
+
+    try:
+        yield Workers(count, submit)
+    except BaseException:
+        # what runs is not waited for
+        for process in list((executor._processes or {}).values()):
             process.terminate()
-            process.join()
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
-def _digest_stream(data: str, samples: Samples) -> str | None:
-    """Digest of samples that a callable gives, of which each process could get others; None for files."""
-    if Path(data).exists():
-        return None
-    for _ in samples:
-        pass
-    return samples.digest
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the parent, which ends this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
@@ -111,59 +229,3 @@ def _hold_interrupts() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if received:
         signal.raise_signal(signal.SIGINT)
-
-
-def _collect_results(
-    readers: list[Connection], advance: Callable[[], None]
-) -> tuple[list[Calibration], list[str]]:
-    """The statistics of each worker and the digest of its samples, in the order of the workers."""
-    ended: dict[Connection, Any] = {}
-    while len(ended) < len(readers):
-        ready = wait([reader for reader in readers if reader not in ended])
-        for reader in (r for r in readers if r in ready):
-            try:
-                message = reader.recv()
-            except EOFError:
-                message = PtqError(
-                    "a worker process ended early; use fewer workers if memory is short, and start them under "
-                    "if __name__ == '__main__' in a script"
-                )
-            if message is None:
-                advance()
-            else:
-                ended[reader] = message
-    found, digests = [], []
-    for reader in readers:
-        message = ended[reader]
-        if isinstance(message, Exception):
-            raise message
-        content, skipped, digest = message
-        digests.append(digest)
-        found.append(replace(from_bytes(content, "a worker"), skipped=skipped))
-    return found, digests
-
-
-def _run_worker(
-    model: str,
-    data: str,
-    reading: SampleOptions,
-    opset: OpsetOption,
-    run: RunOptions,
-    writer: Connection,
-) -> None:
-    """Run one process: send None for each sample, then the statistics or the error."""
-    # Ctrl-C reaches the parent too, which ends this process
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def progress(stage: str, total: int | None) -> Callable[[], None]:
-        return lambda: writer.send(None)
-
-    try:
-        graph = open_and_prepare(model, opset=opset)[1].graph
-        samples = reading.open(data, graph)
-        found = collect_statistics(graph, samples, run=replace(run, progress=progress))
-        writer.send((found.to_bytes(), found.skipped, samples.digest))
-    except PtqError as error:
-        writer.send(error)
-    except Exception as error:  # an internal error: the parent reports it
-        writer.send(RuntimeError(f"in a worker: {type(error).__name__}: {error}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,8 +65,8 @@ def test_the_error_of_a_worker_is_that_of_one_process(given: tuple[Path, Path]) 
 def test_workers_need_arguments_that_can_be_sent_to_them(given: tuple[Path, Path]) -> None:
     with pytest.raises(UsageError, match="need paths"):
         ptq.calibrate(MODEL, given[1], workers=2)
-    with pytest.raises(UsageError, match="cannot keep a checkpoint"):
-        ptq.calibrate(*given, workers=2, checkpoint=os.devnull)
+    with pytest.raises(UsageError, match="memory limits one process"):
+        ptq.calibrate(*given, workers=2, memory="1GB")
 
 
 @pytest.mark.parametrize("shuffled", [False, True])

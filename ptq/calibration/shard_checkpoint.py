@@ -1,0 +1,93 @@
+"""The checkpoint of a calibration on workers: the merged statistics of the shards that are counted.
+
+The statistics say by their identity which shards these are, and of which samples. The file is used only for the same
+model, and for samples of the same names.
+
+Format: one line, ``ptq shard checkpoint 1 SHARDS``, then a file of statistics.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from ptq.calibration.checkpoint import MAX_SAVE_SHARE, SAVE_INTERVAL
+from ptq.calibration.identify import identify_samples
+from ptq.core import files
+from ptq.core.errors import StatsError
+from ptq.core.remote import show
+from ptq.data import Samples
+from ptq.observers.calibration_file import Calibration, from_bytes
+
+_MAGIC = b"ptq shard checkpoint 1 "
+
+
+class ShardCheckpoint:
+    """The file of one calibration on workers."""
+
+    def __init__(self, path: str, graph: str, samples: Samples) -> None:
+        """Name the file.
+
+        Args:
+            path: The file, or its URL.
+            graph: Digest of the graph that is calibrated.
+            samples: All samples of the calibration.
+        """
+        self._path, self._graph = Path(path), graph
+        [self._listing] = identify_samples(samples).listings
+        self._shard_of = samples.shard_of
+        self._due = 0.0
+
+    def restore(self, shards: int) -> tuple[Calibration | None, int, list[int]]:
+        """The statistics so far, the number of shards, and those that are not counted.
+
+        Args:
+            shards: The number of shards of a new calibration.
+
+        Raises:
+            StatsError: The file is damaged, or belongs to another model or to other samples.
+        """
+        try:
+            content = files.read(self._path)
+        except FileNotFoundError:
+            return None, shards, list(range(shards))
+        except OSError as error:
+            raise StatsError(
+                f"{show(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
+            ) from None
+        header, _, stored = content.partition(b"\n")
+        number = header.removeprefix(_MAGIC)
+        if not header.startswith(_MAGIC) or not number.isdigit() or not int(number):
+            raise StatsError(
+                f"{show(self._path)}: is not a checkpoint of workers; name another file"
+            )
+        state, shards = from_bytes(stored, show(self._path)), int(number)
+        if state.graph != self._graph:
+            raise self._mismatch_error("another model")
+        first, stride = self._shard_of
+        listings = () if state.identity is None else state.identity.listings
+        if [(one.digest, one.total) for one in listings] != [
+            (self._listing.digest, self._listing.total)
+        ]:
+            raise self._mismatch_error("other samples")
+        counts = listings[0].counts
+        remaining = [k for k in range(shards) if not counts[(first + k * stride) % len(counts)]]
+        return state, shards, remaining
+
+    def save(self, state: Calibration, shards: int, *, at_once: bool = False) -> None:
+        """Write the file if the interval has passed, or at once.
+
+        Raises:
+            PtqError: It cannot be written.
+        """
+        started = time.monotonic()
+        if started < self._due and not at_once:
+            return
+        files.write(self._path, _MAGIC + b"%d\n" % shards + state.to_bytes())
+        ended = time.monotonic()
+        self._due = ended + max(SAVE_INTERVAL, (ended - started) / MAX_SAVE_SHARE)
+
+    def _mismatch_error(self, whose: str) -> StatsError:
+        return StatsError(
+            f"{show(self._path)}: this checkpoint belongs to {whose}; name another file, or delete it"
+        )
