@@ -54,6 +54,7 @@ from ptq.optimization.preference import DEFAULT_PREFERENCE, PreferenceName
 from ptq.optimization.provenance import build_result
 from ptq.optimization.self_check.self_check import quantize_and_check
 from ptq.optimization.speed_findings import add_speed_findings
+from ptq.optimization.target_runtime import describe_in_target_runtime
 from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.rewrite.tflite.write import InputOutputType
 from ptq.solver.partition.cost_table import OrtCostTable
@@ -222,6 +223,9 @@ def quantize(
     )  # fmt: skip
     report = add_speed_findings(report, made.quantized_graph)
     report = replace(report, estimated_speed=estimate_speed(made), frontier=frontier)
+    report = describe_in_target_runtime(
+        report, made.calibrated_model.source, made.quantized_graph, job.samples, run
+    )
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
     if not force:
         require_gain(result.report, result)

@@ -48,6 +48,8 @@ class Target:
             activation behind a layer belongs to its kernel, and graph outputs stay float.
         float_biases: Biases stay float.
         lint: Name of the published rules that its files are checked against; None if it has none.
+        runtime: Name of the runtime in which a quantization measures its result, if it is installed; None if ptq has
+            none but ONNX Runtime.
         requires: What a file for it needs around it, one sentence each.
     """
 
@@ -78,6 +80,7 @@ class Target:
     quantizes_inputs_only: bool = False
     float_biases: bool = False
     lint: LintRules | None = None
+    runtime: str | None = None
     requires: tuple[str, ...] = ()
 
     def can_quantize(self, spec: OpSpec) -> bool:

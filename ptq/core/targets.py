@@ -119,6 +119,7 @@ TARGETS: Mapping[str, Target] = {
             # measured: a quantized Concat behind an Expand of a dynamic batch is computed wrong (3 dB instead of 34)
             quantizes_inputs_only=True,
             float_biases=True,
+            runtime="openvino",
             requires=("pip install openvino",),
         ),
         Target(
@@ -144,6 +145,7 @@ TARGETS: Mapping[str, Target] = {
             source="Qualcomm's HTP",
             has_lookup_tables=True,
             reads_qoperator=False,
+            runtime="qnn",
             requires=(
                 "pip install onnxruntime-qnn: the emulator of the HTP on x86, its driver on Windows and Android",
                 "inputs of fixed shapes: with a dynamic batch all nodes run on the CPU",
@@ -158,6 +160,7 @@ TARGETS: Mapping[str, Target] = {
             follows_litert_spec=True,
             source="ONNX Runtime's XNNPACK provider",
             lint="xnnpack",
+            runtime="ort-xnnpack",
             requires=(
                 "ONNX Runtime for Android or iOS, or a build of it with XNNPACK; the provider is registered by name",
                 "channels, height and width of fixed size",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -62,7 +65,10 @@ class ProviderSession:
                 options.add_provider_for_devices(devices[:1], _plugin_options(package))
             else:
                 given = [provider.name, CPU]
-            self._session = onnxruntime.InferenceSession(model, options, providers=given or None)
+            with _library_output_to_stderr():
+                self._session = onnxruntime.InferenceSession(
+                    model, options, providers=given or None
+                )
         except Exception as error:  # ONNX Runtime's errors have no narrower common base class
             raise ModelError(
                 f"{provider.device} cannot load the model: {short_message(error)}"
@@ -96,6 +102,19 @@ class ProviderSession:
             for part in tell()
             for node in part.get_nodes()
         ]
+
+
+@contextmanager
+def _library_output_to_stderr() -> Iterator[None]:
+    """Send what native libraries print to standard error: standard output may be a JSON document."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 @cache

@@ -36,6 +36,7 @@ class Runtime:
         install: The command that installs it.
         open: Loads a model with a number of threads.
         provider: Its execution provider, if ONNX Runtime runs it.
+        is_emulator: It computes like a processor that is not here; its times mean nothing.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Runtime:
     install: str
     open: Callable[..., RuntimeModel]
     provider: Provider | None = None
+    is_emulator: bool = False
 
     def is_installed(self) -> bool:
         """Whether it can run models here."""
@@ -73,6 +75,7 @@ RUNTIMES: Mapping[str, Runtime] = {
             "pip install 'onnx-ptq[qnn]'",
             partial(ProviderModel, provider=_QNN),
             _QNN,
+            is_emulator=True,
         ),
         _built_in("ort-xnnpack", "XnnpackExecutionProvider", "XNNPACK", "ONNX Runtime built with XNNPACK"),
         _built_in("ort-cuda", "CUDAExecutionProvider", "CUDA", "pip install onnxruntime-gpu"),

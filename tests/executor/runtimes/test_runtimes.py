@@ -121,6 +121,15 @@ def test_evaluate_measures_in_the_runtime(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TELLING)
+def test_a_library_prints_nothing_to_standard_output(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = quantize_network(MODEL, target=TARGET_OF[name])
+    open_in_runtime(name, done.qdq, threads=1).run({"x": DATA["x"][:1]})
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", TELLING)
 def test_benchmark_times_the_float_model_in_the_same_runtime(name: str) -> None:
     done = quantize_network(MODEL, target=TARGET_OF[name])
     models = [MODEL, done.qdq.to_proto()]
