@@ -19,7 +19,7 @@ from ptq.core.types import QuantParams
 from ptq.rewrite.tflite.builtins import find_version
 from ptq.rewrite.tflite.flatbuffer import FlatbufferModel
 from ptq.rewrite.tflite.measured_shapes import MeasuredShapes
-from ptq.rewrite.tflite.operations import Operation, OperationList
+from ptq.rewrite.tflite.operations import FUSED, Operation, OperationList
 from ptq.rewrite.tflite.orders import Order, Shape, channels_last, natural_order, permute_shape
 
 TableMaker = Callable[[Operation, QuantParams, QuantParams], NDArray[Any]]
@@ -196,6 +196,10 @@ class Emitter:
         rank = max(self._ranks.get(i, 0) for i in inputs)
         version = find_version(builtin, types, fields, rank)
         self.model.add_operator(builtin, version, inputs, outputs, options, fields)
+
+    def activation(self, o: Operation) -> int:
+        """The number of an operation's fused activation."""
+        return self.model.number_of("ActivationFunctionType", o.attrs.get(FUSED, "NONE"))
 
     def reshape(self, tensor: int, shape: Shape, output: int, name: str) -> None:
         """Add a RESHAPE; one −1 in the shape stands for the batch."""

@@ -24,6 +24,9 @@ from ptq.model.qdq_units import (
     read_quantizer,
 )
 
+FUSED = "fused_activation"
+"""Attribute of an operation: LiteRT's name of its fused activation."""
+
 
 @dataclass(frozen=True, eq=False)
 class Operation:

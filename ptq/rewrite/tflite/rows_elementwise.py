@@ -33,7 +33,7 @@ def write_binary(e: Emitter, o: Operation) -> None:
     builtin, options = _BINARY[o.op]
     names = [str(name) for name in o.inputs]
     order = common_order(e, names)
-    fields = {"fusedActivationFunction": 0} if o.op in _FUSES_ACTIVATION else {}
+    fields = {"fusedActivationFunction": e.activation(o)} if o.op in _FUSES_ACTIVATION else {}
     inputs = [_operand(e, name, order) for name in names]
     e.op(builtin, inputs, [e.write(o.outputs[0], order)], options, **fields)
 

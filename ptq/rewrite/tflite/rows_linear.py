@@ -24,8 +24,6 @@ from ptq.rewrite.tflite.operations import Operation
 from ptq.rewrite.tflite.orders import channels_last, natural_order, permute_shape
 from ptq.rewrite.tflite.windows import read_window
 
-_NONE = "NONE"
-
 
 def _weight(e: Emitter, o: Operation) -> NDArray[Any]:
     array = e.constant(o.inputs[1])
@@ -58,10 +56,6 @@ def _bias_qparams(e: Emitter, o: Operation) -> QuantParams:
     return QuantParams(scale, np.zeros(scale.shape, np.int64), INT32, 0 if scale.ndim else None)
 
 
-def _activation(e: Emitter, name: str = _NONE) -> int:
-    return e.model.number_of("ActivationFunctionType", name)
-
-
 def write_conv(e: Emitter, o: Operation) -> None:
     """CONV_2D or DEPTHWISE_CONV_2D."""
     weight, group = _weight(e, o), int(o.attrs.get("group", 1))
@@ -92,7 +86,7 @@ def write_conv(e: Emitter, o: Operation) -> None:
         "strideW": strides[1],
         "dilationHFactor": dilations[0],
         "dilationWFactor": dilations[1],
-        "fusedActivationFunction": _activation(e),
+        "fusedActivationFunction": e.activation(o),
     }
     with write_image(e, y) as result:
         if depthwise:
@@ -178,7 +172,7 @@ def _fully_connected(
         inputs.append(_bias(e, o, len(stored)) if has_bias else -1)
     e.op(
         "FULLY_CONNECTED", inputs, [e.write(y)], "FullyConnectedOptions",
-        fusedActivationFunction=_activation(e), keepNumDims=e.rank(y) > 2,
+        fusedActivationFunction=e.activation(o), keepNumDims=e.rank(y) > 2,
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def write_pool(e: Emitter, o: Operation) -> None:
             builtin, [source], [result], "Pool2DOptions",
             padding=e.model.number_of("Padding", window.padding),
             filterHeight=sizes[0], filterWidth=sizes[1], strideH=strides[0], strideW=strides[1],
-            fusedActivationFunction=e.model.number_of("ActivationFunctionType", "NONE"),
+            fusedActivationFunction=e.activation(o),
         )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter, TableMaker
 from ptq.rewrite.tflite.flatbuffer import FlatbufferModel
+from ptq.rewrite.tflite.fuse_clamps import fuse_clamps
 from ptq.rewrite.tflite.inputs_outputs import (
     integer_borders,
     without_quantizers,
@@ -92,6 +93,7 @@ def _write(
     measured = measure_shapes(graph, batch, options.shapes)
     listed = list_operations(graph, measured.fixed, measured.grows, _has_integer_form)
     _check_types(listed)
+    listed = fuse_clamps(listed)
     images = values_preferring_last(listed, measured)
     features = find_feature_orders(listed, measured, values_stored_last(listed, measured, images))
     model = FlatbufferModel()

@@ -264,3 +264,40 @@ def test_a_model_too_wide_for_the_reference_softmax_is_not_run_there():
 def test_bytes_that_are_no_tflite_file_are_refused(content: bytes):
     with pytest.raises(ptq.ModelError):
         LitertModel(content)
+
+
+@pytest.mark.parametrize(
+    ("op", "bounds"), [("Relu", ()), ("Clip", (0.0, 6.0)), ("Clip", (-1.0, 1.0))]
+)
+@pytest.mark.parametrize("before", ["Conv", "Add", "MaxPool"])
+def test_a_clamp_of_the_same_scale_is_fused(before: str, op: str, bounds: tuple[float, ...]):
+    b = QdqBuilder()
+    x = b.input(["N", 3, 8, 6], name="image")
+    if before == "Conv":
+        w = b.weight(4, 3, 3, 3)
+        y = b.node("Conv", x, w, b.bias(0.05, w, 4), kernel_shape=[3, 3])
+    else:
+        y = b.node("Add", x, x) if before == "Add" else b.node("MaxPool", x, kernel_shape=[2, 2])
+    scale = (0.05, -3)
+    y = b.node(op, b.requantize(y, *scale), *(b.constant(np.float32(v)) for v in bounds))
+    b.output(b.requantize(y, *scale))
+    graph = b.to_graph()
+    content = encode_tflite(graph).content
+    assert not {name for name in operators(content) if name.startswith("RELU")}
+    for kernels, arithmetic in (("reference", "litert"), ("xnnpack", "litert-xnnpack")):
+        [ours] = Executor(graph, arithmetic).run(images(2)).values()
+        [theirs] = LitertModel(content, kernels=kernels).run(images(2)).values()
+        np.testing.assert_array_equal(theirs, ours)
+
+
+def test_without_litert_the_package_is_named_before_calibration(monkeypatch):
+    monkeypatch.setattr("ptq.model.tflite.schema.is_litert_installed", lambda: False)
+    monkeypatch.setattr("ptq.api.calibrate_model", lambda *a: pytest.fail("calibrated"))
+    from ptq.model.tflite.schema import load_schema
+
+    load_schema.cache_clear()
+    with pytest.raises(UnsupportedError, match=r"pip install 'onnx-ptq\[litert\]'"):
+        ptq.quantize(
+            SAMPLE / "fashion_mobilenet.onnx", SAMPLE / "images" / "calibration",
+            target="litert", form="tflite", samples=8,
+        )  # fmt: skip

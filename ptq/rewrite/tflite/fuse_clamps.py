@@ -1,0 +1,57 @@
+"""Activations that become the fused activation of the operator before them, where they clamp its integers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ptq.rewrite.tflite.operations import FUSED, Operation, OperationList
+
+_FUSES = frozenset(
+    ["Add", "AveragePool", "Conv", "Gemm", "MatMul", "MaxPool", "Mul", "Sub"]
+)  # the last of several outputs has none
+_CLAMPS = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
+
+
+def fuse_clamps(listed: OperationList) -> OperationList:
+    """The operators with activations fused that keep scale and zero point, and whose input nobody else reads."""
+    readers: dict[str, list[Operation]] = {}
+    for o in listed.operations:
+        for name in filter(None, o.inputs):
+            readers.setdefault(name, []).append(o)
+    fused: dict[str, Operation] = {}
+    skipped: set[str] = set()
+    for o in listed.operations:
+        after = readers.get(o.outputs[0], []) if len(o.outputs) == 1 else []
+        if not o.is_integer or o.op not in _FUSES or len(after) != 1:
+            continue
+        activation = _name_clamp(listed, after[0])
+        computed = [name for name in o.inputs if name and name not in listed.constants]
+        if o.op == "MatMul" and len(computed) > 1:
+            continue  # BATCH_MATMUL fuses nothing
+        same = listed.params.get(o.outputs[0]) == listed.params.get(after[0].outputs[0])
+        if activation and same and o.outputs[0] not in listed.outputs:
+            attrs = {**o.attrs, FUSED: activation}
+            fused[o.name] = replace(o, attrs=attrs, outputs=after[0].outputs)
+            skipped.add(after[0].name)
+    operations = [fused.get(o.name, o) for o in listed.operations if o.name not in skipped]
+    return replace(listed, operations=operations)
+
+
+def _name_clamp(listed: OperationList, o: Operation) -> str:
+    """LiteRT's name of a clamp on integers; empty for any other operator."""
+    if not o.is_integer or o.op not in ("Relu", "Clip"):
+        return ""
+    if o.op == "Relu":
+        return "RELU"
+    bounds = []
+    for position, (name, default) in enumerate((("min", -np.inf), ("max", np.inf)), 1):
+        operand = o.inputs[position] if len(o.inputs) > position else None
+        given = o.attrs.get(name)
+        if given is None and operand is not None:
+            given = listed.constants.get(operand)
+            if given is None:
+                return ""
+        bounds.append(default if given is None else float(np.reshape(given, ())))
+    return _CLAMPS.get((bounds[0], bounds[1]), "")

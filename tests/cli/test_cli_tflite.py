@@ -1,0 +1,105 @@
+"""`.tflite` files on the command line: written, checked, verified, evaluated, converted; refusals of one line."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+MODEL, USAGE = 1, 2
+
+
+@pytest.fixture
+def tflite(ptq, model, data):
+    """A quantized model as a `.tflite` file, and the JSON report of the run."""
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    done = ptq("quantize", model, "--data", data, "--target", "litert", "--effort", "fast",
+               "-o", "m.tflite", "--json", "report.json")  # fmt: skip
+    assert done.code == 0
+    with open("report.json") as stream:
+        return json.load(stream)
+
+
+def test_a_name_that_ends_in_tflite_is_the_format(tflite):
+    with open("m.tflite", "rb") as stream:
+        assert stream.read(8)[4:] == b"TFL3"
+    assert tflite["form"] == "tflite"
+    assert tflite["int8_bytes"] == os.path.getsize("m.tflite")
+
+
+def test_the_report_says_which_kernels_were_checked(tflite):
+    reference, default = tflite["litert"]["kernels"]
+    assert (reference["kernels"], reference["arithmetic"], reference["differing"]) == (
+        "reference",
+        "litert",
+        0,
+    )
+    assert (default["kernels"], default["arithmetic"], default["differing"]) == (
+        "xnnpack",
+        "litert-xnnpack",
+        0,
+    )
+    assert reference["elements"] > default["elements"] > 0
+    assert any("checked in LiteRT" in line for line in tflite["changes"])
+
+
+def test_a_file_without_a_name_ends_in_tflite(ptq, model, data):
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    options = ("--target", "litert", "--effort", "fast", "--format", "tflite")
+    assert ptq("quantize", model, "--data", data, *options).code == 0
+    assert os.listdir() == ["model.int8.tflite"]
+
+
+def test_a_file_is_verified_linted_and_evaluated(ptq, tflite, model, data):
+    verified = ptq("verify", "m.tflite", "--data", data)
+    assert verified.code == 0
+    assert "reference" in verified.out
+    default = ptq("verify", "m.tflite", "--data", data, "--arithmetic", "litert-xnnpack")
+    assert default.code == 0
+    assert "(XNNPACK)" in default.out
+    assert ptq("lint", "m.tflite").code == 0
+    evaluated = ptq("evaluate", "m.tflite", "--data", data, "--against", model)
+    assert evaluated.code == 0
+    assert "int8 in LiteRT" in evaluated.out
+
+
+def test_a_quantized_onnx_model_is_converted(ptq, tflite, data):
+    assert ptq("convert", "m.tflite", "-o", "m.onnx", "--format", "qdq").code == 0
+    assert ptq("convert", "m.onnx", "-o", "again.tflite", "--io", "int8").code == 0
+    assert ptq("verify", "again.tflite", "--data", data).code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["-o", "m.tflite"], "error: form tflite needs target litert, not ort"),
+        (["-o", "m.onnx", "--format", "tflite", "--target", "litert"], "error: output m.onnx is not of format"),
+        (["-o", "m.tflite", "--format", "qdq"], "error: output m.tflite is not of format qdq"),
+        (["--io", "int8"], "error: io and static_batch are of .tflite files"),
+        (["--io", "int4"], "error: --io 'int4' is unknown; choose one of float, int8, float16"),
+        (["--static-batch", "0"], "error: --static-batch 0 is not a whole number"),
+    ],
+)  # fmt: skip
+def test_options_that_make_no_sense_are_one_line(ptq, model, data, options, said):
+    result = ptq("quantize", model, "--data", data, *options)
+    assert result.code == USAGE
+    assert result.line.startswith(said), result.line
+    assert os.listdir() == []
+
+
+def test_without_the_package_nothing_is_written(ptq, model, data, monkeypatch):
+    from ptq.model.tflite import schema
+
+    schema.load_schema.cache_clear()
+    monkeypatch.setattr(schema, "is_litert_installed", lambda: False)
+    result = ptq("quantize", model, "--data", data, "--target", "litert", "-o", "m.tflite")
+    assert result.code == MODEL
+    assert "pip install 'onnx-ptq[litert]'" in result.line
+    assert os.listdir() == []
+
+
+def test_a_missing_form_is_named(ptq, model):
+    result = ptq("convert", model, "-o", "m.onnx")
+    assert result.code == USAGE
+    assert result.line == "error: the form to convert to is missing; give --format"
