@@ -112,6 +112,12 @@ def prelu(b: QdqBuilder) -> str:
     return b.requantize(b.node("PRelu", b.input(IMAGE), slope), 0.06, 2)
 
 
+def quotient(b: QdqBuilder) -> str:
+    """A Div by integers that are not zero: LiteRT refuses a divisor of zero."""
+    divisor = b.integers(np.array([90, 40, 120, 64, 100, 33], np.int8).reshape(6, 1, 1))
+    return b.requantize(b.node("Div", b.input(IMAGE), divisor), 0.04, 3)
+
+
 def select(b: QdqBuilder) -> str:
     condition = b.real_input(["N", 6, 9, 8], TensorProto.BOOL)
     return b.requantize(b.node("Where", condition, b.input(IMAGE), b.input(IMAGE)), 0.05, -3)
@@ -167,6 +173,7 @@ CASES: dict[str, tuple[str, Build]] = {
     "Add, broadcast": ("ADD", two("Add", IMAGE, ["N", 6, 1, 1])),
     "Sub": ("SUB", two("Sub")),
     "Mul": ("MUL", two("Mul", scale=(0.3, 4))),
+    "Div": ("DIV", quotient),
     "Relu": ("RELU", one("Relu", IMAGE, (0.03, -128))),
     "Clip as RELU6": ("RELU6", with_constants("Clip", IMAGE, np.float32(0), np.float32(6))),
     "Clip as RELU_N1_TO_1": ("RELU_N1_TO_1", with_constants("Clip", IMAGE, np.float32(-1), np.float32(1))),

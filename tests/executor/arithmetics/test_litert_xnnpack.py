@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from litert_cases import CASES, feeds_of, graph_of
 
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.arithmetics import litert, litert_xnnpack
 from ptq.executor.arithmetics.node_site import Site
+from ptq.executor.executor import Executor
+from ptq.executor.tflite_export import encode_tflite
 
 
 def params(scale: float, zero_point: int = 0) -> QuantParams:
@@ -59,3 +62,16 @@ def test_outside_xnnpacks_scales_litert_has_kernels_of_its_own(op: str, scales: 
     np.testing.assert_array_equal(
         litert_xnnpack.KERNELS[op](site)(values), litert.KERNELS[op](site)(values)
     )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_litert_computes_the_same_with_its_default_kernels(case: str) -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    from ptq.model.tflite.interpreter import LitertModel
+
+    graph = graph_of(case)
+    feed = feeds_of(graph, 3)
+    ours = Executor(graph, "litert-xnnpack").run(feed)
+    theirs = LitertModel(encode_tflite(graph).content).run(feed)
+    for name, array in ours.items():
+        np.testing.assert_array_equal(theirs[name], array)
