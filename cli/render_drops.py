@@ -25,7 +25,7 @@ from .screen import (
 if TYPE_CHECKING:
     from ptq.evaluation.budget import Budget, BudgetSearch
     from ptq.evaluation.measurements import Evaluation
-    from ptq.evaluation.ranking import Ranking
+    from ptq.evaluation.ranking import NodeCost, Ranking
     from ptq.evaluation.report import NodeRow
 
 MAX_RANKED_NODES = 12
@@ -76,7 +76,8 @@ def render_ranking(result: Ranking) -> None:
         "\n\n% of the\nerror", "\nSQNR gain\ndB,\nestimated", "\nSQNR gain\ndB,\nmeasured",
         "gain\ntogether\nwith rows\nabove", node_column, left=[node_column],
     )  # fmt: skip
-    for cost in result.nodes[:MAX_RANKED_NODES]:
+    shown = _merge_equal(result.nodes)
+    for cost in shown[:MAX_RANKED_NODES]:
         along = f", with {', '.join(cost.along)}" if cost.along else ""
         table.add_row(
             f"{100 * cost.share:.1f}",
@@ -86,11 +87,9 @@ def render_ranking(result: Ranking) -> None:
             one_line(f"{cost.op} {cost.node} ({cost.rounds}){along}"),
         )
     show(table)
-    if len(result.nodes) > MAX_RANKED_NODES:
+    if len(shown) > MAX_RANKED_NODES:
         show(
-            format_paragraph(
-                f"{len(result.nodes) - MAX_RANKED_NODES} more; --json and --report list all"
-            )
+            format_paragraph(f"{len(shown) - MAX_RANKED_NODES} more; --json and --report list all")
         )
     show(
         format_paragraph(
@@ -99,3 +98,14 @@ def render_ranking(result: Ranking) -> None:
             f"measured: {plural(result.measurements, 'quantized model')}"
         )
     )
+
+
+def _merge_equal(nodes: Sequence[NodeCost]) -> list[NodeCost]:
+    """The entries without those of a node that was measured before, with other nodes beside it, to the same gain."""
+    kept: list[NodeCost] = []
+    for cost in nodes:
+        measured = (cost.node, cost.rounds, cost.measured_db)
+        known = [(k.node, k.rounds, k.measured_db) for k in kept]
+        if cost.measured_db is None or measured not in known:
+            kept.append(cost)
+    return kept

@@ -12,7 +12,7 @@ from ptq.evaluation.presentation.cards import build_cards
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
 from ptq.evaluation.presentation.making import MadeFact, build_run
-from ptq.evaluation.presentation.verdict import VerdictFigure, describe_sqnr
+from ptq.evaluation.presentation.verdict import Tone, VerdictFigure, describe_sqnr, shorten_change
 from ptq.evaluation.task_wording import describe_figures, describe_task
 from ptq.page.blocks import Lines
 from ptq.page.page import Page, Section
@@ -50,9 +50,9 @@ def render_comparison_page(result: Comparison, made: Sequence[MadeFact] = ()) ->
 
 
 def _summarize(result: Comparison) -> Iterator[VerdictFigure]:
-    change, interval = describe_change(result.drop)
-    worse = result.drop.lo > 0
-    yield VerdictFigure(result.drop.metric, change, (interval,), "bad" if worse else "")
+    notes, worse = (describe_change(result.drop)[1],), result.drop.lo > 0
+    tone: Tone = "bad" if worse else ""
+    yield VerdictFigure(result.drop.metric, shorten_change(result.drop), notes, tone)
     fidelity = result.outputs[result.head]
     decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
     yield VerdictFigure("SQNR of new against old", decibels, (describe_sqnr(fidelity.sqnr_db),))

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ptq_cli import render_report, render_tables, render_verification
+from ptq_cli import render_drops, render_report, render_tables, render_verification
 from reports import EVALUATION, REPORT
 
 from ptq.evaluation.drop import top1_drop
 from ptq.evaluation.inspection import Inspection
+from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.report import NodeRow
 from ptq.verification.node_status import NodeStatus
 from ptq.verification.portability import NodeRisk, Portability
@@ -92,6 +93,21 @@ def test_inspect_groups_nodes_of_one_reason_with_their_number(capsys, monkeypatc
         "may be folded into the node before"
     ]
     assert any(line.split()[:3] == ["1", "float", "Erf"] for line in lines)
+
+
+def test_a_node_that_was_measured_twice_to_the_same_gain_has_one_line(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    costs = (
+        NodeCost("add", "Add", (), "t", 0.4, alone=True, won_db=2.0, measured_db=1.5),
+        NodeCost("add", "Add", ("relu",), "t", 0.3, alone=True, won_db=1.0, measured_db=1.5),
+        NodeCost("mul", "Mul", (), "t", 0.2, alone=True, won_db=0.5),
+        NodeCost("mul", "Mul", ("relu",), "t", 0.1, alone=True, won_db=0.4),
+    )
+    drop = top1_drop([True] * 9, [True] * 9)
+    render_drops.render_ranking(Ranking("m.onnx", "ort", 9, 30.0, drop, 4, 9, 2, 4, costs))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.count("Add add") for line in lines if "Add add" in line] == [1]
+    assert len([line for line in lines if "Mul mul" in line]) == 2
 
 
 def test_the_next_command_is_not_folded(capsys, monkeypatch):

@@ -15,8 +15,10 @@ from ptq.data import Preprocess
 from ptq.data.thumbnail import MOST_PIXELS, draw_thumbnail
 from ptq.evaluation.changed_samples import MOST_KEPT, ChangedSamples
 from ptq.evaluation.presentation.changed import build_changed
+from ptq.evaluation.tasks.box_heads import BoxHead
 from ptq.evaluation.tasks.classify import ClassifyTask
 from ptq.evaluation.tasks.ctc import CtcTask
+from ptq.evaluation.tasks.detect import DetectTask
 from ptq.evaluation.tasks.task import Example
 
 
@@ -106,3 +108,27 @@ def test_a_comparison_has_them_and_json_leaves_the_pictures_out(tmp_path):
     assert result.changed[0].picture.startswith(b"\x89PNG")
     quantized = ptq.quantize(models[0], images, effort="fast", threads=1)
     assert "picture" not in json.dumps(json.loads(quantized.report.to_json())["evaluation"])
+
+
+def test_boxes_are_shares_of_the_image_and_drawn_for_both_answers():
+    def outputs(*boxes):
+        """Columns of centre and size in pixels, and one score for each of two classes."""
+        rows = np.zeros((6, 40), np.float32)
+        for column, (x, y, w, h, label) in enumerate(boxes):
+            rows[:4, column] = x, y, w, h
+            rows[4 + label, column] = 0.9
+        return rows[None]
+
+    before, after = outputs((20, 30, 10, 20, 0), (60, 60, 8, 8, 1)), outputs((20, 30, 10, 20, 0))
+    task = DetectTask(BoxHead("y", "y", columns=True))
+    feed = {"x": np.random.default_rng(0).uniform(0, 1, (1, 3, 100, 80)).astype(np.float32)}
+    found = ChangedSamples("int8", None, {"names": "{0: 'cat', 1: 'dog'}"})
+    found.add(task, Example(feed, {"y": before}, "s"), {"int8": {"y": after}})
+    (sample,) = found.result()
+    first = sample.other.boxes[0]
+    assert (first.left, first.top, first.right, first.bottom) == (0.1875, 0.2, 0.3125, 0.4)
+    assert [box.label for box in sample.reference.boxes] == ["cat", "dog"]
+    exhibit = build_changed(found.result(), 1, 1, classes={}).blocks[0].exhibits[0]
+    assert [box.style for box in exhibit.boxes] == ["reference", "reference", "other"]
+    assert dict(exhibit.answers)["int8"] == (("span", "1 × cat"),)
+    assert exhibit.source.startswith("data:image/jpeg;base64,")

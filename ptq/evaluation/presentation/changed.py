@@ -92,12 +92,18 @@ def _compare(one: Answer, other: Answer, by_class: Mapping[int, str]) -> tuple[_
     for kind, start, end, start_other, end_other in matcher.get_opcodes():
         same = kind == "equal"
         if end > start:
-            before.append(("span" if same else "del", space.join(one.tokens[start:end]) + space))
+            before.append(("span" if same else "del", _join(one.tokens[start:end], space)))
         if end_other > start_other:
-            text = space.join(other.tokens[start_other:end_other]) + space
+            text = _join(other.tokens[start_other:end_other], space)
             after.append(("span" if same else "ins", text))
     empty: _Pieces = (("span", "(empty)"),)
     return tuple(before) or empty, tuple(after) or empty
+
+
+def _join(tokens: Sequence[str], space: str) -> str:
+    """Tokens as text; white space alone becomes visible."""
+    text = space.join(tokens)
+    return text + space if text.strip() else "␣" * max(1, len(text))
 
 
 def _class_name(token: str, by_class: Mapping[int, str]) -> str:

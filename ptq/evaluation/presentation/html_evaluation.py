@@ -15,7 +15,12 @@ from ptq.evaluation.presentation.cards import build_cards
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
 from ptq.evaluation.presentation.making import MadeFact, build_run
-from ptq.evaluation.presentation.verdict import VerdictFigure, summarize_similarity
+from ptq.evaluation.presentation.verdict import (
+    Tone,
+    VerdictFigure,
+    shorten_change,
+    summarize_similarity,
+)
 from ptq.page.blocks import Facts, Lines
 from ptq.page.page import Page, Section
 from ptq.page.render import render_html
@@ -76,9 +81,9 @@ def _summarize(result: Evaluation) -> Iterator[VerdictFigure]:
         notes = (f"{plural(form.accuracy.labelled, 'labelled sample')}",)
         yield VerdictFigure("top-1 accuracy", f"{100 * form.accuracy.top1:.2f} %", notes)
     if form.drop is not None:
-        change, interval = describe_change(form.drop)
-        tone: tuple[str, ...] = (interval,)
-        yield VerdictFigure(form.drop.metric, change, tone, "bad" if form.drop.lo > 0 else "")
+        notes = (describe_change(form.drop)[1],)
+        tone: Tone = "bad" if form.drop.lo > 0 else ""
+        yield VerdictFigure(f"change of {form.drop.metric}", shorten_change(form.drop), notes, tone)
         yield summarize_similarity(form, result.head)
 
 

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ptq.core.wording import describe_size_ratio, format_decibels, format_size
-from ptq.evaluation.drop import SIGNIFICANCE_LEVEL, TOP1, describe_change
+from ptq.evaluation.drop import ERROR, SIGNIFICANCE_LEVEL, TOP1, Drop, describe_change
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.report import ReportData
 
 ON_CALIBRATION = "on calibration samples"
 _CLEAR_SPEED = 0.05
 """A speed is another one than float's if its whole interval is that far from 1."""
+_SOME_POINTS, _MANY_POINTS = 2.0, 5.0
+"""Changed decisions that deserve a look, and that most uses notice, in points."""
 _SAME_DB, _USUAL_DB, _LOSSY_DB = 35.0, 20.0, 15.0
+
+Tone = Literal["", "good", "warn", "bad"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class VerdictFigure:
     name: str
     value: str
     notes: tuple[str, ...] = ()
-    tone: Literal["", "good", "warn", "bad"] = ""
+    tone: Tone = ""
 
 
 def summarize_verdict(report: ReportData) -> tuple[VerdictFigure, ...]:
@@ -69,6 +73,11 @@ def _join_notes(notes: tuple[str, ...]) -> str:
     return f" ({', '.join(notes)})" if notes else ""
 
 
+def shorten_change(drop: Drop) -> str:
+    """A drop as a change, without the name of its metric."""
+    return describe_change(drop)[0].removeprefix(f"{drop.metric.removesuffix(' accuracy')} ")
+
+
 def describe_sqnr(decibels: float) -> str:
     """What an SQNR of the outputs usually means."""
     if decibels >= _SAME_DB:
@@ -83,21 +92,24 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
     before, drop = evaluation.forms["float"].accuracy, form.drop
     if drop is None:
         return VerdictFigure("accuracy", "no drop measured")
-    change, interval = describe_change(drop)
-    notes, value, name = [interval], change.removeprefix(f"{drop.metric} "), drop.metric
+    interval = describe_change(drop)[1]
+    notes, value, name = [interval], shorten_change(drop), drop.metric
     lost = drop.lo > 0 if drop.metric == TOP1 else False
     if drop.metric == TOP1 and before is not None and form.accuracy is not None:
-        name, value = "top-1 accuracy", change.removeprefix("top-1 ")
+        name = "top-1 accuracy"
         notes.insert(0, f"{100 * before.top1:.2f} % → {100 * form.accuracy.top1:.2f} %")
         if drop.p is not None and drop.p >= SIGNIFICANCE_LEVEL:
             value = "no significant change"
-            notes.insert(1, change.removeprefix("top-1 "))
+            notes.insert(1, shorten_change(drop))
     if report.evaluated_on == ON_CALIBRATION:
         notes.insert(0, "measured ON CALIBRATION SAMPLES: too optimistic")
     if any(suspect.serious for suspect in report.suspects):
         notes.insert(0, "read the warnings first")
         return VerdictFigure(name, value, tuple(notes), "bad")
     exceeded = report.over_budget or lost
+    if drop.metric not in (TOP1, ERROR) and not exceeded:
+        tone = _tone(-drop.lo, -_MANY_POINTS, -_SOME_POINTS)
+        return VerdictFigure(name, value, tuple(notes), tone)
     good = drop.metric == TOP1 and not exceeded and report.evaluated_on != ON_CALIBRATION
     return VerdictFigure(name, value, tuple(notes), "bad" if exceeded else "good" if good else "")
 
@@ -108,13 +120,20 @@ def summarize_similarity(form: FormMetrics, head: str) -> VerdictFigure:
     decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
     meaning = describe_sqnr(fidelity.sqnr_db)
     if fidelity.agreement is None:
-        return VerdictFigure("SQNR", decibels, (meaning, f"output {head}"))
+        tone = _tone(fidelity.sqnr_db, _LOSSY_DB, _USUAL_DB)
+        return VerdictFigure("SQNR", decibels, (meaning, f"output {head}"), tone)
     agrees = f"{100 * fidelity.agreement:.2f} %"
-    return VerdictFigure("same answer as float", agrees, (f"SQNR {decibels}: {meaning}",))
+    tone = _tone(100 * fidelity.agreement, 100 - _MANY_POINTS, 100 - _SOME_POINTS)
+    return VerdictFigure("same answer as float", agrees, (f"SQNR {decibels}: {meaning}",), tone)
+
+
+def _tone(value: float, bad: float, warn: float) -> Tone:
+    return "bad" if value < bad else "warn" if value < warn else ""
 
 
 def _speed(report: ReportData, speed: float) -> VerdictFigure:
-    notes, tone = ["ONNX Runtime, batch 1"], VerdictFigure("", "").tone
+    notes = ["ONNX Runtime, batch 1"]
+    tone: Tone = ""
     if report.speed_interval is not None:
         low, high = report.speed_interval
         if 0 < low < high < float("inf"):

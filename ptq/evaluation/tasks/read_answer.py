@@ -80,7 +80,7 @@ def _image_size(feed: Arrays) -> tuple[int, int] | None:
 
 def _read_characters(metadata: Mapping[str, str], blank: int) -> tuple[str, ...]:
     """The characters of a recognizer that its metadata list (``character``, one a line), with the blank."""
-    listed = metadata.get("character", "").splitlines()
+    listed = [c for c in metadata.get("character", "").split("\n") if c]
     if not listed:
         return ()
     return ("", *listed, " ") if blank == 0 else (*listed, " ")
