@@ -69,10 +69,8 @@ def main() -> None:
             fill_folder(given.folder, Path(folder), count)
             for workers in map(int, given.workers.split(",")):
                 row = rows[count, workers] = measure(given.model, Path(folder), workers, options)
-                each = 1000 * row["seconds"] / count
-                print(
-                    f"| {count} | {workers} | {row['seconds']:.1f} | {row['mib']:.0f} | {each:.2f} |"
-                )
+                seconds = f"{row['seconds']:.1f} | {row['cpu']:.1f}"
+                print(f"| {count} | {workers} | {seconds} | {row['mib']:.0f} |", flush=True)
     _print_estimate(rows)
 
 

@@ -91,7 +91,10 @@ def test_none_and_true_go_on() -> None:
     assert ptq.calibrate(MODEL, FEW, threads=1, progress=progress).samples == 24
 
 
-def test_worker_processes_end_when_calibration_is_cancelled(tmp_path: Path) -> None:
+def test_worker_processes_end_when_calibration_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptq.calibration.workers.ALONE_SECONDS", 0)
     onnx.save(MODEL, tmp_path / "model.onnx")
     np.savez(tmp_path / "data.npz", **FEW)
     with pytest.raises(ptq.Cancelled, match=r"calibrating"):

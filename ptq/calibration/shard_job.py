@@ -77,6 +77,19 @@ _latest: dict[str, tuple[Graph, Samples]] = {}
 _lock = threading.Lock()
 
 
+def keep_opened(job: CalibrationJob, graph: Graph, samples: Samples) -> None:
+    """Keep what is open already, for shards that this process runs itself."""
+    with _lock:
+        _latest.clear()
+        _latest[repr(job)] = graph, samples
+
+
+def forget_job() -> None:
+    """Free what this process keeps of the latest job."""
+    with _lock:
+        _latest.clear()
+
+
 def _open_once(job: CalibrationJob, content: bytes | None) -> tuple[Graph, Samples]:
     key = repr(job)
     with _lock:

@@ -6,7 +6,8 @@ import hashlib
 import multiprocessing
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
@@ -16,7 +17,7 @@ from typing import Any
 
 from ptq.calibration.cluster import Cluster, start_cluster
 from ptq.calibration.shard_checkpoint import ShardCheckpoint
-from ptq.calibration.shard_job import CalibrationJob
+from ptq.calibration.shard_job import CalibrationJob, forget_job, keep_opened
 from ptq.core import remote
 from ptq.core.errors import DataError, PtqError, UsageError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
@@ -28,6 +29,8 @@ from ptq.model.serialize import to_pieces
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 
+ALONE_SECONDS = 3.0
+"""Processor time that this process works alone first: about what another needs to start, import and load a model."""
 _ENDED = (
     "a worker process ended early; use fewer workers if memory is short, and start them under "
     "if __name__ == '__main__' in a script"
@@ -60,6 +63,7 @@ def collect_on_workers(
     """
     graph = open_and_prepare(model, opset=job.opset)[1].graph
     samples = job.reading.open(job.data, graph)
+    keep_opened(job, graph, samples)
     expected, total = _digest_stream(job.data, samples), len(samples)
     advance = run.start_stage("calibrating", total)
     with started as workers:
@@ -184,14 +188,23 @@ def collect_on_cluster(
 
 @contextmanager
 def _start_processes(count: int) -> Iterator[Workers]:
-    """Processes that stay warm for all shards; they end with the block."""
+    """Processes that stay warm for all shards; they end with the block.
+
+    They start only after this process has worked alone for as long as they need to start. A short calibration
+    therefore starts none, and a long one loses that time at most. The bits do not depend on it.
+    """
+    began = time.process_time()
     executor = ProcessPoolExecutor(
         count, multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
     )
 
-    def submit(*call: Any) -> Future[Any]:
+    def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        if time.process_time() - began < ALONE_SECONDS:
+            done: Future[Any] = Future()
+            done.set_result(function(*arguments))
+            return done
         with _hold_interrupts():  # it may start a process
-            return executor.submit(*call)
+            return executor.submit(function, *arguments)
 
     try:
         yield Workers(count, submit)
@@ -202,6 +215,7 @@ def _start_processes(count: int) -> Iterator[Workers]:
         raise
     finally:
         executor.shutdown(cancel_futures=True)
+        forget_job()
 
 
 def _ignore_interrupts() -> None:

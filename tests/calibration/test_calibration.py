@@ -34,6 +34,12 @@ def given(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "model.onnx", tmp_path / "data"
 
 
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers start without delay."""
+    monkeypatch.setattr("ptq.calibration.workers.ALONE_SECONDS", 0)
+
+
 def test_two_workers_count_what_one_counts_and_skip_what_one_skips(
     given: tuple[Path, Path],
 ) -> None:

@@ -58,10 +58,26 @@ def at_step(number: int, action: Callable[[], object]) -> Callable[..., Callable
     return lambda stage, total: lambda: action() if next(steps) == number else True
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers start without delay."""
+    monkeypatch.setattr("ptq.calibration.workers.ALONE_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_workers_count_the_bytes_of_one_process(place: Path, whole: bytes, workers: int) -> None:
     model = str(place / "model.onnx")
     found = ptq.calibrate(model, place / "data", threads=1, workers=workers)
+    assert found.to_bytes() == whole
+
+
+def test_a_short_calibration_starts_no_process_and_gives_the_same_bytes(
+    place: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptq.calibration.workers.ALONE_SECONDS", 3600)
+    monkeypatch.setattr("ptq.calibration.workers.ProcessPoolExecutor.submit", None)
+    found = ptq.calibrate(str(place / "model.onnx"), place / "data", threads=1, workers=2)
     assert found.to_bytes() == whole
 
 
@@ -124,6 +140,7 @@ def test_a_worker_killed_before_and_after_it_returned_changes_nothing(
         assert calibrate(place, dask.address, progress=at_step(40, kill)).to_bytes() == whole
 
 
+@pytest.mark.usefixtures("at_once")
 def test_a_process_killed_while_it_works_is_one_error(place: Path) -> None:
     import multiprocessing
 
@@ -169,6 +186,7 @@ def test_a_scheduler_that_ends_is_one_error_and_the_next_run_continues(
         assert calibrate(place, dask.address, checkpoint=state).to_bytes() == whole
 
 
+@pytest.mark.usefixtures("at_once")
 def test_a_checkpoint_of_processes_is_continued_to_the_same_bytes(
     place: Path, whole: bytes, tmp_path: Path
 ) -> None:

@@ -51,7 +51,12 @@ class FetchedFolder:
             DataError: There are no samples, or the model does not take them.
         """
         self._tree = tree
-        self._root = Path(tempfile.mkdtemp(prefix="ptq-"))
+        try:
+            self._root = Path(tempfile.mkdtemp(prefix="ptq-"))
+        except OSError as error:
+            raise DataError(
+                f"{tree.title}: there is no folder for temporary files: {error.strerror}; name one in TMPDIR"
+            ) from error
         weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
         self._lock = threading.Lock()
         names = sorted(tree.sizes)

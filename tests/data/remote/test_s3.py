@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from brightness import OPTIONS, brightness_model, write_brightness_images
+from cluster import run_dask
 from command_line import FAST, call
 from object_store import (
     BUCKET,
@@ -97,6 +99,22 @@ def test_rows_of_a_file_in_a_bucket(store: int, place: str) -> None:
 
 def test_two_workers_read_the_bucket_themselves(place: str) -> None:
     assert calibrate(place, workers=2).to_bytes() == calibrate("images").to_bytes()
+
+
+def test_a_dask_cluster_reads_the_bucket_itself(place: str, tmp_path: Path) -> None:
+    expected = calibrate("images").to_bytes()
+    with run_dask(tmp_path, 2) as dask:
+        assert calibrate(place, cluster=dask.address).to_bytes() == expected
+        write_shard(tmp_path / "images", tmp_path / "shard.tar")
+        shard = f"s3://{BUCKET}/{tmp_path.name}.tar"
+        remote.write(shard, Path("shard.tar").read_bytes())
+        assert calibrate(shard, cluster=dask.address).to_bytes() == expected
+
+
+def write_shard(images: Path, place: Path) -> None:
+    with tarfile.open(place, "w") as shard:
+        for path in sorted(images.rglob("*.png")):
+            shard.add(path, path.relative_to(images).as_posix())
 
 
 def test_a_checkpoint_may_be_an_object(store: int, place: str) -> None:
