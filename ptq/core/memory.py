@@ -75,7 +75,7 @@ def keep_freed_blocks() -> None:
     """
     gc.freeze()
     if _SET_OPTION is not None:
-        _SET_OPTION(_ARENA_MAX, 1)  # a thread's own heap is given back in parts of 64 MB
+        _SET_OPTION(_ARENA_MAX, 1)  # a thread's own heap is released in parts of 64 MB
         _SET_OPTION(_MMAP_THRESHOLD, _LARGEST_HEAP_BLOCK)
         _SET_OPTION(_TRIM_THRESHOLD, _SMALL_PROCESS)
         _SET_OPTION(_TOP_PAD, _SPARE_HEAP)
