@@ -32,6 +32,10 @@ class Logged(Protocol):
         """Write the model."""
         ...
 
+    def to_html(self) -> str:
+        """The report as a page."""
+        ...
+
 
 @refuse_unknown_options
 def log_to_mlflow(result: Logged, *, folder: str = "ptq") -> str:
@@ -79,7 +83,7 @@ def log_to_mlflow(result: Logged, *, folder: str = "ptq") -> str:
         for file, text in {
             "plan.json": result.plan.to_json(),
             "report.json": report.to_json(),
-            "report.html": report.to_html(),
+            "report.html": result.to_html(),
             "report.md": report.to_markdown(),
         }.items():
             (place / file).write_text(text, encoding="utf-8")
