@@ -21,6 +21,7 @@ TargetName = Literal[
     "openvino",
     "portable",
     "qnn",
+    "qnn-a16",
     "ort-xnnpack",
 ]
 ArithmeticName = Literal[

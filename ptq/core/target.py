@@ -100,8 +100,9 @@ class Target:
         if not self.follows_litert_spec:
             return spec.output_rule
         if spec.fixed_output is not None:
+            steps = 2 ** (self.activation.bits - 8)  # of a wider type in one step of 8 bits
             zero_point = spec.fixed_output.zero_point + (0 if self.activation.signed else 128)
-            return FixedQParams(spec.fixed_output.scale, zero_point)
+            return FixedQParams(spec.fixed_output.scale / steps, zero_point * steps)
         if spec.same_scale and spec.output_rule is OutputRule.OBSERVED:
             return OutputRule.SAME_AS_INPUT
         return spec.output_rule

@@ -7,7 +7,7 @@ from typing import Literal
 
 from ptq.core.option_checks import require_choice
 from ptq.core.target import Target
-from ptq.core.types import INT8, INT8_WEIGHT, UINT8
+from ptq.core.types import INT8, INT8_WEIGHT, UINT8, UINT16
 
 TargetName = Literal[
     "ort",
@@ -18,12 +18,17 @@ TargetName = Literal[
     "openvino",
     "portable",
     "qnn",
+    "qnn-a16",
     "ort-xnnpack",
 ]
 """Names of the rows of `TARGETS`, for type checkers."""
 
 _PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 
+_QNN_NEEDS = (
+    "pip install onnxruntime-qnn: the emulator of the HTP on x86, its driver on Windows and Android",
+    "inputs of fixed shapes: with a dynamic batch all nodes run on the CPU",
+)
 
 TARGETS: Mapping[str, Target] = {
     target.name: target
@@ -146,10 +151,19 @@ TARGETS: Mapping[str, Target] = {
             has_lookup_tables=True,
             reads_qoperator=False,
             runtime="qnn",
-            requires=(
-                "pip install onnxruntime-qnn: the emulator of the HTP on x86, its driver on Windows and Android",
-                "inputs of fixed shapes: with a dynamic batch all nodes run on the CPU",
-            ),
+            requires=_QNN_NEEDS,
+        ),
+        Target(
+            "qnn-a16",
+            UINT16,
+            INT8_WEIGHT,
+            "ort",
+            follows_litert_spec=True,
+            source="Qualcomm's HTP",
+            has_lookup_tables=True,
+            reads_qoperator=False,
+            runtime="qnn",
+            requires=_QNN_NEEDS,
         ),
         Target(
             "ort-xnnpack",

@@ -46,6 +46,7 @@ class QType:
 INT8 = QType(8, True, -128, 127)
 UINT8 = QType(8, False, 0, 255)
 INT8_WEIGHT = QType(8, True, -127, 127)
+UINT16 = QType(16, False, 0, 65535)
 INT32 = QType(32, True, -(2**31), 2**31 - 1)
 
 

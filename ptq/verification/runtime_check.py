@@ -22,7 +22,7 @@ from ptq.data import Sample
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, Node, Value, name_of, operator_of
+from ptq.model.node import MICROSOFT_PREFIX, QUANTIZERS, Node, Value, name_of, operator_of
 from ptq.model.qdq_units import read_quantizer
 from ptq.model.session import Session
 
@@ -183,7 +183,9 @@ def _quantized_tensors(graph: Graph) -> Mapping[str, tuple[Node, QuantParams | N
     """The outputs of quantizers in graph order, each with the node that computes the values and the parameters."""
     found = {}
     for node in graph.nodes:
-        if operator_of(node) != "QuantizeLinear" or node.inputs[0] is None:
+        if operator_of(node).removeprefix(MICROSOFT_PREFIX) != "QuantizeLinear":
+            continue
+        if node.inputs[0] is None:
             continue
         maker = node.inputs[0].producer() or node
         tensor = read_quantizer(node, node.outputs[0])
@@ -195,7 +197,7 @@ def _quantized_tensors(graph: Graph) -> Mapping[str, tuple[Node, QuantParams | N
 def _computing_node(value: Value) -> Node | None:
     """The node that computes a value, found through quantizers."""
     node = value.producer()
-    while node is not None and operator_of(node) in QUANTIZERS and node.inputs[0] is not None:
+    while node is not None and node.op_type in QUANTIZERS and node.inputs[0] is not None:
         before = node.inputs[0].producer()
         if before is None:
             break

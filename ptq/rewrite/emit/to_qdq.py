@@ -24,6 +24,7 @@ from ptq.model.node import (
     values_read_by,
 )
 from ptq.model.shared_weights import share_weights
+from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.block_skip_layer_norm import block_skip_layer_norm_fusion
 from ptq.rewrite.emit.decompose_prelu import decompose_float_prelu
 from ptq.rewrite.emit.fold_activations import fold_activations
@@ -82,6 +83,7 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
             hard_sigmoid_as_saturating_sum(quantized, plan.floats)
     for node in quantized.nodes:
         _read_shape_from_integers(node)
+    allow_16_bits(quantized)
     quantized.sort()
     quantized.remove_unused()
     return quantized

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.types import QuantParams
+from ptq.core.types import UINT8, QuantParams
 from ptq.kernels.int16_saturation import clip_pair_sums
 from ptq.kernels.window import WindowAxis, window_axes
 from ptq.model.layer_weights import output_channel_count, summed_input_count
@@ -81,8 +81,10 @@ class LinearOp:
 
     def sample_rows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
-    ) -> NDArray[np.int16]:
+    ) -> NDArray[np.signedinteger[Any]]:
         """Some rows of each sample, as integers without zero point, shape (groups, rows, K).
+
+        Wider integers than 8 bits become those of 8 bits over the same range.
 
         The choice of rows depends only on the number of the sample and on how many rows a sample has.
 
@@ -92,6 +94,7 @@ class LinearOp:
             first: Number of the first sample.
             quota: Largest number of rows of a sample.
         """
+        params = _as_8_bits(params)
         if self._convolves:
             return self._sample_windows(samples, params, first, quota)
         lines = samples.reshape(len(samples), -1, self.length)
@@ -132,7 +135,7 @@ class LinearOp:
 
     def _sample_windows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
-    ) -> NDArray[np.int16]:
+    ) -> NDArray[np.signedinteger[Any]]:
         found = self._axes(samples.shape[3:])
         images, outputs = samples.shape[1], tuple(axis.outputs for axis in found)
         at = _pick_positions(images * math.prod(outputs), quota, first, len(samples))
@@ -185,14 +188,23 @@ def _tap_positions(
     return inside, position
 
 
-def _centered_codes(values: NDArray[Any], params: QuantParams) -> NDArray[np.int16]:
+def _as_8_bits(params: QuantParams) -> QuantParams:
+    """The parameters, or for wider integers those of uint8 over the same range, whose products have exact sums."""
+    if params.qtype.bits <= UINT8.bits:
+        return params
+    steps = params.qtype.lsb_count / UINT8.lsb_count
+    zero_point = round((int(params.zero_point) - params.qtype.lo) / steps)
+    return QuantParams.per_tensor(float(params.scale) * steps, zero_point, UINT8)
+
+
+def _centered_codes(values: NDArray[Any], params: QuantParams) -> NDArray[np.signedinteger[Any]]:
     """The integers of `QuantParams.quantize` less the zero point."""
     zero_point = int(params.zero_point)
     codes = np.asarray(values / np.float32(params.scale))
     np.rint(codes, out=codes)
     np.maximum(codes, params.qtype.lo - zero_point, out=codes)
     np.minimum(codes, params.qtype.hi - zero_point, out=codes)
-    return codes.astype(np.int16)
+    return codes.astype(np.int16 if params.qtype.bits <= UINT8.bits else np.int32)
 
 
 def _pick_positions(available: int, quota: int, first: int, samples: int) -> NDArray[np.int64]:
