@@ -17,7 +17,9 @@ def allow_16_bits(graph: Graph) -> None:
         return
     domain = MICROSOFT_PREFIX.removesuffix("::")
     for node in graph.nodes:
-        integers = node.outputs[0] if operator_of(node) == "QuantizeLinear" else node.inputs[0]
-        if operator_of(node) in QUANTIZERS and integers is not None and dtype_of(integers) in _WIDE:
+        if operator_of(node) not in QUANTIZERS:
+            continue
+        integers = node.outputs[0] if node.op_type == "QuantizeLinear" else node.inputs[0]
+        if integers is not None and dtype_of(integers) in _WIDE:
             node.domain = domain
             graph.model.opset_imports.setdefault(domain, 1)
