@@ -13,7 +13,7 @@ from ptq.core.plan import Plan, operand_key
 from ptq.core.types import QuantParams
 from ptq.evaluation.report import NodeRow, TensorRow
 from ptq.model.graph import Graph
-from ptq.model.node import Value, constant_of, name_of, operator_of
+from ptq.model.node import Value, constant_of, is_constant, name_of, operator_of
 from ptq.observers.quantization_error import quantization_error
 from ptq.observers.stats import TensorStats
 
@@ -98,7 +98,7 @@ def node_rows(graph: Graph, plan: Plan) -> tuple[NodeRow, ...]:
         else:
             rounding = (plan.rounding or {}).get(name)
             fate, why = "int8", f"weight rounding: {rounding}" if rounding else ""
-        read = tuple(name_of(v) for v in node.inputs if v is not None and constant_of(v) is None)
+        read = tuple(name_of(v) for v in node.inputs if v is not None and not is_constant(v))
         written = tuple(name_of(v) for v in node.outputs)
         rows.append(NodeRow(name, operator_of(node), fate, why, read, written))
     return tuple(rows)

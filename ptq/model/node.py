@@ -89,6 +89,11 @@ def constant_shape(value: Value | None) -> tuple[int, ...] | None:
     return tuple(value.const_value.shape.numpy())
 
 
+def is_constant(value: Value | None) -> bool:
+    """Whether a value is an initializer; its data are not read."""
+    return value is not None and value.const_value is not None and value.is_initializer()
+
+
 def constant_of(value: Value | None) -> NDArray[Any] | None:
     """Array of an initializer; None for any other value."""
     if value is None or value.const_value is None or not value.is_initializer():

@@ -23,6 +23,7 @@ from ptq.model.node import (
     consumers_of,
     dtype_of,
     infinite_attribute,
+    is_constant,
     operator_of,
     shape_of,
     spec_name,
@@ -162,7 +163,7 @@ def qparams_of(
         return None
     dtype = zeros.dtype if zeros is not None else dtype_of(integers) or np.dtype(np.uint8)
     if zeros is not None and scales.size != zeros.size and 1 in (scales.size, zeros.size):
-        if constant_of(integers) is None:
+        if not is_constant(integers):
             return None
         scales, zeros = np.broadcast_arrays(scales.reshape(-1), zeros.reshape(-1))
     return quant_params(scales, zeros, dtype, axis if axis is not None else 0, integers)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptq.core.opspec import OpSpec, QLinearForm, Role
-from ptq.model.node import Node, Value, attributes_of, constant_of
+from ptq.model.node import Node, Value, attributes_of, constant_of, is_constant
 
 
 def qlinear_unsupported_reason(node: Node, spec: OpSpec, operands: QLinearOperands) -> str:
@@ -17,7 +17,7 @@ def qlinear_unsupported_reason(node: Node, spec: OpSpec, operands: QLinearOperan
         return f"it has an unknown input, {operands.unknown_inputs[0].name}"
     for position, (integers, _, _) in operands.triples.items():
         fixed = spec.role_of(position) is Role.WEIGHT and not spec.two_activations
-        if fixed and constant_of(integers) is None:
+        if fixed and not is_constant(integers):
             return f"weight {integers.name} is not constant"
     for position, bias in operands.biases.items():
         if bias is None or spec.role_of(position) is not Role.BIAS:

@@ -194,8 +194,7 @@ pair (uint8[1, 2] a) => (int32[1, 1] c) <int8[2, 1] b = {127, 127}> { c = MatMul
 def has_exact_int8_sums() -> bool:
     """Whether ONNX Runtime adds uint8 × int8 products exactly on this processor.
 
-    On x86 without VNNI it adds pairs of products in int16, which saturates (vpmaddubsw): 255·127 + 255·127
-    becomes 32767.
+    On x86 without VNNI it adds pairs of products in int16, which saturates (vpmaddubsw): 2 · 255·127 is 32767.
     """
     pair = Session(Graph.from_proto(onnx.parser.parse_model(_SATURATION_MODEL)))
     [total] = pair.run({"a": np.full((1, 2), 255, np.uint8)})

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ptq.calibration.calibration import FOLDS
 from ptq.calibration.measured_tensors import MeasuredTensors
 from ptq.core.decibels import error_db
+from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
@@ -114,11 +115,10 @@ class CandidateComparison:
             measured = [rival for rival in rivals if rival.errors]
             nearest = min(measured, key=Contender.weighted_mean, default=plain)
             note = f"equalization: not applied ({_describe(plain, nearest)})"
-            return replace(self._prepared, notes=(*self._prepared.notes, note))
+            return self._prepared.with_note(note)
         figures = _describe(plain, best)
         [note] = best.form.notes
-        notes = (*self._prepared.notes, f"{note}; {figures}")
-        return replace(best.form, changes=self._prepared.changes, notes=notes)
+        return best.form.in_place_of(self._prepared, f"{note}; {figures}")
 
     def _to_contender(self, form: PreparedModel, required: float) -> Contender:
         measured, plain = self._measured, self._prepared.graph
@@ -189,7 +189,11 @@ class CandidateComparison:
         evaluation = contender.evaluation or self._open_evaluation(contender)
         is_kept = contender.halves and weight_bytes(contender.form.graph.model) <= _KEPT_WEIGHTS
         contender.evaluation = evaluation if is_kept else None
-        return evaluation.measure_more(self._checks)
+        errors = evaluation.measure_more(self._checks)
+        if not is_kept:
+            del evaluation
+            release_memory()
+        return errors
 
     def _open_evaluation(self, contender: Contender) -> FormEvaluation:
         form = contender.form

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ class ReadingLayer:
 
     groups: Groups
     mean_squares: Array
-    max_weights: Array
+    max_weights: NDArray[np.floating[Any]]
     weight_energies: Array
     taps: int
     output_gains: Array | None = None

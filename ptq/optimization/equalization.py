@@ -17,6 +17,7 @@ import numpy as np
 from ptq.calibration.calibration import FOLDS, tensors_to_collect
 from ptq.calibration.channel_spreads import merge_spreads
 from ptq.calibration.measured_tensors import MeasuredTensors, measure_tensors
+from ptq.core.memory import release_memory
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
@@ -102,7 +103,7 @@ def equalize_channels(
     graph, plan = prepared.graph, given.plan
     if plan is not None and plan.channel_factors:
         scaled = _with_factors(graph, plan.channel_factors, plan.boundaries)
-        return _with_note(prepared, scaled, f"{scaled.notes[0]}, factors of the plan")
+        return scaled.in_place_of(prepared, f"{scaled.notes[0]}, factors of the plan")
     if given.stats is None and plan is None and not effort.comparison_samples:
         return prepared
     scope = _find_scope(graph, recipe)
@@ -119,10 +120,10 @@ def equalize_channels(
     if given.digest is not None:
         forms = itertools.chain(layer_forms, tensor_forms)
         form = next((form for form in forms if given.allows(form.graph)), None)
-        return prepared if form is None else _with_note(prepared, form, form.notes[0])
+        return prepared if form is None else form.in_place_of(prepared, form.notes[0])
     if not scope.per_tensor and len(samples) < _MIN_SAMPLES:
         few = f"{plural(len(samples), 'sample')}; at least {_MIN_SAMPLES} are needed"
-        return _with_note(prepared, prepared, f"{TECHNIQUE}: not applied ({few})")
+        return prepared.with_note(f"{TECHNIQUE}: not applied ({few})")
     comparison = CandidateComparison(
         name, prepared, recipe, samples, run, effort,
         measured=None if scope.per_tensor else measure_activations(),
@@ -130,10 +131,6 @@ def equalize_channels(
     candidates = [*(layer_forms if scope.per_tensor else tensor_forms)]
     measure_activations.cache_clear()  # the comparison frees the values
     return comparison.select_best(candidates)
-
-
-def _with_note(before: PreparedModel, after: PreparedModel, note: str) -> PreparedModel:
-    return replace(after, changes=before.changes, notes=(*before.notes, note))
 
 
 def _find_scope(graph: Graph, recipe: Recipe) -> _Scope:
@@ -230,6 +227,7 @@ def _measure_in_stages(
         seen = (fold[name].count for fold in measured.folds for name in rounded if name in fold)
         if sum(seen) >= MEASURED_VALUES:
             break
+    release_memory()
     return measured
 
 

@@ -8,6 +8,7 @@ take the inverse, and those of one sum share a scale. A depthwise layer does not
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups
 from ptq.rewrite.equalize.layer_pairs import clip_limits
 from ptq.rewrite.equalize.union_find import GroupNumbers
 
+_COPIED_WEIGHTS = 2**22
+"""Weights that are converted to float64 at once."""
 _MIN_RATIO = 2.0**-4
 """A channel counts as at least this share of the largest one, since it can be larger on other samples."""
 _MIN_GAIN = 10**0.01
@@ -92,9 +95,20 @@ def _reading_layers(found: ChannelGroups, spreads: Spreads) -> Iterator[ReadingL
                 found.groups[name],
                 spreads[name].sum_of_squares / spreads[name].count,
                 np.abs(table).max(axis=3),
-                np.square(table).sum(axis=(1, 3)).reshape(-1),
+                _energies(table),
                 table.shape[3],
             )
+
+
+def _energies(table: NDArray[np.floating[Any]]) -> Array:
+    """The energy of the weights of each input channel; float64 copies take little memory."""
+    groups, outputs, channels, taps = table.shape
+    at_once = max(1, _COPIED_WEIGHTS // max(1, groups * outputs * taps))
+    parts = [
+        np.square(table[:, :, start : start + at_once].astype(np.float64)).sum(axis=(1, 3))
+        for start in range(0, channels, at_once)
+    ]
+    return np.concatenate(parts, axis=1).reshape(-1)
 
 
 def _float_reader(groups: GroupNumbers, layers: Sequence[ReadingLayer]) -> ReadingLayer:
@@ -104,11 +118,11 @@ def _float_reader(groups: GroupNumbers, layers: Sequence[ReadingLayer]) -> Readi
     return ReadingLayer(groups, none[0, 0], none, np.full(len(groups), energies.mean()), 0)
 
 
-def _layer_input(node: Node) -> tuple[str, Array]:
+def _layer_input(node: Node) -> tuple[str, NDArray[Any]]:
     """The name of the tensor that a layer reads, and its weights by input channel."""
     value, weight = node.inputs[0], constant_of(node.inputs[1])
     assert value is not None and weight is not None
-    return name_of(value), input_channel_view(node, weight.astype(np.float64), 1)
+    return name_of(value), input_channel_view(node, weight, 1)
 
 
 def _factor_limits(found: ChannelGroups, folds: Sequence[Spreads], through_clips: bool) -> Array:

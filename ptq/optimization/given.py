@@ -9,7 +9,7 @@ Each belongs to one graph. A stage that rewrites the graph before calibration th
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ptq.calibration.calibration import open_statistics
 from ptq.core.option_checks import require_path
@@ -69,7 +69,7 @@ class Given:
         if self.plan is not None:
             return prepared
         note = f"{technique}: not applied (the given statistics belong to the model without it)"
-        return replace(prepared, notes=(*prepared.notes, note))
+        return prepared.with_note(note)
 
 
 NOTHING_GIVEN = Given()

@@ -148,6 +148,7 @@ def optimize_before_calibration(job: Job) -> Job:
         )
         recipe = job.recipe.with_float_nodes(prepared.float_nodes)
         job = replace(job, prepared=prepared, recipe=recipe)
+        release_memory()
     if job.options.split_outliers:
         prepared, recipe = split_outlier_channels(
             job.prepared, job.samples.calibration, job.recipe, job.given, job.effort, job.run
@@ -166,7 +167,7 @@ def _note_missing_samples(job: Job) -> PreparedModel:
     note = (
         f"without calibration samples: no {', no '.join(left_out)}; give data beside the statistics"
     )
-    return replace(job.prepared, notes=(*job.prepared.notes, note))
+    return job.prepared.with_note(note)
 
 
 def calibrate_model(

@@ -26,7 +26,7 @@ from ptq.core.targets import get_target
 from ptq.core.types import FLOAT32
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, dtype_of, name_of, operator_of, shape_of, spec_name
+from ptq.model.node import Node, dtype_of, is_constant, name_of, operator_of, shape_of, spec_name
 from ptq.model.open import Model
 from ptq.model.ort_version import ORT_VERSION
 from ptq.model.session import Session
@@ -136,9 +136,7 @@ def _list_kernels(graph: Graph) -> Iterator[tuple[str, Node]]:
         if spec is None or operator_of(node) in VIEWS or not target.can_quantize(spec):
             continue
         key = kernel_key(node)
-        values = [
-            v for v in (*node.inputs, *node.outputs) if v is not None and constant_of(v) is None
-        ]
+        values = [v for v in (*node.inputs, *node.outputs) if v is not None and not is_constant(v)]
         if key is not None and all(dtype_of(v) == FLOAT32 for v in values):
             yield key, node
 
@@ -148,7 +146,7 @@ def _time_kernel(
 ) -> tuple[float, float]:
     """The passes of a node in float and on integers."""
     inputs = list(
-        dict.fromkeys(name_of(v) for v in node.inputs if v is not None and constant_of(v) is None)
+        dict.fromkeys(name_of(v) for v in node.inputs if v is not None and not is_constant(v))
     )
     alone = graph.extract([node], inputs, [name_of(v) for v in node.outputs])
     rng = np.random.default_rng(0)

@@ -33,7 +33,9 @@ def replace_with_constant(graph: Graph, value: Value, array: NDArray[Any]) -> No
     graph.substitute(value, constant, rename_old="computed")
 
 
-def set_constant(graph: Graph, node: Node, index: int, array: NDArray[Any], hint: str) -> None:
+def set_constant(
+    graph: Graph, node: Node, index: int, array: NDArray[Any] | ir.LazyTensor, hint: str
+) -> None:
     """Replace a node's constant input; the name stays unless the old constant has other readers.
 
     Args:

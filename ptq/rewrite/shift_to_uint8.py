@@ -31,6 +31,7 @@ from ptq.model.node import (
     constant_of,
     consumers_of,
     dtype_of,
+    is_constant,
     name_of,
     operator_of,
 )
@@ -217,9 +218,6 @@ def _constant_activations(graph: Graph) -> list[Node]:
             maker = value.producer() if value is not None else None
             if maker is None or op.spec.role_of(position) is not Role.ACTIVATION:
                 continue
-            if (
-                operator_of(maker) == "DequantizeLinear"
-                and constant_of(maker.inputs[0]) is not None
-            ):
+            if operator_of(maker) == "DequantizeLinear" and is_constant(maker.inputs[0]):
                 found[maker] = None
     return list(found)

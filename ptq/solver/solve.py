@@ -13,7 +13,7 @@ from ptq.core.target import Target
 from ptq.core.targets import TARGETS
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of, name_of, operator_of
+from ptq.model.node import constant_of, is_constant, name_of, operator_of
 from ptq.model.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.observers.attention_mask import is_masked
@@ -210,7 +210,7 @@ def _solve_group(
             (methods[n] for n in group.tensors if n in methods), draft.recipe.default_method
         )
         params = group_qparams(group, groups, stats, get_observer(chosen.method), draft.target)
-        observed = any(constant_of(groups.values[name]) is None for name in group.observed_tensors)
+        observed = any(not is_constant(groups.values[name]) for name in group.observed_tensors)
         reason = (
             Why("observed", chosen.detail) if observed else Why("constant", "minimum and maximum")
         )

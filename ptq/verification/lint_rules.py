@@ -12,7 +12,15 @@ from ptq.core.opspec import FixedQParams, OpSpec, Role
 from ptq.core.target import Target
 from ptq.core.types import QuantParams
 from ptq.model.layer_weights import channel_axis
-from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    is_constant,
+    name_of,
+    operator_of,
+)
 from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source
 
 # each of the two roundings in a product of float32 scales may be off by one ULP
@@ -65,11 +73,7 @@ def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
         if value is None or role in (Role.KEEP, Role.VALUE):
             continue
         where = f"Input {position}"
-        if (
-            role is Role.WEIGHT
-            and quantized is not None
-            and constant_of(quantized.integers) is not None
-        ):
+        if role is Role.WEIGHT and quantized is not None and is_constant(quantized.integers):
             yield from rules.check_weight(quantized, f"{where} (Weight)")
         elif role is Role.BIAS:
             weight = quantized_source(node.inputs[1])

@@ -22,6 +22,7 @@ from ptq.model.node import (
     constant_of,
     consumers_of,
     dtype_of,
+    is_constant,
     name_of,
     operator_of,
     spec_name,
@@ -137,7 +138,7 @@ def _operand_reason(role: Role, value: Value) -> str:
 def _float_value_reason(value: Value) -> str:
     maker = value.producer()
     if maker is None or "DequantizeLinear" not in operator_of(maker):
-        return "is a float constant" if constant_of(value) is not None else "is computed in float"
+        return "is a float constant" if is_constant(value) else "is computed in float"
     return _quantizer_reason(maker, maker.inputs[0])
 
 

@@ -19,8 +19,8 @@ from ptq.model.node import (
     Node,
     Value,
     attributes_of,
-    constant_of,
     consumers_of,
+    is_constant,
     operator_of,
     shape_of,
 )
@@ -90,9 +90,7 @@ def find_slow_patterns(graph: Graph) -> tuple[SlowPattern, ...]:
 
 def _find_islands(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
     """Float nodes that get integers and return integers."""
-    starts = [
-        n for n in nodes if operator_of(n) in _DEQUANTIZE and constant_of(n.inputs[0]) is None
-    ]
+    starts = [n for n in nodes if operator_of(n) in _DEQUANTIZE and not is_constant(n.inputs[0])]
     ends = [n for n in nodes if operator_of(n) in _QUANTIZE]
     behind = _reach(starts, _readers, _QUANTIZE)
     before = _reach(ends, _makers, _DEQUANTIZE)
@@ -115,7 +113,7 @@ def _find_transposes(nodes: Sequence[Node], own: set[str | None]) -> Iterator[Sl
         for node in nodes
         if operator_of(node) == "Transpose"
         and node.name in own
-        and constant_of(node.inputs[0]) is None
+        and not is_constant(node.inputs[0])
         and any(operator_of(other) in near for other in (*_makers(node), *_readers(node)))
     ]
     if found:

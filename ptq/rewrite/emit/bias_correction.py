@@ -25,7 +25,15 @@ from numpy.typing import NDArray
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import input_channel_view, output_channel_view
-from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, shape_of
+from ptq.model.node import (
+    Node,
+    attributes_of,
+    constant_of,
+    is_constant,
+    name_of,
+    operator_of,
+    shape_of,
+)
 from ptq.model.shared_weights import weight_families
 from ptq.observers.input_means import InputMean
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
@@ -42,7 +50,7 @@ def channel_axes(graph: Graph) -> dict[str, int]:
         for node in graph.nodes
         if operator_of(node) in CORRECTABLE_OPS
         and (value := node.inputs[0])
-        and constant_of(value) is None
+        and not is_constant(value)
     }
 
 
@@ -115,7 +123,7 @@ def _output_shift(
     assert node.name
     weight, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
     array, params = constant_of(weight), plan.operands.get((node.name, 1))
-    if array is None or constant_of(bias) is None or params is None:
+    if array is None or not is_constant(bias) or params is None:
         return None
     coverage = _kernel_coverage(node, array.shape)
     if coverage is None:

@@ -14,6 +14,7 @@ from ptq.model.node import (
     attributes_of,
     constant_of,
     consumers_of,
+    is_constant,
     name_of,
     operator_of,
     shape_of,
@@ -231,7 +232,7 @@ class ChannelWalk:
 
     def prelu_groups(self, node: Node, value: Value) -> GroupNumbers | None:
         """A PRelu with constant slopes."""
-        constant = constant_of(node.inputs[1]) is not None
+        constant = is_constant(node.inputs[1])
         return self.preserved_groups(node, value) if constant else None
 
     def pad_groups(self, node: Node, value: Value) -> GroupNumbers | None:
@@ -258,7 +259,7 @@ _HANDLERS: Mapping[str, Callable[[ChannelWalk, Node, Value], GroupNumbers | None
 
 def _constant_position(node: Node) -> int | None:
     """The position of the first constant input; None if there is none."""
-    constants = [position for position, v in enumerate(node.inputs) if constant_of(v) is not None]
+    constants = [position for position, v in enumerate(node.inputs) if is_constant(v)]
     return constants[0] if constants else None
 
 

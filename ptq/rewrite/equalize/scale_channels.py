@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.core.errors import PlanError
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import input_channel_view, output_channel_view
-from ptq.model.node import Node, Value, constant_of, name_of, shape_of
+from ptq.model.node import Node, Value, constant_of, constant_shape, name_of, shape_of
 from ptq.model.shared_weights import weight_families
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.boundary_scales import insert_boundary_scale
@@ -24,6 +25,7 @@ from ptq.rewrite.equalize.per_channel_ops import (
     is_cheap_as_depthwise,
     scale_hard_swish,
 )
+from ptq.rewrite.equalize.scaled_weight import scaled_constant
 
 _Factors = NDArray[np.float64] | None
 
@@ -132,8 +134,12 @@ class _LayerConstants:
             if bias is not None:
                 self._replace(node, 2, [written], lambda: bias * written, "bias")
         if written is not None or read is not None:
+            value = node.inputs[1]
+            assert value is not None
+            assert value.const_value is not None
+            weight = value.const_value  # the value leaves the graph with its last reader
             self._replace(
-                node, 1, [written, read], lambda: _scaled_weight(node, written, read), "weight"
+                node, 1, [written, read], lambda: _scaled(node, weight, written, read), "weight"
             )
 
     def _replace(
@@ -150,12 +156,16 @@ class _LayerConstants:
         if key in self._scaled:
             node.replace_input_with(position, self._scaled[key])
             return
-        set_constant(self._graph, node, position, scale().astype(np.float32), hint)
+        shape = constant_shape(node.inputs[position])
+        assert shape is not None
+        set_constant(self._graph, node, position, scaled_constant(shape, scale), hint)
         self._scaled[key] = node.inputs[position]
 
 
-def _scaled_weight(node: Node, written: _Factors, read: _Factors) -> NDArray[np.float64]:
-    weight = np.array(constant_of(node.inputs[1]), np.float64)
+def _scaled(
+    node: Node, tensor: ir.TensorProtocol, written: _Factors, read: _Factors
+) -> NDArray[np.float64]:
+    weight = np.array(tensor.numpy(), np.float64)
     if written is not None:
         output_channel_view(node, weight)[...] *= written[:, None]
     if read is not None:

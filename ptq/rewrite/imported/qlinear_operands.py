@@ -10,7 +10,16 @@ from ptq.core.types import QuantParams
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import channel_axis
-from ptq.model.node import Node, Value, constant_of, dtype_of, name_of, operator_of, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    constant_of,
+    dtype_of,
+    is_constant,
+    name_of,
+    operator_of,
+    shape_of,
+)
 from ptq.model.qdq_units import qparams_of
 from ptq.model.qlinear_inputs import QuantizedOperand
 
@@ -54,7 +63,7 @@ def operand_qparams(
     Raises:
         UnsupportedError: The scale or zero point is computed, or there are scales for blocks.
     """
-    if constant_of(scale) is None or (zero_point is not None and constant_of(zero_point) is None):
+    if not is_constant(scale) or (zero_point is not None and not is_constant(zero_point)):
         raise UnsupportedError(
             f"{operator_of(node)} {node.name} computes a scale or zero point; they must be constant"
         )

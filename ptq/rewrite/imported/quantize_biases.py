@@ -19,6 +19,7 @@ from ptq.model.node import (
     attributes_of,
     constant_of,
     consumers_of,
+    is_constant,
     name_of,
     operator_of,
     shape_of,
@@ -52,7 +53,7 @@ def quantize_biases(graph: Graph) -> list[Change]:
 def _activation_and_weight(node: Node) -> tuple[QuantizedTensor, QuantizedTensor] | None:
     """Activation and constant weight of a quantized operator, both of 8 bits; else None."""
     x, w = quantized_source(node.inputs[0]), quantized_source(node.inputs[1])
-    if x is None or w is None or x.params.axis is not None or constant_of(w.integers) is None:
+    if x is None or w is None or x.params.axis is not None or not is_constant(w.integers):
         return None
     return (x, w) if x.params.qtype.bits == w.params.qtype.bits == 8 else None
 

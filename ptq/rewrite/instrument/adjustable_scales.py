@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Value, constant_of, name_of, operator_of
+from ptq.model.node import Value, is_constant, name_of, operator_of
 from ptq.rewrite.edit import initializers_to_inputs
 from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.rewrite.emit.to_qdq import to_qdq
@@ -61,7 +61,7 @@ def make_scales_inputs(
         if operator_of(node) != "QuantizeLinear":
             continue
         real, scale, zero_point = (*node.inputs, None)[:3]
-        if real is None or constant_of(real) is not None:
+        if real is None or is_constant(real):
             continue
         maker = real.producer()
         if maker is not None and operator_of(maker) == "Sum" and len(maker.inputs) == 1:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import onnx
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant_of, name_of, operator_of
+from ptq.model.node import Node, Value, is_constant, name_of, operator_of
 
 _PROBABILITY_OPS = frozenset(["Softmax", "LogSoftmax", "Sigmoid"])
 _DATA_MOVEMENT_OPS = frozenset(
@@ -86,7 +86,7 @@ def _skip_movement(value: Value) -> Node | None:
 
 
 def _is_computed(value: Value) -> bool:
-    return constant_of(value) is None and value.producer() is not None
+    return not is_constant(value) and value.producer() is not None
 
 
 def _info_of_same_type(info: onnx.ValueInfoProto, name: str) -> onnx.ValueInfoProto:

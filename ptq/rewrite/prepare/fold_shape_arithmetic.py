@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, name_of
+from ptq.model.node import Node, is_constant, name_of
 from ptq.rewrite.edit import set_attributes, set_constant
 from ptq.rewrite.prepare.node_shapes import refine_shape
 from ptq.rewrite.prepare.shape_inference import (
@@ -30,7 +30,7 @@ def fold_reshape(graph: Graph, node: Node, values: ShapeValues) -> bool:
     data, target = node.inputs[0], values.elements_of(node.inputs[1])
     if data is None or target is None:
         return False
-    if constant_of(node.inputs[1]) is not None:
+    if is_constant(node.inputs[1]):
         _infer_reshape_shape(node, target)
         return False
     allow_zero = "allowzero" in node.attributes and node.attributes["allowzero"].value == 1

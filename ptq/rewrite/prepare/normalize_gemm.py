@@ -13,7 +13,16 @@ import numpy as np
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import output_channel_count
-from ptq.model.node import Node, Value, attributes_of, constant_of, dtype_of, name_of, operator_of
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    dtype_of,
+    is_constant,
+    name_of,
+    operator_of,
+)
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes, set_constant
 
@@ -45,7 +54,7 @@ def _is_large_constant(value: Value | None) -> bool:
     Constant folding has left this node because its result is too large to store; to quantize it costs more.
     """
     producer = value.producer() if value is not None else None
-    return producer is not None and all(constant_of(v) is not None for v in producer.inputs)
+    return producer is not None and all(is_constant(v) for v in producer.inputs)
 
 
 def _is_normalized(node: Node, shape: tuple[int, ...]) -> bool:

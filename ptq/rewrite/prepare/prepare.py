@@ -6,7 +6,7 @@ Each rewrite is one pass. The result computes the same function as the model, ex
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -101,6 +101,14 @@ class PreparedModel:
     channel_factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     boundaries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     float_nodes: Mapping[str, str] = field(default_factory=dict)
+
+    def with_note(self, note: str) -> PreparedModel:
+        """The same model with one more sentence on what samples decided."""
+        return replace(self, notes=(*self.notes, note))
+
+    def in_place_of(self, before: PreparedModel, note: str) -> PreparedModel:
+        """This model as a rewrite of another one: with its changes, its notes and one on the rewrite."""
+        return replace(self, changes=before.changes, notes=(*before.notes, note))
 
     def describe_changes(self) -> tuple[str, ...]:
         """The sentences of the report: one for each change, then the notes."""

@@ -14,6 +14,7 @@ from ptq.model.node import (
     Value,
     constant_of,
     dtype_of,
+    is_constant,
     name_of,
     operator_of,
     shape_of,
@@ -55,12 +56,7 @@ def simplify_constant_ops(graph: Graph) -> list[Change]:
 
 def _div_to_mul(graph: Graph, node: Node) -> bool:
     x, divisor = node.inputs[0], constant_of(node.inputs[1])
-    if (
-        x is None
-        or constant_of(x) is not None
-        or divisor is None
-        or divisor.dtype not in FLOAT_TYPES
-    ):
+    if x is None or is_constant(x) or divisor is None or divisor.dtype not in FLOAT_TYPES:
         return False
     with np.errstate(all="ignore"):
         inverse = np.reciprocal(divisor.astype(np.float64)).astype(divisor.dtype)
@@ -88,7 +84,7 @@ def _max_min_to_clip(graph: Graph, node: Node) -> bool:
         return False
     for x, other in (node.inputs, reversed(node.inputs)):
         bound, shape = constant_of(other), None if x is None else shape_of(x)
-        if bound is None or bound.size != 1 or constant_of(x) is not None or shape is None:
+        if bound is None or bound.size != 1 or is_constant(x) or shape is None:
             continue
         if bound.ndim <= len(shape) and not np.isnan(bound).any():
             limit = graph.add_constant(bound.reshape(()), f"{name_of(node.outputs[0])}_bound")

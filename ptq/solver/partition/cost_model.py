@@ -26,6 +26,7 @@ from ptq.model.node import (
     attributes_of,
     constant_of,
     consumers_of,
+    is_constant,
     name_of,
     operator_of,
     shape_of,
@@ -80,7 +81,7 @@ def estimate_sizes(graph: Graph) -> TensorSizes:
     first_dims: dict[str, float] = {}
     size = TensorSizes(shares, first_dims)
     for node in graph.nodes:
-        before = [name_of(v) for v in node.inputs if v is not None and constant_of(v) is None]
+        before = [name_of(v) for v in node.inputs if v is not None and not is_constant(v)]
         share = max((shares.get(name, 1.0) for name in before), default=1.0)
         if operator_of(node) in _STRIDED_OPS:
             share /= math.prod(attributes_of(node).get("strides", (1,)))

@@ -23,6 +23,7 @@ from ptq.model.node import (
     consumers_of,
     dtype_of,
     infinite_attribute,
+    is_constant,
     name_of,
     operator_of,
     shape_of,
@@ -149,7 +150,7 @@ def _assign_node(
         if problem:
             return problem
         operands.append(Operand(position, value, role))
-    if not any(o.role is Role.ACTIVATION and constant_of(o.value) is None for o in operands):
+    if not any(o.role is Role.ACTIVATION and not is_constant(o.value) for o in operands):
         return "has no activation input (constants or indices only)"
     for name in map(name_of, node.outputs if spec.output_rule is not OutputRule.NONE else ()):
         if name in refused:
@@ -160,7 +161,7 @@ def _assign_node(
 def _input_role(spec: OpSpec, position: int, value: Value) -> Role:
     """The role of an input; a weight that is not constant may be an activation."""
     role = spec.role_of(position)
-    if role is Role.WEIGHT and spec.two_activations and constant_of(value) is None:
+    if role is Role.WEIGHT and spec.two_activations and not is_constant(value):
         return Role.ACTIVATION
     return role
 

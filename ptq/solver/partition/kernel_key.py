@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptq.model.node import Node, Value, attributes_of, constant_of, operator_of, shape_of
+from ptq.model.node import Node, Value, attributes_of, is_constant, operator_of, shape_of
 
 _RELEVANT = ("dilations", "group", "kernel_shape", "pads", "strides", "transA", "transB")
 """Attributes that decide how long a kernel takes."""
@@ -28,7 +28,7 @@ def kernel_key(node: Node) -> str | None:
 def _describe_inputs(values: Iterable[Value | None]) -> Iterable[str]:
     for value in values:
         if value is not None:
-            constant = "" if constant_of(value) is None else "c"
+            constant = "" if not is_constant(value) else "c"
             yield f"{constant}{_describe_shape(value)}"
 
 

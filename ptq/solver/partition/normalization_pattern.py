@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, consumers_of, operator_of
+from ptq.model.node import Node, constant_of, consumers_of, is_constant, operator_of
 
 _REDUCTIONS = frozenset(["ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare"])
 _ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
@@ -38,12 +38,10 @@ def normalization_nodes(graph: Graph) -> frozenset[str]:
             continue
         if any(maker in statistics for maker in made):
             found[node] = None
-            variable = [value for value in node.inputs if constant_of(value) is None]
+            variable = [value for value in node.inputs if not is_constant(value)]
             if all(value is None or value.producer() in statistics for value in variable):
                 statistics.add(node)
-        elif operator_of(node) in _ARITHMETIC and any(
-            constant_of(v) is not None for v in node.inputs
-        ):
+        elif operator_of(node) in _ARITHMETIC and any(is_constant(v) for v in node.inputs):
             found[node] = None
     for node in reversed(graph.nodes):
         if node not in found and _is_reduction_or_square(node) and _is_read_only_by(node, found):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.target import Target
-from ptq.model.node import Node, Value, constant_of, consumers_of, dtype_of, operator_of
+from ptq.model.node import Node, Value, consumers_of, dtype_of, is_constant, operator_of
 from ptq.solver.partition.cost_model import VIEWS, KernelCost, TensorSizes
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.min_cut import FLOATS, INTEGERS, MinCut
@@ -162,9 +162,7 @@ class PartitionProblem:
 def float_tensors(nodes: Iterable[Node]) -> list[Value]:
     """The float32 tensors that the nodes read or write, without constants."""
     values = [value for node in nodes for value in (*node.inputs, *node.outputs) if value]
-    return [
-        v for v in dict.fromkeys(values) if constant_of(v) is None and dtype_of(v) == np.float32
-    ]
+    return [v for v in dict.fromkeys(values) if not is_constant(v) and dtype_of(v) == np.float32]
 
 
 def _add_crossing(

@@ -9,7 +9,7 @@ from ptq.core.ops import OPS
 from ptq.core.opspec import OutputRule, Role
 from ptq.core.target import Target
 from ptq.core.types import QuantParams, Range
-from ptq.model.node import Value, constant_of, name_of, spec_name
+from ptq.model.node import Value, constant_of, is_constant, name_of, spec_name
 from ptq.observers import Observer, TensorStats
 from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
@@ -20,7 +20,7 @@ def tensors_holding_values(value: Value, observed: Container[str]) -> list[Value
 
     A tensor that was not observed holds what data movement brought from the inputs of its producer.
     """
-    if constant_of(value) is not None or name_of(value) in observed:
+    if is_constant(value) or name_of(value) in observed:
         return [value]
     node = value.producer()
     spec = OPS.get(spec_name(node)) if node is not None else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ptq.core.opspec import FixedQParams, OutputRule, Role
 from ptq.core.target import Target
-from ptq.model.node import Node, Value, constant_of, consumers_of, name_of
+from ptq.model.node import Node, Value, constant_of, consumers_of, is_constant, name_of
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode
 
 
@@ -194,7 +194,7 @@ def _shareable_inputs(groups: ScaleGroups, integer: QuantizedNode) -> list[str]:
         name_of(value)
         for value in values
         if (len(prescribed) == 1 or groups.fixed_qparams_of(name_of(value)) is None)
-        and (constant_of(value) is None or consumers_of(value) == [integer.node])
+        and (not is_constant(value) or consumers_of(value) == [integer.node])
     ]
 
 
