@@ -146,8 +146,7 @@ def _assign_node(
         if value is None:
             continue
         role = _input_role(spec, position, value)
-        problem = _input_problem(node, value, role, refused)
-        if problem:
+        if problem := _input_problem(node, value, role, refused):
             return problem
         operands.append(Operand(position, value, role))
     if not any(o.role is Role.ACTIVATION and not is_constant(o.value) for o in operands):
