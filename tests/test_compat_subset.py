@@ -41,7 +41,7 @@ def lower_bounds(requirements: list[str]) -> dict[str, Version]:
     return found
 
 
-@pytest.mark.parametrize("extra", [None, "test", "pandas", "text"])
+@pytest.mark.parametrize("extra", [None, "test", "page", "pandas", "text"])
 def test_the_lowest_environment_has_the_declared_lower_bounds(extra: str | None) -> None:
     bounds = lower_bounds(
         PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
@@ -51,7 +51,14 @@ def test_the_lowest_environment_has_the_declared_lower_bounds(extra: str | None)
     assert {name: pinned[name] for name in bounds} == bounds
 
 
-@pytest.mark.parametrize("extra", [None, "test", "dev", "pandas", "text", "data-test"])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        None,
+        *("test", "dev", "page", "pandas", "text", "data-test"),
+        *("remote-test", "s3", "dask", "parquet"),
+    ],
+)
 def test_the_newest_environment_pins_every_dependency(extra: str | None) -> None:
     bounds = lower_bounds(
         PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]

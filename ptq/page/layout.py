@@ -42,11 +42,11 @@ def lay_out(count: int, edges: Sequence[tuple[int, int]]) -> Layout | None:
         edges: Pairs of nodes, the first above the second.
 
     Returns:
-        The layout; None if the package is not installed.
+        The layout; None if the package is not installed (extra ``page``).
     """
     try:
         from fast_sugiyama import from_edges
-    except ImportError:  # no wheel for this platform
+    except ImportError:
         return None
     named = sorted({(str(a), str(b)) for a, b in edges if a != b})
     centres, ways = dict[str, _Place](), list[list[_Place]]()

@@ -62,7 +62,7 @@ class Network:
 
     Attributes:
         nodes: Its nodes, in order.
-        layout: Where they are drawn; None if no layout can be computed.
+        layout: Where they are drawn; None if the package for it is not installed.
         legends: For each way of colouring: its name, and classes of the style sheet with their meanings.
         opened: Identifier of the node that is open at first; empty for none.
     """

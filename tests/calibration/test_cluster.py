@@ -88,6 +88,7 @@ def test_any_executor_gives_the_bytes_of_one_process(place: Path, whole: bytes) 
         assert calibrate(place, processes).to_bytes() == whole
 
 
+@pytest.mark.remote
 def test_a_dask_cluster_gives_the_bytes_of_one_process(
     place: Path, whole: bytes, dask: DaskProcesses
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_repeated_shard_counts_once_and_the_order_of_results_leaves_no_trace(
     assert (found.samples, found.to_bytes()) == (SAMPLES, whole)
 
 
+@pytest.mark.remote
 def test_a_worker_killed_before_and_after_it_returned_changes_nothing(
     place: Path, whole: bytes
 ) -> None:
@@ -160,6 +162,7 @@ def test_a_process_killed_while_it_works_is_one_error(place: Path) -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.remote
 def test_a_scheduler_that_ends_is_one_error_and_the_next_run_continues(
     place: Path, whole: bytes, tmp_path: Path
 ) -> None:
@@ -208,6 +211,7 @@ def test_a_checkpoint_of_processes_is_continued_to_the_same_bytes(
         ptq.calibrate(model, place / "data", **options)
 
 
+@pytest.mark.remote
 def test_a_sample_that_fails_on_a_worker_is_one_line(
     place: Path, dask: DaskProcesses, tmp_path: Path
 ) -> None:
@@ -223,6 +227,7 @@ def test_a_sample_that_fails_on_a_worker_is_one_line(
     assert [name for name, _ in found.skipped] == ["017.npz"]
 
 
+@pytest.mark.remote
 def test_a_callable_that_workers_cannot_import_is_refused_with_the_reason(
     place: Path, dask: DaskProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,12 +242,14 @@ def test_a_callable_that_workers_cannot_import_is_refused_with_the_reason(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.remote
 def test_cancelling_ends_the_job_and_leaves_the_cluster(place: Path, whole: bytes, dask) -> None:
     with pytest.raises(ptq.Cancelled):
         calibrate(place, dask.address, progress=at_step(1, lambda: False))
     assert calibrate(place, dask.address).to_bytes() == whole
 
 
+@pytest.mark.remote
 def test_an_address_that_does_not_answer_or_is_none_is_one_line(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +287,7 @@ def test_workers_of_another_version_are_refused(
         calibrate(place, executor)
 
 
+@pytest.mark.remote
 def test_threads_of_a_job_do_not_outlive_it(place: Path, dask: DaskProcesses) -> None:
     calibrate(place, dask.address)
     time.sleep(0.5)

@@ -27,6 +27,8 @@ import ptq
 from ptq.core import remote
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
 
+pytestmark = pytest.mark.remote
+
 PREPROCESS = ptq.Preprocess(mean=(0.2,), std=(0.25,))
 
 
