@@ -87,6 +87,16 @@ def calibrate(
             "the statistics stay the same, bit for bit. Less than the model needs is refused with that number.",
         ),
     ] = None,
+    keep_samples: Annotated[
+        int,
+        typer.Option(
+            "--keep-samples",
+            metavar="N",
+            parser=parse_count("keep_samples", least=0),
+            help="Keep up to N samples in the statistics, each as large as a model input. quantize --stats then "
+            "decides without --data what else needs samples: equalization, range methods, weight rounding.",
+        ),
+    ] = 0,
     opset: o.Opset = "auto",
     no_clobber: o.NoClobber = False,
     json: o.Json = None,
@@ -129,7 +139,8 @@ def calibrate(
                 api.calibrate(
                     model, data, preprocess=images, samples=samples, shard=shard_numbers,
                     skip_bad_samples=skip_bad_samples, cache=cache, batch=batch, threads=threads,
-                    workers=workers, cluster=cluster, checkpoint=checkpoint, memory=memory, opset=opset,
+                    workers=workers, cluster=cluster, checkpoint=checkpoint, memory=memory,
+                    keep_samples=keep_samples, opset=opset,
                     progress=progress,
                 )
             )  # fmt: skip
@@ -150,6 +161,7 @@ def calibrate(
         skipped=calibration.skipped,
         missing_shards=() if identity is None else tuple(identity.list_missing()),
         processors=() if identity is None else identity.processors,
+        kept_samples=0 if calibration.kept is None else len(calibration.kept.feeds),
     )
     if not documents.write_document(json, summary, output=output):
         following = next_command.suggest_after_calibrate(model, output, opset)

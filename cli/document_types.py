@@ -35,6 +35,7 @@ class CalibrationSummary:
         skipped: Skipped bad samples, each with its reason.
         missing_shards: Shards of the samples that are not counted, each as ``1/3``.
         processors: The kinds of processor that the statistics were made on; empty if unknown.
+        kept_samples: Number of samples that the file keeps.
     """
 
     graph: str
@@ -44,6 +45,7 @@ class CalibrationSummary:
     skipped: tuple[tuple[str, str], ...]
     missing_shards: tuple[str, ...] = ()
     processors: tuple[str, ...] = ()
+    kept_samples: int = 0
 
 
 @dataclass(frozen=True)

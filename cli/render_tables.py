@@ -15,6 +15,7 @@ from ptq.core.wording import (
     explain_floats,
     format_change,
     format_decibels,
+    format_size,
     plural,
 )
 from ptq.evaluation.presentation.html_evaluation import NOT_LABELLED
@@ -211,11 +212,26 @@ def _describe_identity(result: Calibration) -> list[str]:
     return notes
 
 
-def render_calibration(result: Calibration, path: Path, next_command: str) -> None:
-    """Print what was observed, what needs samples, and the command to run next, on one line of any length."""
+def _describe_stats_alone(result: Calibration) -> str:
+    """What ``ptq quantize --stats`` does without data."""
     from ptq.optimization.given import list_left_out
 
+    if result.kept is not None:
+        size = sum(array.nbytes for feed in result.kept.feeds.values() for array in feed.values())
+        return (
+            f"{plural(len(result.kept.feeds), 'sample')} ({format_size(size)}) are kept in the file. ptq quantize "
+            "with --stats alone decides all on them; it measures no accuracy without --eval."
+        )
     left_out = list_left_out(rounding="second-order", method="auto")
+    return (
+        f"ptq quantize with --stats alone leaves out {', '.join(left_out)}, and measures no accuracy; add --data "
+        "to have them, or calibrate with --keep-samples. Equalization and outlier splitting need --data without "
+        "--stats, or --keep-samples."
+    )
+
+
+def render_calibration(result: Calibration, path: Path, next_command: str) -> None:
+    """Print what was observed, what needs samples, and the command to run next, on one line of any length."""
     if is_quiet():
         return
     show(
@@ -224,10 +240,7 @@ def render_calibration(result: Calibration, path: Path, next_command: str) -> No
             f"{plural(result.samples, 'sample')}"
         ),
         *format_record(result.preprocess),
-        format_paragraph(
-            f"ptq quantize with --stats alone leaves out {', '.join(left_out)}, and measures no accuracy; add --data "
-            "to have them. Equalization and outlier splitting need --data without --stats."
-        ),
+        format_paragraph(_describe_stats_alone(result)),
         *map(format_paragraph, _describe_identity(result)),
     )
     typer.echo(f"  Written: {one_line(str(path))}. Next: {one_line(next_command)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -20,6 +20,7 @@ from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration, load
+from ptq.observers.kept_samples import SampleKeeper
 from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.solver.solve import tensors_to_observe
 
@@ -54,20 +55,30 @@ def collect_statistics(
     samples: Samples,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
+    keep_samples: int = 0,
     run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
     """Observe a prepared graph on samples; an existing checkpoint is continued.
+
+    Args:
+        graph: The prepared graph.
+        samples: The samples.
+        checkpoint: The file of the checkpoint.
+        keep_samples: The most samples that the statistics keep.
+        run: How the job runs.
 
     Raises:
         DataError: A sample is missing, unreadable or does not fit.
         StatsError: The checkpoint belongs to another model or to other samples.
     """
     keeper = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
+    few = SampleKeeper(keep_samples) if keep_samples else None
 
     def observe_round(
         tracked: Iterable[Sample], wanted: CollectedTensors, held: Collection[str], run: RunOptions
     ) -> list[Calibration]:
-        return [observe(graph, tracked, wanted, held=held, run=run, keeper=keeper)]
+        passing = tracked if few is None else _keep_passing(few, tracked)
+        return [observe(graph, passing, wanted, held=held, run=run, keeper=keeper)]
 
     wanted, kept = tensors_to_collect(graph), "" if keeper is None else "a checkpoint"
     [calibration] = observe_in_rounds(graph, samples, wanted, run, observe_round, only_one=kept)
@@ -78,7 +89,16 @@ def collect_statistics(
         preprocess=preprocess,
         contents=find_contents(samples),
         identity=identify_samples(samples),
+        kept=None
+        if few is None
+        else few.keep(dict(zip(samples.names, samples.identities, strict=True))),
     )
+
+
+def _keep_passing(few: SampleKeeper, samples: Iterable[Sample]) -> Iterator[Sample]:
+    for sample in samples:
+        few.add(sample.digest, sample.name, sample.feed)
+        yield sample
 
 
 def collect_in_folds(

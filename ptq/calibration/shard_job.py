@@ -28,6 +28,7 @@ class CalibrationJob:
         data: Path or URL of the samples, or ``module:callable``.
         reading: How the samples are read, without a shard of their own.
         opset: Whether the opset of the model is kept.
+        keep_samples: The most samples that the statistics keep.
         run_options: How the job runs on a worker.
     """
 
@@ -36,13 +37,19 @@ class CalibrationJob:
     data: str
     reading: SampleOptions
     opset: OpsetOption
+    keep_samples: int
     run_options: RunOptions
 
     def run(self, shard: Shard, content: bytes | None) -> Any:
         """The statistics of a shard as a file, with the skipped samples; or the error."""
         try:
             graph, samples = _open_once(self, content)
-            found = collect_statistics(graph, samples.shard(*shard), run=self.run_options)
+            found = collect_statistics(
+                graph,
+                samples.shard(*shard),
+                keep_samples=self.keep_samples,
+                run=self.run_options,
+            )
             return found.to_bytes(), found.skipped
         except PtqError as error:
             return error if content is None else type(error)(f"on a worker: {error}")

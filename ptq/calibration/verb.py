@@ -47,6 +47,7 @@ def calibrate(
     cluster: Cluster | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     memory: MemoryOption | None = None,
+    keep_samples: int = 0,
     opset: OpsetOption = "auto",
     progress: Progress | None = None,
 ) -> Calibration:
@@ -70,6 +71,8 @@ def calibrate(
         memory: Most memory of the process, in bytes or as ``500MB``. If the tensors do not fit, they are observed in
             rounds, one pass over the samples each; the statistics stay the same, bit for bit. Samples from Python
             that are kept in memory count too; see ``cache``.
+        keep_samples: The most samples that the statistics keep, as arrays. ``quantize`` then decides from the
+            statistics alone what it decides from data: equalization, range methods, weight rounding.
         opset: ``keep`` or ``auto``, as for ``quantize``; both need the same.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
@@ -87,6 +90,7 @@ def calibrate(
     run = RunOptions(threads=threads, calibration_batch=batch, progress=progress, memory=limit)
     if checkpoint is not None:
         require_path("checkpoint", checkpoint)
+    keep_samples = require_count("keep_samples", keep_samples)
     state = None if checkpoint is None else os.fspath(checkpoint)
     if cluster is not None:
         if workers != 1 or memory is not None or not isinstance(data, (str, os.PathLike)):
@@ -95,8 +99,9 @@ def calibrate(
                 "cluster",
             )
         return collect_on_cluster(
-            model, str(data), reading, cluster, opset=opset, checkpoint=state, run=run
-        )
+            model, str(data), reading, cluster,
+            opset=opset, checkpoint=state, keep_samples=keep_samples, run=run,
+        )  # fmt: skip
     if require_count("workers", workers, least=1) > 1:
         paths = (str, os.PathLike)
         if not (isinstance(model, paths) and isinstance(data, paths)):
@@ -105,7 +110,9 @@ def calibrate(
             raise UsageError("memory limits one process; use one worker", "memory")
         return collect_in_processes(
             str(model), str(data), reading, workers,
-            opset=opset, checkpoint=state, run=run,
+            opset=opset, checkpoint=state, keep_samples=keep_samples, run=run,
         )  # fmt: skip
     graph = open_and_prepare(model, opset=opset)[1].graph
-    return collect_statistics(graph, reading.open(data, graph), checkpoint=checkpoint, run=run)
+    return collect_statistics(
+        graph, reading.open(data, graph), checkpoint=checkpoint, keep_samples=keep_samples, run=run
+    )

@@ -124,6 +124,7 @@ def collect_in_processes(
     *,
     opset: OpsetOption = "auto",
     checkpoint: str | None = None,
+    keep_samples: int = 0,
     run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
     """Run `collect_on_workers` in processes of this machine.
@@ -135,6 +136,7 @@ def collect_in_processes(
         workers: Number of processes.
         opset: Whether the opset of the model is kept.
         checkpoint: A file of the shards that are counted.
+        keep_samples: The most samples that the statistics keep.
         run: How the job runs.
 
     Raises:
@@ -143,7 +145,7 @@ def collect_in_processes(
     """
     if multiprocessing.current_process().daemon:
         raise UsageError("a daemon process cannot start workers; use one worker")
-    job = CalibrationJob(model, "", data, reading, opset, replace(run, progress=None))
+    job = CalibrationJob(model, "", data, reading, opset, keep_samples, replace(run, progress=None))
     try:
         return collect_on_workers(
             model, job, _start_processes(workers), count=workers, checkpoint=checkpoint, run=run
@@ -160,6 +162,7 @@ def collect_on_cluster(
     *,
     opset: OpsetOption = "auto",
     checkpoint: str | None = None,
+    keep_samples: int = 0,
     run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
     """Run `collect_on_workers` on a cluster or an executor.
@@ -171,6 +174,7 @@ def collect_on_cluster(
         cluster: The cluster.
         opset: Whether the opset of the model is kept.
         checkpoint: A file of the shards that are counted.
+        keep_samples: The most samples that the statistics keep.
         run: How the job runs.
 
     Raises:
@@ -181,7 +185,9 @@ def collect_on_cluster(
     content = b"".join(to_pieces(open_model(model).model))
     place = str(Path(data).resolve()) if Path(data).exists() else data
     digest = hashlib.sha256(content).hexdigest()
-    job = CalibrationJob("", digest, place, reading, opset, replace(run, progress=None))
+    job = CalibrationJob(
+        "", digest, place, reading, opset, keep_samples, replace(run, progress=None)
+    )
     started = start_cluster(cluster, content)
     return collect_on_workers(model, job, started, checkpoint=checkpoint, run=run)
 

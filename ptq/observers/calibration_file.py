@@ -2,10 +2,11 @@
 
 The file is an uncompressed .npz that ``numpy.load`` reads. It holds ``format``, ``graph``, ``samples``, ``names``
 (sorted), ``preprocess`` (JSON), ``contents`` (`ptq.observers.sample_prefixes`), ``identity`` (JSON) and ``members``
-(`ptq.observers.sample_identity`), which are absent if unknown. For each
-name it holds the arrays of `TensorStats.to_arrays` as ``NUMBER/ARRAY``. In the same way ``summed`` and
-``sums/NUMBER/ARRAY`` hold the sums by channel. Equal statistics give equal bytes: the entries are sorted and carry
-the earliest time of the zip format. No compressor is used, because its output would depend on its version.
+(`ptq.observers.sample_identity`), which are absent if unknown. For each name it holds the arrays of
+`TensorStats.to_arrays` as ``NUMBER/ARRAY``. In the same way ``summed`` and ``sums/NUMBER/ARRAY`` hold the sums by
+channel, and ``kept/ARRAY`` the `ptq.observers.kept_samples`. Equal statistics give equal bytes: the entries are
+sorted and carry the earliest time of the zip format. No compressor is used, because its output would depend on its
+version.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ptq.core.preprocess_record import describe_differences
 from ptq.core.record import Record, decode_record, encode_record
 from ptq.core.remote import show
 from ptq.observers.channel_sums import ChannelSums
+from ptq.observers.kept_samples import KeptSamples
 from ptq.observers.npz_bytes import decode_arrays, encode_arrays
 from ptq.observers.sample_identity import SampleIdentity
 from ptq.observers.sample_prefixes import (
@@ -54,6 +56,7 @@ class Calibration:
             unknown.
         contents: Short digests of the counted samples; None in older files, where they are unknown.
         identity: Names and contents of the counted samples, and versions and processor; None in older files.
+        kept: Some of the samples themselves; None for none.
     """
 
     graph: str
@@ -64,6 +67,7 @@ class Calibration:
     preprocess: Record | None = None
     contents: Prefixes | None = None
     identity: SampleIdentity | None = None
+    kept: KeptSamples | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         counts = f"samples={self.samples}, tensors={len(self.tensors)}, skipped={len(self.skipped)}"
@@ -107,8 +111,11 @@ class Calibration:
         channels = {name: sums.merge(other.channels[name]) for name, sums in self.channels.items()}
         samples, skipped = self.samples + other.samples, self.skipped + other.skipped
         contents = merge_prefixes(self.contents, other.contents)
+        kept = self.kept or other.kept
+        if self.kept is not None and other.kept is not None:
+            kept = self.kept.merge(other.kept)
         return Calibration(
-            self.graph, samples, tensors, channels, skipped, preprocess, contents, identity
+            self.graph, samples, tensors, channels, skipped, preprocess, contents, identity, kept
         )
 
     def _merge_identity(self, other: Calibration, allow_mixed: bool) -> SampleIdentity | None:
@@ -138,6 +145,8 @@ class Calibration:
         if self.identity is not None:
             arrays["identity"] = np.frombuffer(self.identity.to_text().encode(), np.uint8)
             arrays["members"] = encode_prefixes(self.identity.members)
+        if self.kept is not None:
+            arrays.update({f"kept/{key}": a for key, a in self.kept.to_arrays().items()})
         for number, name in enumerate(names):
             for key, array in self.tensors[name].to_arrays().items():
                 arrays[f"{number}/{key}"] = array
@@ -221,7 +230,7 @@ def from_bytes(content: bytes, source: str) -> Calibration:
         contents = decode_prefixes(arrays["contents"]) if "contents" in arrays else None
         return Calibration(
             graph, samples, tensors, channels,
-            preprocess=preprocess, contents=contents, identity=_read_identity(arrays),
+            preprocess=preprocess, contents=contents, identity=_read_identity(arrays), kept=_read_kept(arrays),
         )  # fmt: skip
     except StatsError as error:
         raise StatsError(f"{source}: {error}") from None
@@ -245,6 +254,11 @@ def _read_identity(arrays: Mapping[str, NDArray[Any]]) -> SampleIdentity | None:
         return None
     members = decode_prefixes(arrays["members"])
     return SampleIdentity.from_text(arrays["identity"].tobytes().decode(), members)
+
+
+def _read_kept(arrays: Mapping[str, NDArray[Any]]) -> KeptSamples | None:
+    kept = {k.removeprefix("kept/"): a for k, a in arrays.items() if k.startswith("kept/")}
+    return KeptSamples.from_arrays(kept) if kept else None
 
 
 def _arrays_by_name(

@@ -34,7 +34,7 @@ def _list_stages(job: Job) -> Iterator[ExpectedStage]:
         measured = min(calibration, max(effort.measuring_samples, default=0))
         yield ExpectedStage("measuring channels", measured)
         yield ExpectedStage("comparing forms", _FORMS * compared)
-    if job.given.stats is None:
+    if job.given.stats is None or job.given.is_calibrated_anew:
         yield ExpectedStage("calibrating", calibration)
     if job.recipe.method == "auto" and solves:
         runs = (

@@ -12,8 +12,10 @@ import os
 from dataclasses import dataclass
 
 from ptq.calibration.calibration import open_statistics
+from ptq.calibration.kept_source import open_kept_samples
 from ptq.core.option_checks import require_path
 from ptq.core.plan import Plan
+from ptq.data import Samples
 from ptq.data.recorded_preprocess import RecordedPreprocess
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration
@@ -28,17 +30,29 @@ class Given:
     Attributes:
         stats: Statistics that replace calibration; None to calibrate.
         plan: A plan that is applied unchanged; None to solve one.
+        is_calibrated_anew: Whether the samples that the statistics keep decide all rewrites. The statistics then
+            count where no rewrite is chosen.
     """
 
     stats: Calibration | None = None
     plan: Plan | None = None
+    is_calibrated_anew: bool = False
+
+    def open_kept_samples(self) -> Samples | None:
+        """The samples that the statistics keep; None without any, and with a plan."""
+        if self.plan is not None or self.stats is None or self.stats.kept is None:
+            return None
+        recorded = self.recorded
+        return open_kept_samples(
+            self.stats.kept, None if recorded is None else recorded.to_options()
+        )
 
     @property
     def digest(self) -> str | None:
-        """The digest of the graph that they belong to; None if nothing is given."""
+        """The digest of the graph that they belong to; None if nothing is given, or all is decided anew."""
         if self.plan is not None:
             return self.plan.graph
-        return None if self.stats is None else self.stats.graph
+        return None if self.is_calibrated_anew or self.stats is None else self.stats.graph
 
     @property
     def names(self) -> set[str]:

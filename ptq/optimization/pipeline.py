@@ -14,6 +14,7 @@ from ptq.core.errors import UnsupportedError, UsageError
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
+from ptq.core.wording import plural
 from ptq.data import DataSource
 from ptq.data.splits import SampleOptions, SampleSplit, split_samples
 from ptq.model.graph import Graph
@@ -96,6 +97,9 @@ def open_job(
     labels = options.metric is None
     reading = replace(reading, recorded=given.recorded)
     samples = split_samples(prepared.graph, data, eval_data, reading, search=search, labels=labels)
+    kept = None if data is not None else given.open_kept_samples()
+    if kept is not None:
+        given, samples = replace(given, is_calibrated_anew=True), replace(samples, calibration=kept)
     recipe = options.to_recipe(given.plan)
     check_skipped_nodes(prepared.graph, recipe.float_nodes)
     if given.plan is not None and recipe.float_nodes:
@@ -179,15 +183,23 @@ def calibrate_model(
         DataError: A sample is missing, unreadable or does not fit.
         StatsError: The statistics or the checkpoint belong to another graph.
     """
+    stats, anew, prepared = job.given.stats, job.given.is_calibrated_anew, job.prepared
     calibration, folds = load_or_collect(
-        job.prepared.graph,
+        prepared.graph,
         job.samples.calibration,
-        job.given.stats,
+        None if anew else stats,
         checkpoint=checkpoint,
         run=job.run,
     )
+    if anew and stats is not None:
+        kept = plural(calibration.samples, "sample")
+        if stats.graph == calibration.graph:
+            calibration, note = stats, f"decided on {kept} that the statistics keep"
+        else:
+            note = f"decided on {kept} that the statistics keep, ranges too, because the model was rewritten"
+        prepared = prepared.with_note(note)
     release_memory()
-    return CalibratedModel(job.name, job.source, job.prepared, calibration), folds
+    return CalibratedModel(job.name, job.source, prepared, calibration), folds
 
 
 def choose_recipe(job: Job, model: CalibratedModel, folds: list[Fold]) -> Recipe:

@@ -1,0 +1,138 @@
+"""Statistics that keep samples are enough: quantization decides from them what it decides from data."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from networks import build_network, gaussian_array
+
+import ptq
+from ptq.core.errors import StatsError
+from ptq.observers.calibration_file import Calibration, from_bytes
+
+COUNT = 24
+
+
+@pytest.fixture(scope="module")
+def model() -> onnx.ModelProto:
+    """Two convolutions whose channels differ much, so that equalization has something to win."""
+    first = gaussian_array(6, 3, 3, 3, seed=1, scale=0.3)
+    first[0] *= 30
+    return build_network(
+        "a = Conv<pads=[1,1,1,1]>(x, w)\nb = Relu(a)\ny = Conv<pads=[1,1,1,1]>(b, v)",
+        {"x": ("n", 3, 8, 8)},
+        ("y",),
+        w=first,
+        v=gaussian_array(5, 6, 3, 3, seed=2, scale=0.3),
+    )
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, np.ndarray]:
+    x = gaussian_array(COUNT, 3, 8, 8, seed=3)
+    x[5] = x[4]  # the same content twice counts twice
+    return {"x": x}
+
+
+def quantize(model: onnx.ModelProto, data: object = None, **options: object) -> ptq.Result:
+    return ptq.quantize(
+        model, data, eval_data={"x": gaussian_array(8, 3, 8, 8, seed=9)}, threads=1, **options
+    )
+
+
+def test_all_kept_samples_give_the_model_of_the_data(model, data) -> None:
+    stats = ptq.calibrate(model, data, keep_samples=100, threads=1)
+    assert stats.kept is not None
+    assert len(stats.kept.feeds) == COUNT
+    again = from_bytes(stats.to_bytes(), "stats")
+    by_stats, by_data = quantize(model, stats=again), quantize(model, data)
+    mine, theirs = (
+        quantize(model, metadata=False, **of) for of in ({"stats": again}, {"data": data})
+    )
+    assert mine.graph.to_bytes() == theirs.graph.to_bytes()
+    assert any("equalization" in line for line in by_data.report.changes)
+    assert any("that the statistics keep" in line for line in by_stats.report.changes)
+
+
+def test_without_kept_samples_the_report_names_what_is_missing(model, data) -> None:
+    stats = ptq.calibrate(model, data, threads=1)
+    assert stats.kept is None
+    assert any(
+        "without calibration samples" in line
+        for line in quantize(model, stats=stats).report.changes
+    )
+
+
+def test_ranges_count_all_samples_where_the_model_stays_as_it_is(model, data) -> None:
+    few = ptq.calibrate(model, data, keep_samples=10, threads=1)
+    plain = ptq.calibrate(model, data, threads=1)
+    options = {
+        "equalize": False,
+        "split_outliers": False,
+        "method": "minmax",
+        "rounding": "nearest",
+    }
+    mine, theirs = (quantize(model, stats=stats, **options) for stats in (few, plain))
+    assert mine.plan.tensors == theirs.plan.tensors
+    assert mine.report.calibration_samples == COUNT
+
+
+def test_merged_shards_keep_the_samples_of_the_whole_in_any_order(
+    model, data, tmp_path: Path
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number, row in enumerate(data["x"]):
+        np.savez(folder / f"{number}.npz", x=row[None])
+    whole = ptq.calibrate(model, folder, keep_samples=7, threads=1)
+    shards = [
+        ptq.calibrate(model, folder, shard=(k, 3), keep_samples=7, threads=1) for k in range(3)
+    ]
+    for order in permutations(shards):
+        merged = reduce(Calibration.merge, order)
+        assert merged.kept is not None
+        assert whole.kept is not None
+        assert merged.kept.feeds.keys() == whole.kept.feeds.keys()
+        assert merged.to_bytes() == whole.to_bytes()
+
+
+def test_workers_keep_the_same_samples(model, data, tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    np.savez(tmp_path / "data.npz", **data)
+    onnx.save(model, tmp_path / "model.onnx")
+    paths = tmp_path / "model.onnx", str(tmp_path / "data.npz")
+    alone = ptq.calibrate(*paths, keep_samples=5, threads=1)
+    with ThreadPoolExecutor(2) as pool:
+        shared = ptq.calibrate(*paths, keep_samples=5, threads=1, cluster=pool)
+    assert shared.to_bytes() == alone.to_bytes()
+
+
+def test_a_checkpoint_that_is_continued_keeps_the_same_samples(model, data, tmp_path: Path) -> None:
+    state = tmp_path / "state.npz"
+    first = {"x": data["x"][:10]}
+    ptq.calibrate(model, first, checkpoint=state, keep_samples=5, threads=1)
+    continued = ptq.calibrate(model, data, checkpoint=state, keep_samples=5, threads=1)
+    assert continued.to_bytes() == ptq.calibrate(model, data, keep_samples=5, threads=1).to_bytes()
+
+
+def test_a_damaged_sample_is_refused(model, data) -> None:
+    stats = ptq.calibrate(model, data, keep_samples=3, threads=1)
+    content = stats.to_bytes().replace(b"kept/digests", b"kept/digestz")
+    with pytest.raises(StatsError, match="damaged"):
+        from_bytes(content, "stats")
+
+
+def test_a_plan_decides_everything_itself(model, data) -> None:
+    stats = ptq.calibrate(model, data, keep_samples=100, threads=1)
+    plan = quantize(model, data).plan
+    assert quantize(model, data, plan=plan).plan.tensors == plan.tensors
+    with pytest.raises(
+        ptq.PtqError
+    ):  # the plan is for the equalized model, the statistics for the plain one
+        quantize(model, stats=stats, plan=plan)
