@@ -55,7 +55,7 @@ def test_the_lowest_environment_has_the_declared_lower_bounds(extra: str | None)
     "extra",
     [
         None,
-        *("test", "dev", "page", "pandas", "text", "data-test"),
+        *("test", "dev", "docs", "page", "pandas", "text", "data-test"),
         *("remote-test", "s3", "dask", "parquet"),
     ],
 )

@@ -5,6 +5,7 @@ The oracles are the file system, the command line's own parser and the package.
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 import unicodedata
@@ -144,6 +145,17 @@ def test_every_option_and_name_in_the_text_of_a_guide_exists(page: Path):
     assert commands - set(COMMANDS) == set()
     names = set(re.findall(r"(?<![\w./])ptq\.(\w+)(?![\w/])", spans)) - {"toml", "__all__"}
     assert {name for name in names if not hasattr(ptq, name)} == set()
+
+
+def test_the_site_shows_every_page_of_docs_once():
+    shown = re.findall(r"^ +- (\S+\.md)$", _text(ROOT / "mkdocs.yml"), re.MULTILINE)
+    assert sorted(shown) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_the_api_reference_has_every_public_function_and_nothing_else():
+    members = re.findall(r"^        - (\w+)$", _text(ROOT / "docs" / "api.md"), re.MULTILINE)
+    functions = {name for name in ptq.__all__ if inspect.isfunction(getattr(ptq, name))}
+    assert functions <= set(members) <= set(ptq.__all__)
 
 
 def _python_blocks(name: str, package: str = "") -> list[str]:
