@@ -58,7 +58,7 @@ def _find_sample() -> Path:
     from ptq.core.errors import UsageError
 
     places = [Path(__file__).resolve().parents[1] / "sample_data"]
-    with suppress(ModuleNotFoundError):  # a checkout that is not installed
+    with suppress(ModuleNotFoundError, NotADirectoryError):  # a checkout, installed or not
         places.insert(0, Path(str(resources.files(SAMPLE_PACKAGE).joinpath(_MODEL))).parent)
     for place in places:
         if (place / _MODEL).is_file():

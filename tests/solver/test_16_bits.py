@@ -67,8 +67,10 @@ def test_functions_with_a_known_range_have_it_in_16_bits(
 
 def test_the_executor_computes_what_onnx_runtime_computes_to_the_bit() -> None:
     done = quantize_network(MODEL, target="qnn-a16")
+    # at level "all", ONNX Runtime 1.32 fuses a matrix product into MatMulNBits, which rounds its input to 8 bits
+    session = Session(done.qdq, threads=1, optimize="basic")
     for feed in done.feeds:
-        (theirs,) = Session(done.qdq, threads=1).run(feed)
+        (theirs,) = session.run(feed)
         ours = Executor(done.qdq, "ort").run(feed)["y"]
         assert ours.tobytes() == theirs.tobytes()
 
