@@ -181,6 +181,18 @@ def test_the_code_of_the_tutorial_with_arrays_runs(
     _run(blocks if not package else blocks[:2] + blocks[3:4], "tutorial_arrays.md")
 
 
+@pytest.mark.parametrize("page", [README, ROOT / "docs" / "python.md"], ids=lambda p: p.name)
+def test_the_first_code_of_a_page_runs_on_photos(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "model.onnx").symlink_to(ROOT / "sample_data" / "fashion_mobilenet.onnx")
+    (tmp_path / "images").symlink_to(ROOT / "sample_data" / "images" / "calibration" / "3_dress")
+    monkeypatch.chdir(tmp_path)
+    _run(re.findall(r"```python\n(.*?)```", _text(page), re.DOTALL), page.name)
+    assert (tmp_path / "model.int8.onnx").is_file()
+    assert capsys.readouterr().out
+
+
 def test_the_code_of_the_how_tos_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     weights = onnx.numpy_helper.from_array(
         np.random.default_rng(1).standard_normal((8, 8)).astype(np.float32), "w"
