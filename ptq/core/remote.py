@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,16 +100,18 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
     for pause in (*PAUSES, None):
         try:
             return action()
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            raise FileNotFoundError(errno.ENOENT, "No such file or directory", show(url)) from None
         except PermissionError as error:
             reason = f"permission denied ({show(short_message(error))})"
             raise PermissionError(errno.EACCES, reason, show(url)) from None
         # Libraries of file systems raise errors of HTTP clients, of asyncio and of their own.
-        except Exception as error:
-            reason = show(getattr(error, "strerror", None) or short_message(error))
-            lasting = isinstance(error, (NotImplementedError, TypeError)) or _lacks_credentials(
-                error
+        except Exception as raised:
+            found = _find_reason(raised)
+            if isinstance(found, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
+                absent = "No such file or directory"
+                raise FileNotFoundError(errno.ENOENT, absent, show(url)) from None
+            reason = show(getattr(found, "strerror", None) or short_message(found))
+            lasting = isinstance(found, (NotImplementedError, TypeError)) or _lacks_credentials(
+                found
             )
             if pause is None or lasting:
                 tries = "" if lasting else f" ({len(PAUSES) + 1} attempts)"
@@ -116,6 +119,14 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
             _LOG.info("%s: %s; next attempt in %.1f s", show(url), reason, pause)
             time.sleep(pause)
     raise AssertionError  # the last pause is None
+
+
+def _find_reason(error: Exception) -> Exception:
+    """The error itself; for what fsspec calls a missing file because a web server failed, the server's error."""
+    cause = error.__cause__
+    is_http = type(cause).__module__.partition(".")[0] == "aiohttp"
+    is_missing = getattr(cause, "status", None) in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+    return cause if isinstance(cause, Exception) and is_http and not is_missing else error
 
 
 def _lacks_credentials(error: Exception) -> bool:
@@ -147,6 +158,8 @@ def read(url: str, size: int | None = None, start: int = 0, most: int = 2**31) -
             if part
             else system.cat_file(path)
         )
+        if part and wanted is not None and len(content) > wanted:
+            raise NotImplementedError("the server sends whole files only; copy it to this machine")
         if wanted is not None and len(content) != wanted:
             raise OSError(errno.EIO, f"truncated: {len(content)} of {wanted} bytes")
         return content

@@ -1,0 +1,165 @@
+"""A model and data on a web server of this machine (Python's own); the same from a folder is the oracle."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from brightness import brightness_model, write_brightness_images
+from object_store import free_port
+
+import ptq
+from ptq.core import remote
+from ptq.core.errors import DataError, PtqError, UsageError
+
+PREPROCESS = ptq.Preprocess(mean=(0.2,), std=(0.25,))
+
+
+class WholeFiles(SimpleHTTPRequestHandler):
+    """Serves a folder and lists it as HTML."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is logged."""
+
+
+class Parts(WholeFiles):
+    """Serves parts of a file too, as most web servers do."""
+
+    def do_GET(self) -> None:
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range") or "")
+        path = Path(self.translate_path(self.path))
+        if asked is None or not path.is_file():
+            super().do_GET()
+            return
+        first, last = map(int, asked.groups())
+        content = path.read_bytes()
+        part = content[first : last + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
+        self.send_header("Content-Length", str(len(part)))
+        self.end_headers()
+        self.wfile.write(part)
+
+
+@contextmanager
+def serve(folder: Path, handler: type[WholeFiles]) -> Iterator[str]:
+    """Serve a folder in threads of this process; its URL."""
+    pytest.importorskip("aiohttp", reason="aiohttp is an extra: remote")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Holds model.onnx, images/, shard.tar, x.npy and x.npz."""
+    found = tmp_path_factory.mktemp("served")
+    onnx.save(brightness_model(), found / "model.onnx")
+    images = write_brightness_images(found / "images")
+    with tarfile.open(found / "shard.tar", "w") as shard:
+        for path in sorted(images.rglob("*.png")):
+            shard.add(path, path.relative_to(images).as_posix())
+    x = np.random.default_rng(0).normal(size=(12, 3, 8, 8)).astype(np.float32)
+    np.save(found / "x.npy", x)
+    np.savez(found / "x.npz", x=x)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "PAUSES", (0.0, 0.0, 0.0))
+
+
+def calibrate(place: str | Path, data: str) -> bytes:
+    preprocess = None if data.startswith("x.") else PREPROCESS
+    found = ptq.calibrate(
+        f"{place}/model.onnx", f"{place}/{data}", preprocess=preprocess, threads=1
+    )
+    return found.to_bytes()
+
+
+@pytest.mark.parametrize("data", ["x.npy", "x.npz", "images", "images/*/*[02468].png"])
+@pytest.mark.parametrize("handler", [WholeFiles, Parts])
+def test_a_web_server_gives_the_bytes_of_a_folder(
+    folder: Path, handler: type[WholeFiles], data: str
+) -> None:
+    with serve(folder, handler) as url:
+        assert calibrate(url, data) == calibrate(folder, data)
+
+
+def test_a_shard_is_read_in_parts(folder: Path) -> None:
+    with serve(folder, Parts) as url:
+        assert calibrate(url, "shard.tar") == calibrate(folder, "shard.tar")
+
+
+def test_a_shard_on_a_server_of_whole_files_is_one_line(folder: Path) -> None:
+    with serve(folder, WholeFiles) as url, pytest.raises(DataError) as caught:
+        calibrate(url, "shard.tar")
+    assert str(caught.value).startswith(f"{url}/shard.tar member 0_dark/")
+    assert "the server sends whole files only; copy it to this machine" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_the_server_does_not_have_is_one_line(folder: Path) -> None:
+    with serve(folder, Parts) as url:
+        with pytest.raises(DataError, match=rf"^{url}/none\.npz: cannot open the data: No such"):
+            calibrate(url, "none.npz")
+        with pytest.raises(DataError, match=rf"^{url}/none: "):
+            calibrate(url, "none")
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_server_that_refuses_is_one_line_with_its_answer(folder: Path, status: int) -> None:
+    class Refuses(WholeFiles):
+        def do_GET(self) -> None:
+            self.send_error(status)
+
+        do_HEAD = do_GET  # noqa: N815 # a name of http.server
+
+    with serve(folder, Refuses) as url:
+        secret = url.replace("http://", "http://me:hidden@")
+        with pytest.raises(DataError, match=rf"{status}, .*\(4 attempts\)") as caught:
+            ptq.calibrate(folder / "model.onnx", f"{secret}/x.npz", threads=1)
+        assert str(caught.value).startswith(f"{url}/x.npz: ")
+        assert "hidden" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_does_not_answer_is_one_line_that_says_so(folder: Path) -> None:
+    pytest.importorskip("aiohttp", reason="aiohttp is an extra: remote")
+    url = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(DataError, match=r"Connect call failed .*\(4 attempts\)") as caught:
+        ptq.calibrate(folder / "model.onnx", f"{url}/x.npz", threads=1)
+    assert str(caught.value).startswith(f"{url}/x.npz: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_takes_no_files_refuses_an_output_in_one_line(folder: Path) -> None:
+    with serve(folder, Parts) as url:
+        statistics = ptq.calibrate(folder / "model.onnx", folder / "x.npz", threads=1)
+        with pytest.raises(PtqError, match=rf"^{url}/s\.npz cannot be written: 501") as caught:
+            statistics.save(f"{url}/s.npz")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_package_is_one_line_with_the_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
+    with pytest.raises(UsageError, match=r'not installed; pip install "onnx-ptq\[remote\]"$'):
+        ptq.calibrate(folder / "model.onnx", "http://127.0.0.1:9/x.npz", threads=1)
