@@ -245,8 +245,14 @@ def test_what_statistics_alone_leave_out_is_said_and_data_bring_it_back(ptq, mod
     said = " ".join(made.out.split())
     assert (
         "--stats alone leaves out second-order weight rounding, error compensation, comparison of range methods, and "
-        "measures no accuracy; add --data to have them. Equalization and outlier splitting need --data without"
+        "measures no accuracy; add --data to have them, or calibrate with --keep-samples. Equalization and outlier "
+        "splitting need --data without --stats, or --keep-samples."
     ) in said
+    kept = ptq("calibrate", model, "--data", data, "--keep-samples", "5", "-o", "k.npz")
+    assert "5 samples" in kept.out
+    assert "are kept in the file" in " ".join(kept.out.split())
+    enough = ptq("quantize", model, "--stats", "k.npz", "-o", "k.onnx")
+    assert "decided on 5 samples that the statistics keep" in " ".join(enough.out.split())
     note = "without calibration samples: no second-order weight rounding, no error compensation, no comparison"
     alone = ptq("quantize", model, "--stats", "s.npz", "-o", "a.onnx")
     assert note in " ".join(alone.out.split())
