@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from ptq.core.option_checks import require_choice
@@ -25,9 +26,21 @@ TargetName = Literal[
 
 _PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 
-_QNN_NEEDS = (
-    "pip install onnxruntime-qnn: the emulator of the HTP on x86, its driver on Windows and Android",
-    "inputs of fixed shapes: with a dynamic batch all nodes run on the CPU",
+_QNN = Target(
+    "qnn",
+    UINT8,
+    INT8_WEIGHT,
+    "ort",
+    # float nodes run on the CPU, or the graph cannot be built: all that has integers becomes integers
+    follows_litert_spec=True,
+    source="Qualcomm's HTP",
+    has_lookup_tables=True,
+    reads_qoperator=False,
+    runtime="qnn",
+    requires=(
+        "pip install onnxruntime-qnn: the emulator of the HTP on x86, its driver on Windows and Android",
+        "inputs of fixed shapes: with a dynamic batch all nodes run on the CPU",
+    ),
 )
 
 TARGETS: Mapping[str, Target] = {
@@ -140,31 +153,8 @@ TARGETS: Mapping[str, Target] = {
             quantizes_inputs_only=True,
             float_biases=True,
         ),
-        Target(
-            "qnn",
-            UINT8,
-            INT8_WEIGHT,
-            "ort",
-            # float nodes run on the CPU, or the graph cannot be built: all that has integers becomes integers
-            follows_litert_spec=True,
-            source="Qualcomm's HTP",
-            has_lookup_tables=True,
-            reads_qoperator=False,
-            runtime="qnn",
-            requires=_QNN_NEEDS,
-        ),
-        Target(
-            "qnn-a16",
-            UINT16,
-            INT8_WEIGHT,
-            "ort",
-            follows_litert_spec=True,
-            source="Qualcomm's HTP",
-            has_lookup_tables=True,
-            reads_qoperator=False,
-            runtime="qnn",
-            requires=_QNN_NEEDS,
-        ),
+        _QNN,
+        replace(_QNN, name="qnn-a16", activation=UINT16),
         Target(
             "ort-xnnpack",
             INT8,

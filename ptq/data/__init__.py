@@ -10,6 +10,7 @@ thumbnail: the image in a feed as a small picture
 input_spec: `InputSpec`: what a model input takes, and whether an array fits it
 open: `open_samples`: which kind of source the user named, opened
 shard_map: one primitive: a job on shards of the samples, merged exactly
+wrapped_source: a source that reads another one in its own way
 places: what a text names as data: braces, patterns, shards
 folder: the files in a folder of samples
 labelled_folder: a folder of files as samples, with their labels

@@ -10,6 +10,7 @@ from typing import Any
 
 from ptq.core.errors import DataError, ModelError, UsageError
 from ptq.core.preprocess_record import FEEDS, describe_differences
+from ptq.core.preprocess_wording import describe_preprocessing
 from ptq.core.record import Record
 from ptq.data.audio_preprocess import AudioPreprocess
 from ptq.data.exporter_metadata import read_exporter_record
@@ -104,6 +105,19 @@ class AppliedPreprocess:
     record: Record
     recorded_by: str = ""
     difference: str = ""
+
+    def list_facts(self) -> list[tuple[str, str]]:
+        """Rows of a report's page: what was applied, and what of it was assumed; none for arrays."""
+        options = list_recorded_options(self.record)
+        if not options:
+            return []
+        same = self.recorded_by and not self.difference
+        recorded = f" (as recorded by {self.recorded_by})" if same else ""
+        facts = [("preprocessing", describe_preprocessing(options) + recorded)]
+        if self.record.get("assumed"):
+            text = f"{self.record['assumed']}; if this is wrong, give --scale, --mean and --std"
+            facts.append(("assumed", text))
+        return facts
 
 
 def read_preprocess(graph: Graph) -> RecordedPreprocess | None:

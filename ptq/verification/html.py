@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptq.core.preprocess_wording import describe_preprocessing
 from ptq.core.wording import plural
-from ptq.data.recorded_preprocess import list_recorded_options
 from ptq.page.blocks import Card, Cell, Column, Facts, Lines, Table
 from ptq.page.page import Page, Section
 from ptq.page.render import render_html
@@ -139,16 +137,10 @@ def _build_portability(result: Portability | None) -> Section:
 def _build_data(result: Verification, model: str, made: Sequence[tuple[str, str]]) -> Section:
     rows = [("model", model)]
     applied = result.applied_preprocess
-    options = {} if applied is None else list_recorded_options(applied.record)
-    if applied is not None and options:
-        same = applied.recorded_by and not applied.difference
-        recorded = f" (as recorded by {applied.recorded_by})" if same else ""
-        rows.append(("preprocessing", describe_preprocessing(options) + recorded))
-        if applied.record.get("assumed"):
-            text = f"{applied.record['assumed']}; if this is wrong, give --scale, --mean and --std"
-            rows.append(("assumed", text))
-        if applied.difference:
-            rows.append(("warning", applied.difference))
+    facts = [] if applied is None else applied.list_facts()
+    rows += facts
+    if applied is not None and facts and applied.difference:
+        rows.append(("warning", applied.difference))
     blocks: list[object] = [Facts((*rows, *made))]
     if result.skipped:
         blocks.append(

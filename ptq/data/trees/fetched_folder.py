@@ -13,7 +13,7 @@ import tempfile
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,9 +22,9 @@ from pathlib import Path
 from ptq.core.errors import DataError, PtqError
 from ptq.data.folder import FolderListing, classify_files
 from ptq.data.labelling import Labelling
-from ptq.data.preparation import Preparation
 from ptq.data.sample import BadSample, Sample, SampleSource
 from ptq.data.trees.tree import FileTree
+from ptq.data.wrapped_source import WrappedSource
 
 READERS = 8
 """Files that are fetched at once."""
@@ -35,7 +35,7 @@ _SIDECARS = (".txt", ".csv", ".tsv")
 _LABELS = "labels.csv"
 
 
-class FetchedFolder:
+class FetchedFolder(WrappedSource):
     """The files of a tree as samples."""
 
     def __init__(
@@ -64,43 +64,17 @@ class FetchedFolder:
         with self._naming():
             listing = classify_files(self._root, names, folders)
             self._fetch_sidecars(names, {*listing.files, *listing.archives})
-            self._source = open_listing(listing)
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the class folders, in label order."""
-        return self._source.classes
-
-    @property
-    def preprocess(self) -> Preparation | None:
-        """The preprocessing of each file."""
-        return self._source.preprocess
+            super().__init__(open_listing(listing))
 
     @property
     def labelling(self) -> Labelling:
         """Where the labels come from."""
-        found = self._source.labelling
+        found = super().labelling
         return (
             replace(found, source=found.source.replace(_LABELS, "the shards"))
             if self._tree.labels
             else found
         )
-
-    def positions(self, at_most: int | None = None) -> range:
-        """All positions, or the first ``at_most``."""
-        return self._source.positions(at_most)
-
-    def name(self, position: int) -> str:
-        """The relative path of the file."""
-        return self._source.name(position)
-
-    def identity(self, position: int) -> str:
-        """The relative path of the file, as in a folder."""
-        return self._source.identity(position)
-
-    def highest_label(self, positions: Sequence[int] | None) -> int:
-        """Highest label that is known without reading the files."""
-        return self._source.highest_label(positions)
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Fetch and read the files, in order."""
@@ -126,7 +100,7 @@ class FetchedFolder:
 
     def _fetch_ahead(self, positions: Iterable[int]) -> Iterator[tuple[int, Future[bytes]]]:
         waiting: deque[tuple[int, Future[bytes], int]] = deque()
-        sizes, ahead = self._sizes, 0
+        sizes, ahead = self._tree.sizes, 0
         pool = ThreadPoolExecutor(READERS if self._tree.is_remote else 1)
         try:
             for position in positions:
@@ -142,10 +116,6 @@ class FetchedFolder:
                 yield done, future
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-    @property
-    def _sizes(self) -> Mapping[str, int]:
-        return self._tree.sizes
 
     def _fetch_sidecars(self, names: Sequence[str], samples: set[str]) -> None:
         """Fetch files at the top that may hold labels or class names; write the labels that the tree holds."""

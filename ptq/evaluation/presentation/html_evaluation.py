@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptq.core.preprocess_wording import describe_preprocessing
 from ptq.core.wording import plural
-from ptq.data.recorded_preprocess import list_recorded_options
 from ptq.evaluation.budget import Budget
 from ptq.evaluation.drop import describe_change
 from ptq.evaluation.measurements import Evaluation
@@ -90,14 +88,8 @@ def _summarize(result: Evaluation) -> Iterator[VerdictFigure]:
 def _describe_data(result: Evaluation) -> Section:
     applied, blocks = result.applied_preprocess, list[object]()
     rows = [("samples", str(result.samples))]
-    options = {} if applied is None else list_recorded_options(applied.record)
-    if applied is not None and options:
-        same = applied.recorded_by and not applied.difference
-        recorded = f" (as recorded by {applied.recorded_by})" if same else ""
-        rows.append(("preprocessing", describe_preprocessing(options) + recorded))
-        if applied.record.get("assumed"):
-            text = f"{applied.record['assumed']}; if this is wrong, give --scale, --mean and --std"
-            rows.append(("assumed", text))
+    if applied is not None:
+        rows += applied.list_facts()
     blocks.append(Facts(tuple(rows)))
     if result.skipped:
         blocks.append(
