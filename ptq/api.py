@@ -28,7 +28,8 @@ from ptq.evaluation.assess import build_report
 from ptq.evaluation.benefit_check import require_gain
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache
-from ptq.evaluation.tasks.task import TaskName
+from ptq.evaluation.tasks.label_options import LabelOptions
+from ptq.evaluation.tasks.task import TaskName, TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName
 from ptq.model.open import Model, source_path
@@ -106,6 +107,9 @@ def quantize(
     opset: OpsetOption = "auto",
     metric: Metric | None = None,
     task: TaskName | None = None,
+    boxes: str | os.PathLike[str] | None = None,
+    transcripts: str | os.PathLike[str] | None = None,
+    alphabet: str | os.PathLike[str] | None = None,
     metadata: bool = True,
     force: bool = False,
     io: InputOutputType = "float",
@@ -159,6 +163,11 @@ def quantize(
             labelled, else agreement of the task's decisions with float, else the energy of the error.
         task: What the outputs decide: ``classify``, ``detect``, ``ctc``, ``embed``, ``segment`` or ``sequence``.
             None recognizes it from shapes, names and values of the outputs.
+        boxes: Labels of boxes of the samples that accuracy is measured on: COCO's JSON file, or a folder of YOLO's
+            text files. mAP50 and mAP50-95 are measured.
+        transcripts: Labels of texts of these samples: a table of samples and texts, or a text for each sample on a
+            line. Exact lines and wrong characters are measured.
+        alphabet: The characters of a recognizer's classes, one a line; by default those of the model's metadata.
         metadata: Record preprocessing and provenance in the metadata of the quantized model.
         force: Return a result even if it is more than 1 MiB larger than the float model and slower.
         io: Element type of inputs and outputs of a `.tflite` file: ``float``, ``int8`` or ``float16``.
@@ -191,7 +200,7 @@ def quantize(
     options = QuantizeOptions(
         target, method, form, weights, per_tensor, skip, correct_bias, rounding,
         equalize, split_outliers, arithmetic, max_drop, metric, opset, strict, effort,
-        prefer, min_speedup, task, io, static_batch,
+        prefer, min_speedup, task, io, static_batch, LabelOptions(boxes, transcripts, alphabet),
     )  # fmt: skip
     given = open_given(stats, plan)
     options.check_target(given.plan)
@@ -201,13 +210,14 @@ def quantize(
     job = open_job(
         model, data, eval_data, reading, options, run, given=given, search=max_drop is not None
     )
+    labels = options.labels.read(job.samples.evaluation, job.source)
     run.expect(list_expected_stages(job))
     job = optimize_before_calibration(job)
     calibrated, folds = calibrate_model(job, checkpoint)
     recipe = choose_recipe(job, calibrated, folds)
     calibrated, solved = collect_for_rounding(job, calibrated, recipe)
     recipe, solved, frontier = keep_knee_float(job, calibrated, recipe, solved)
-    recipe, solved, search = search_within_budget(job, calibrated, recipe, solved)
+    recipe, solved, search = search_within_budget(job, calibrated, recipe, solved, labels)
     sessions = SessionCache(run)
     made = quantize_and_check(job, calibrated, recipe, solved, sessions)
     log_decisions(made.changes, (*job.prepared.describe_changes(), recipe.range_note))
@@ -219,7 +229,8 @@ def quantize(
     made.calibrated_model.release()
     report = build_report(
         made, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
-        metric=metric, task=task, max_drop=max_drop, search=search, min_speedup=min_speedup,
+        metric=metric, task=TaskRequest.from_graph(task, job.source, labels),
+        max_drop=max_drop, search=search, min_speedup=min_speedup,
     )  # fmt: skip
     report = add_speed_findings(report, made.quantized_graph)
     report = replace(report, estimated_speed=estimate_speed(made), frontier=frontier)

@@ -17,6 +17,9 @@ labelled_folder: a folder of files as samples, with their labels
 folder_labels: labels of a folder of samples, from a file in it or from class folders
 label_files: labels in lines or in a table
 class_names: numbers of classes by name
+box_labels: labels of boxes: COCO's JSON, YOLO's text files
+text_labels: labels of texts: tables, or lines
+alphabet: the characters of a recognizer's classes
 label_numbers: class numbers from integers, floats, booleans, digits and names
 label_rows: labels in arrays and of samples, and one-hot rows
 labelling: `Labelling`: where labels come from, for reports

@@ -16,7 +16,7 @@ from ptq.core.errors import DataError
 from ptq.data.class_names import CLASS_LIST
 from ptq.data.folder import SAMPLE_SUFFIXES
 
-_PATH_COLUMNS = frozenset(
+PATH_COLUMNS = frozenset(
     "path file filename file_name filepath file_path image image_path image_name img name".split()  # noqa: SIM905
 )
 _LABEL_COLUMNS = frozenset(
@@ -134,7 +134,7 @@ def _read_header(
 
 def _kind_of_column(name: str) -> str:
     name = name.lower().replace(" ", "_")
-    return "path" if name in _PATH_COLUMNS else "label" if name in _LABEL_COLUMNS else ""
+    return "path" if name in PATH_COLUMNS else "label" if name in _LABEL_COLUMNS else ""
 
 
 def _split_cells(line: str) -> list[str]:

@@ -169,6 +169,11 @@ class Samples:
         return [self._source.name(p) for p in self.positions]
 
     @property
+    def every_name(self) -> list[str]:
+        """The names of all samples of the source, of which these may be some."""
+        return [self._source.name(p) for p in self._source.positions()]
+
+    @property
     def identities(self) -> list[str]:
         """Relative path of each file, or index of each row. They determine the held-out samples."""
         return [self._source.identity(p) for p in self.positions]

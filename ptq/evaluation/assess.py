@@ -24,8 +24,7 @@ from ptq.evaluation.report_rows import node_rows, tensor_rows
 from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.speed import measure_speed
-from ptq.evaluation.tasks.request import TaskRequest
-from ptq.evaluation.tasks.task import TaskName
+from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
 from ptq.model.node import name_of
@@ -43,7 +42,7 @@ def build_report(
     arithmetic: str,
     run: RunOptions,
     metric: Metric | None = None,
-    task: TaskName | None = None,
+    task: TaskRequest | None = None,
     max_drop: float | None = None,
     search: BudgetSearch | None = None,
     min_speedup: float | None = None,
@@ -57,7 +56,7 @@ def build_report(
         arithmetic: Name of the integer executor's arithmetic.
         run: How the job runs.
         metric: Metric of the drops, as for `evaluate_engines`.
-        task: What the outputs decide; None to recognize it.
+        task: What the outputs decide, with labels of boxes or texts; None to recognize it.
         max_drop: Accuracy budget in points; None for none.
         search: Result of the budget search; None for none.
         min_speedup: The lowest speed relative to float that was asked for; None for none.
@@ -172,7 +171,7 @@ def _evaluate(
     executor: Executor,
     run: RunOptions,
     metric: Metric | None,
-    task: TaskName | None,
+    task: TaskRequest | None,
     shift: InputShiftCheck,
 ) -> Evaluation:
     assert samples.evaluation is not None
@@ -187,7 +186,7 @@ def _evaluate(
         [name_of(v) for v in source.outputs],
         batch=run.evaluation_batch if takes_any_batch(source) else 1,
         metric=metric,
-        task=TaskRequest.from_graph(task, source),
+        task=TaskRequest.from_graph(None, source) if task is None else task,
         labelling=lambda: measured.labelling,
         changed=ChangedSamples("int8", measured.preprocess, source.metadata),
     )

@@ -12,7 +12,6 @@ from ptq.core.option_checks import (
     refuse_unknown_options,
     require_callable,
     require_number,
-    require_path,
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Preprocess
@@ -31,7 +30,8 @@ from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.speed import measure_speed
-from ptq.evaluation.tasks.request import TaskRequest, read_boxes, require_task
+from ptq.evaluation.tasks.label_options import LabelOptions
+from ptq.evaluation.tasks.request import TaskRequest, require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.model.failure import explain_failure
@@ -119,6 +119,8 @@ def compare(
     metric: Metric | None = None,
     task: TaskName | None = None,
     boxes: str | os.PathLike[str] | None = None,
+    transcripts: str | os.PathLike[str] | None = None,
+    alphabet: str | os.PathLike[str] | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     progress: Progress | None = None,
@@ -137,6 +139,8 @@ def compare(
         metric: The metric of the drop, as for ``ptq.quantize``.
         task: What the outputs decide, as for ``ptq.quantize``.
         boxes: Labels of boxes: COCO's JSON file, or a folder of YOLO's text files. mAP50 and mAP50-95 are measured.
+        transcripts: Labels of texts, as for ``ptq.evaluate``.
+        alphabet: The characters of a recognizer's classes, as for ``ptq.evaluate``.
         batch: Samples that run at once, if the models take any number.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
@@ -151,8 +155,8 @@ def compare(
     if metric is not None:
         require_callable("metric", metric)
     require_task(task, metric)
-    if boxes is not None:
-        require_path("boxes", boxes)
+    labels = LabelOptions(boxes, transcripts, alphabet)
+    labels.check_task(task, metric)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     old_graph, new_graph = open_model(old), open_model(new)
     _require_same_types(old_graph, new_graph)
@@ -173,7 +177,7 @@ def compare(
         if takes_any_batch(old_graph) and takes_any_batch(new_graph)
         else 1,
         metric=metric,
-        task=TaskRequest.from_graph(task, new_graph, read_boxes(boxes, opened, new_graph)),
+        task=TaskRequest.from_graph(task, new_graph, labels.read(opened, new_graph)),
         labelling=lambda: opened.labelling,
         changed=ChangedSamples(_NEW, opened.preprocess, new_graph.metadata),
     )

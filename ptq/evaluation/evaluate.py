@@ -71,9 +71,9 @@ def evaluate_engines(
     meters = {name: _FormMeter(len(outputs)) for name in engines}
     scores = [True] * len(outputs)
     count, kept_samples = 0, []
-    # with labelled boxes, the reference has figures of its own
+    # with labelled boxes or texts, the reference has figures of its own
     watch = None if changed is None else changed.add
-    measured = TaskMeasurement(task, list(engines if task.boxes else candidates), watch)
+    measured = TaskMeasurement(task, list(engines if task.labels.task else candidates), watch)
     numbered = task.name in (None, "classify")  # labels of other tasks are no classes
     for group in split_into_batches(samples, batch):
         results = {name: _run_batch(engine, group) for name, engine in engines.items()}
@@ -115,7 +115,9 @@ def evaluate_engines(
         name: FormMetrics(
             meter.accuracy[position].result(),
             {},
-            figures=measured.measure_form(name)[1] if decides is not None and task.boxes else (),
+            figures=measured.measure_form(name)[1]
+            if decides is not None and task.labels.task
+            else (),
         )
         if meter is before
         else FormMetrics(

@@ -11,7 +11,6 @@ from ptq.core.option_checks import (
     refuse_unknown_options,
     require_callable,
     require_choice,
-    require_path,
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
@@ -31,7 +30,8 @@ from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.relation_check import check_relation
 from ptq.evaluation.sample_count_check import check_sample_count
-from ptq.evaluation.tasks.request import TaskRequest, read_boxes, require_task
+from ptq.evaluation.tasks.label_options import LabelOptions
+from ptq.evaluation.tasks.request import TaskRequest, require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
@@ -63,6 +63,8 @@ def evaluate(
     metric: Metric | None = None,
     task: TaskName | None = None,
     boxes: str | os.PathLike[str] | None = None,
+    transcripts: str | os.PathLike[str] | None = None,
+    alphabet: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure a model on samples, and compare it with a float model if one is given.
@@ -84,6 +86,9 @@ def evaluate(
         metric: The metric of accuracy drops, as for ``quantize``.
         task: What the outputs decide, as for ``quantize``.
         boxes: Labels of boxes: COCO's JSON file, or a folder of YOLO's text files. mAP50 and mAP50-95 are measured.
+        transcripts: Labels of texts: a table of samples and texts, or a text for each sample on a line. Exact lines
+            and wrong characters are measured.
+        alphabet: The characters of a recognizer's classes, one a line; by default those of the model's metadata.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Returns:
@@ -105,8 +110,8 @@ def evaluate(
     if metric is not None:
         require_callable("metric", metric)
     require_task(task, metric)
-    if boxes is not None:
-        require_path("boxes", boxes)
+    labels = LabelOptions(boxes, transcripts, alphabet)
+    labels.check_task(task, metric)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
     with explain_failure(graph):
@@ -139,7 +144,7 @@ def evaluate(
         if takes_any_batch(graph) and not _has_fixed_batch(elsewhere)
         else 1,
         metric=metric,
-        task=TaskRequest.from_graph(task, graph, read_boxes(boxes, opened, graph)),
+        task=TaskRequest.from_graph(task, graph, labels.read(opened, graph)),
         labelling=lambda: opened.labelling,
         reference_form=form if against is None else REFERENCE,
         changed=None

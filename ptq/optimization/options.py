@@ -19,6 +19,7 @@ from ptq.core.plan import Plan
 from ptq.core.target import Target
 from ptq.core.targets import TARGETS, TargetName, get_target
 from ptq.data.splits import SampleOptions, SampleSplit
+from ptq.evaluation.tasks.label_options import NO_LABEL_OPTIONS, LabelOptions
 from ptq.evaluation.tasks.request import require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
@@ -67,6 +68,7 @@ class QuantizeOptions:
         task: What the outputs decide; None to recognize it.
         io: Element type of inputs and outputs of a `.tflite` file.
         static_batch: The batch of a `.tflite` file; None leaves it open.
+        labels: Files of labels of boxes or texts, of the samples that accuracy is measured on.
     """
 
     target: TargetName = "ort"
@@ -90,6 +92,7 @@ class QuantizeOptions:
     task: TaskName | None = None
     io: InputOutputType = "float"
     static_batch: int | None = None
+    labels: LabelOptions = NO_LABEL_OPTIONS
 
     def __post_init__(self) -> None:
         require_choice("target", self.target, TARGETS)
@@ -108,6 +111,7 @@ class QuantizeOptions:
         if self.metric is not None:
             require_callable("metric", self.metric)
         require_task(self.task, self.metric)
+        self.labels.check_task(self.task, self.metric)
         require_choice("opset", self.opset, get_args(OpsetOption))
         require_flag("strict", self.strict)
         require_choice("io", self.io, get_args(InputOutputType))

@@ -50,10 +50,10 @@ def test_at_most_so_many_are_kept_and_all_are_counted():
     assert [sample.name for sample in found.result()] == [f"s{k}" for k in range(MOST_KEPT)]
 
 
-def test_a_text_is_read_with_the_characters_of_the_metadata_and_shown_as_a_difference():
-    task = CtcTask("y", blank=0)
+def test_a_text_is_read_with_the_characters_of_the_classes_and_shown_as_a_difference():
+    task = CtcTask("y", blank=0, alphabet=("", "a", "b", "c", *"4567"))
     pairs = [(_scores(1, 0, 2, 3), _scores(1, 0, 0, 3))]
-    found = _changed(task, pairs, {"character": "a\nb\nc"})
+    found = _changed(task, pairs, {})
     (sample,) = found.result()
     assert "".join(sample.reference.tokens) == "abc"
     assert "".join(sample.other.tokens) == "ac"

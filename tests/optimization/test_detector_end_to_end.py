@@ -115,3 +115,41 @@ def test_boxes_of_samples_that_are_no_images_are_refused(folder: Path) -> None:
         ptq.evaluate(folder / "detector.onnx", arrays, boxes=folder / "labels")
     with pytest.raises(DataError, match="absent does not exist"):
         ptq.evaluate(folder / "detector.onnx", folder / "images", boxes=folder / "absent")
+
+
+def test_quantize_measures_map_on_the_held_out_images(folder: Path) -> None:
+    made = ptq.quantize(
+        folder / "detector.onnx", folder / "images", boxes=folder / "labels", effort="fast",
+        force=True, threads=1,
+    )  # fmt: skip
+    evaluation = made.report.evaluation
+    assert evaluation is not None
+    before, after = (
+        {figure.name: figure.value for figure in evaluation.forms[name].figures}
+        for name in ("float", "int8")
+    )
+    drop = evaluation.forms["int8"].drop
+    assert drop is not None
+    assert drop.metric == "mAP50-95"
+    assert drop.points == pytest.approx(100 * (before["mAP50-95"] - after["mAP50-95"]))
+    assert drop.lo < drop.points < drop.hi
+    assert "mAP50" in made.report.to_markdown()
+
+
+def test_a_budget_in_map_is_checked_with_the_labels_of_the_evaluation_images(folder: Path) -> None:
+    made = ptq.quantize(
+        folder / "detector.onnx", folder / "images", eval_data=folder / "images",
+        boxes=folder / "labels", max_drop=30, effort="fast", force=True, threads=1,
+    )  # fmt: skip
+    assert made.report.budget is not None
+    assert made.report.budget.drop.metric == "mAP50-95"
+    assert made.report.search is not None
+    assert made.report.search.drop.metric == "mAP50-95"
+
+
+def test_labels_of_boxes_of_another_folder_are_refused_before_any_calibration(
+    folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "labels").mkdir()
+    with pytest.raises(DataError, match="no box belongs to an image"):
+        ptq.quantize(folder / "detector.onnx", folder / "images", boxes=tmp_path / "labels")

@@ -89,16 +89,18 @@ def describe_sqnr(decibels: float) -> str:
 
 def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
     form = evaluation.forms["int8"]
-    before, drop = evaluation.forms["float"].accuracy, form.drop
+    drop = form.drop
     if drop is None:
         return VerdictFigure("accuracy", "no drop measured")
     interval = describe_change(drop)[1]
     notes, value, name = [interval], shorten_change(drop), drop.metric
-    lost = drop.lo > 0 if drop.metric == TOP1 else False
-    if drop.metric == TOP1 and before is not None and form.accuracy is not None:
-        name = "top-1 accuracy"
-        notes.insert(0, f"{100 * before.top1:.2f} % → {100 * form.accuracy.top1:.2f} %")
-        if drop.p is not None and drop.p >= SIGNIFICANCE_LEVEL:
+    shares = _labelled_shares(evaluation.forms["float"], form, drop)
+    labelled = shares is not None
+    lost = labelled and drop.lo > 0
+    if shares is not None:
+        name = "top-1 accuracy" if drop.metric == TOP1 else drop.metric
+        notes.insert(0, f"{100 * shares[0]:.2f} % → {100 * shares[1]:.2f} %")
+        if drop.lo <= 0 if drop.p is None else drop.p >= SIGNIFICANCE_LEVEL:
             value = "no significant change"
             notes.insert(1, shorten_change(drop))
     if report.evaluated_on == ON_CALIBRATION:
@@ -107,11 +109,23 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
         notes.insert(0, "read the warnings first")
         return VerdictFigure(name, value, tuple(notes), "bad")
     exceeded = report.over_budget or lost
-    if drop.metric not in (TOP1, ERROR) and not exceeded:
+    if drop.metric != ERROR and not labelled and not exceeded:
         tone = _tone(-drop.lo, -_MANY_POINTS, -_SOME_POINTS)
         return VerdictFigure(name, value, tuple(notes), tone)
-    good = drop.metric == TOP1 and not exceeded and report.evaluated_on != ON_CALIBRATION
+    good = labelled and not exceeded and report.evaluated_on != ON_CALIBRATION
     return VerdictFigure(name, value, tuple(notes), "bad" if exceeded else "good" if good else "")
+
+
+def _labelled_shares(
+    before: FormMetrics, after: FormMetrics, drop: Drop
+) -> tuple[float, float] | None:
+    """The figure that the drop is of, of the float model and of another form; None without labels."""
+    if drop.metric == TOP1 and before.accuracy is not None and after.accuracy is not None:
+        return before.accuracy.top1, after.accuracy.top1
+    for one, other in zip(before.figures, after.figures, strict=False):
+        if one.name == other.name == drop.metric:
+            return one.value, other.value
+    return None
 
 
 def summarize_similarity(form: FormMetrics, head: str) -> VerdictFigure:

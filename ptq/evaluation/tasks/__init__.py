@@ -11,6 +11,7 @@ boxes       overlap, suppression and matching of boxes
 box_heads   outputs of detectors as boxes
 detect      boxes with classes
 read_answer outputs on one sample as an answer for readers
+label_options labels of boxes and texts as the user names them
 request     a task that is asked for or recognized
 measure     forms of one model on the same samples: drops and figures
 """

@@ -134,7 +134,7 @@ def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | Non
                 else f"outputs {head.boxes} and {head.scores} hold"
             )
             recorded = "; so say the metadata" if request.metadata.get("task") == "detect" else ""
-            return DetectTask(head, request.boxes), f"{where} boxes and scores{recorded}"
+            return DetectTask(head, request.labels.boxes), f"{where} boxes and scores{recorded}"
     return None
 
 

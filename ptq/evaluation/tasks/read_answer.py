@@ -37,10 +37,9 @@ def read_answer(
         scores = outputs[task.output]
         return Answer((_name(read_names(metadata), int(scores.argmax())),) if scores.size else ())
     if isinstance(task, CtcTask):
-        names = _read_characters(metadata, task.blank)
         lines = task.decode(outputs[task.output])
-        tokens = [_name(names, label) for line in lines for label in line]
-        return Answer(tuple(tokens[:MOST_TOKENS]), joined=bool(names))
+        tokens = [_name(task.alphabet, label) for line in lines for label in line]
+        return Answer(tuple(tokens[:MOST_TOKENS]), joined=bool(task.alphabet))
     if isinstance(task, SequenceTask):
         best = outputs[task.output].argmax(axis=-1)
         used = find_positions(feed, best.shape)
@@ -76,14 +75,6 @@ def _image_size(feed: Arrays) -> tuple[int, int] | None:
         if array.ndim == 4:
             return array.shape[2:] if array.shape[1] in (1, 3) else array.shape[1:3]
     return None
-
-
-def _read_characters(metadata: Mapping[str, str], blank: int) -> tuple[str, ...]:
-    """The characters of a recognizer that its metadata list (``character``, one a line), with the blank."""
-    listed = [c for c in metadata.get("character", "").split("\n") if c]
-    if not listed:
-        return ()
-    return ("", *listed, " ") if blank == 0 else (*listed, " ")
 
 
 def _name(names: tuple[str, ...], label: int) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_choice
-from ptq.data import Preprocess, Samples
-from ptq.data.box_labels import LabelledBoxes, read_box_labels
 from ptq.evaluation.drop import TaskChoice
 from ptq.evaluation.metrics import is_scores
-from ptq.evaluation.tasks.box_heads import read_names
 from ptq.evaluation.tasks.classify import find_classes
 from ptq.evaluation.tasks.ctc import find_text
 from ptq.evaluation.tasks.detect import find_boxes
@@ -22,7 +18,6 @@ from ptq.evaluation.tasks.segment import find_masks
 from ptq.evaluation.tasks.sequence import find_tokens
 from ptq.evaluation.tasks.task import Example, Found, Task, TaskName
 from ptq.evaluation.tasks.task import TaskRequest as TaskRequest
-from ptq.model.graph import Graph
 
 EXAMPLES = 8
 """Samples on which a task is recognized."""
@@ -58,29 +53,6 @@ def require_task(name: object, metric: object = None) -> TaskName | None:
     return name  # type: ignore[return-value] # it is one of them
 
 
-def read_boxes(
-    labels: str | os.PathLike[str] | None, opened: Samples, graph: Graph
-) -> Mapping[str, LabelledBoxes]:
-    """The labelled boxes of a folder of images, in pixels of the model's input; empty without labels.
-
-    Args:
-        labels: COCO's JSON file, or a folder of YOLO's text files; None for no labels.
-        opened: The samples.
-        graph: The model, whose metadata may name the classes.
-
-    Raises:
-        UsageError: The samples are no folder of images.
-        DataError: A file cannot be read or understood.
-    """
-    if labels is None:
-        return {}
-    applied = opened.preprocess
-    if not isinstance(applied, Preprocess) or opened.folder is None:
-        raise UsageError("boxes belong to images; give a folder of images as data", "boxes")
-    names = read_names(graph.metadata)
-    return read_box_labels(Path(labels), opened.folder, opened.names, applied, names)
-
-
 def recognize_task(
     request: TaskRequest, examples: Sequence[Example], *, labelled: bool = False
 ) -> tuple[Task | None, TaskChoice]:
@@ -95,8 +67,14 @@ def recognize_task(
         The task, or None where nothing shows one; and the choice in words.
 
     Raises:
-        UsageError: No output fits the task that is asked for.
+        UsageError: No output fits the task that is asked for, or that the labels belong to.
     """
+    needed = request.labels.task
+    if request.name is None and needed is not None:
+        found = _FINDERS[needed](examples, request)
+        if found is not None:
+            return found[0], TaskChoice(needed, found[0].output, found[1])
+        request = replace(request, name=needed)  # labels say what the outputs decide
     if request.name is not None:
         found = _FINDERS[request.name](examples, request)
         if found is None:

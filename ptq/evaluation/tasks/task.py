@@ -60,28 +60,48 @@ class Example:
 
 
 @dataclass(frozen=True)
+class TaskLabels:
+    """Labels that are no class numbers, by the name of the sample.
+
+    Attributes:
+        boxes: Labelled boxes; empty without.
+        texts: Labelled texts; empty without.
+        alphabet: Texts of a recognizer's classes, as a file lists them; empty for those of the metadata.
+    """
+
+    boxes: Mapping[str, LabelledBoxes] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    alphabet: tuple[str, ...] = ()
+
+    @property
+    def task(self) -> TaskName | None:
+        """The task that has such labels; None without labels."""
+        return "ctc" if self.texts else "detect" if self.boxes else None
+
+
+NO_LABELS = TaskLabels()
+
+
+@dataclass(frozen=True)
 class TaskRequest:
     """What is known of a task before the model runs.
 
     Attributes:
         name: The task that is asked for; None to recognize it.
         metadata: The metadata of the model; exporters write the task into it.
-        boxes: Labelled boxes by the name of the sample; empty without.
+        labels: Labelled boxes or texts.
     """
 
     name: TaskName | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    boxes: Mapping[str, LabelledBoxes] = field(default_factory=dict)
+    labels: TaskLabels = NO_LABELS
 
     @classmethod
     def from_graph(
-        cls,
-        name: TaskName | None,
-        graph: Graph,
-        boxes: Mapping[str, LabelledBoxes] | None = None,
+        cls, name: TaskName | None, graph: Graph, labels: TaskLabels = NO_LABELS
     ) -> TaskRequest:
         """The request for a model, with its metadata."""
-        return cls(name, dict(graph.metadata), boxes or {})
+        return cls(name, dict(graph.metadata), labels)
 
     @property
     def asked(self) -> bool:

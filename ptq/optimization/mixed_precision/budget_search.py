@@ -21,7 +21,7 @@ from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.budget import BudgetSearch
 from ptq.evaluation.drop import Drop
-from ptq.evaluation.tasks.task import TaskName
+from ptq.evaluation.tasks.task import NO_LABELS, TaskLabels, TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.optimization.mixed_precision.error_attribution import attribute_error
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
@@ -57,6 +57,7 @@ def search_for_budget(
     *,
     metric: Metric | None = None,
     task: TaskName | None = None,
+    labels: TaskLabels = NO_LABELS,
     run: RunOptions = DEFAULT_RUN,
 ) -> BudgetSearch:
     """Find the fewest float nodes that meet the budget, on the samples that are reserved for the search.
@@ -68,6 +69,7 @@ def search_for_budget(
         points: The highest allowed drop, in points of the metric.
         metric: The user's metric; None for that of the task.
         task: What the outputs decide; None to recognize it.
+        labels: Labels of boxes or texts of the evaluation samples; they count if the search uses these.
         run: How the job runs.
 
     Raises:
@@ -80,7 +82,8 @@ def search_for_budget(
     if split.search is None:
         raise UsageError("max_drop needs samples: pass data or eval_data")
     samples = list(run.track(split.search.spread(MAX_SAMPLES), "reading samples to search on"))
-    trials = Trials(model, recipe, samples, metric=metric, task=task, run=run)
+    own = labels if split.search is split.evaluation else NO_LABELS
+    trials = Trials(model, recipe, samples, metric=metric, task=task, labels=own, run=run)
     advance = run.start_stage("searching", None)
     found = fewest_float_nodes(trials, points, run=run, advance=advance)
     advance.end()
@@ -88,7 +91,11 @@ def search_for_budget(
 
 
 def search_within_budget(
-    job: Job, model: CalibratedModel, recipe: Recipe, solved: Plan | None
+    job: Job,
+    model: CalibratedModel,
+    recipe: Recipe,
+    solved: Plan | None,
+    labels: TaskLabels = NO_LABELS,
 ) -> tuple[Recipe, Plan | None, BudgetSearch | None]:
     """The recipe with the nodes that have to stay float for the budget; unchanged without a budget or with a plan.
 
@@ -109,6 +116,7 @@ def search_within_budget(
         points,
         metric=job.options.metric,
         task=job.options.task,
+        labels=labels,
         run=job.run,
     )
     return recipe.with_float_nodes(found.floats), None, found

@@ -16,8 +16,7 @@ from ptq.evaluation.engines import Engine, session_engine
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.session_cache import open_float_session
-from ptq.evaluation.tasks.request import TaskRequest
-from ptq.evaluation.tasks.task import TaskName
+from ptq.evaluation.tasks.task import NO_LABELS, TaskLabels, TaskName, TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
@@ -50,6 +49,7 @@ class Trials:
         *,
         metric: Metric | None = None,
         task: TaskName | None = None,
+        labels: TaskLabels = NO_LABELS,
         labelling: Callable[[], Labelling] | None = None,
         run: RunOptions = DEFAULT_RUN,
     ) -> None:
@@ -57,7 +57,7 @@ class Trials:
         self.model, self.recipe, self.samples = model, recipe, samples
         self.count = 0
         self._metric, self._labelling, self._run = metric, labelling, run
-        self._task = TaskRequest.from_graph(task, model.source)
+        self._task = TaskRequest.from_graph(task, model.source, labels)
         self._batch = run.evaluation_batch if takes_any_batch(model.source) else 1
         self.outputs = [name_of(v) for v in model.source.outputs]
         self.engine = session_engine(open_float_session(model, run))
