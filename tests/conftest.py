@@ -1,4 +1,4 @@
-"""Lets every test import what stands in ``tests/support`` and ``tests/vectors``, and its processes be interrupted.
+"""Lets every test import what supports it, and its processes be interrupted.
 
 The tests themselves, some 350,000 objects, are kept out of Python's garbage collection: each full collection took a
 quarter of a second, and the tests of quantization most of their time.
@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "vectors"))
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "howto" / "models"))
 
 import exact_sums
 import one_thread

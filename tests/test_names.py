@@ -18,7 +18,7 @@ SOURCES = sorted([*(ROOT / "ptq").rglob("*.py"), *(ROOT / "cli").glob("*.py")])
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 TEXTS = [
     *SOURCES,
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "benchmarks").glob("*.py")),
     *sorted((ROOT / "fuzz").glob("*.py")),
     ROOT / "README.md",

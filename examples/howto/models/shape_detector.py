@@ -1,8 +1,9 @@
 """A small detector of shapes on noise, trained with numpy alone, and images with labels for it.
 
-python tests/support/shape_detector.py FOLDER
+python examples/howto/models/shape_detector.py FOLDER
 
-writes detector.onnx, images and YOLO's labels. Filled and hollow squares lie on noise. The first layer holds
+writes detector.onnx, detector_nms.onnx with suppression in the graph, and calibration and evaluation folders with
+images and YOLO's labels. Filled and hollow squares lie on noise. The first layer holds
 principal components of image patches; the second one is fitted by ridge regression. Outputs and metadata are those of
 an export of Ultralytics.
 """
@@ -18,6 +19,7 @@ import onnx
 from numpy.lib.stride_tricks import sliding_window_view
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+from ridge import add_ones, fit_ridge
 
 SIDE, CELLS, STRIDE = 96, 24, 4
 CLASSES = ("filled", "hollow")
@@ -70,16 +72,22 @@ def unfold(x: Array, size: int, stride: int) -> Array:
     return windows.transpose(1, 2, 0, 3, 4).reshape(*windows.shape[1:3], -1)
 
 
+def fit_first_layer(inputs: list[Array]) -> tuple[Array, Array]:
+    """Weights and bias: principal components of patches, each with both signs."""
+    patches = np.concatenate([unfold(x[:1], FIRST, 2).reshape(-1, FIRST**2) for x in inputs])
+    _, components = np.linalg.eigh(np.cov(patches.T))
+    half = components[:, ::-1][:, :COMPONENTS].T.reshape(COMPONENTS, 1, FIRST, FIRST)
+    first = np.repeat(np.concatenate([half, -half]), 3, axis=1) / 3
+    first_bias = -convolve(np.full((3, SIDE, SIDE), 90 / 255), first, 2)[:, 20, 20]
+    return first, first_bias
+
+
 def train(images: int = 90, seed: int = 0) -> onnx.ModelProto:
     """The detector."""
     rng = np.random.default_rng(seed)
     drawn = [draw_image(rng) for _ in range(images)]
     inputs = [pixels.transpose(2, 0, 1) / 255.0 for pixels, _ in drawn]
-    patches = np.concatenate([unfold(x[:1], FIRST, 2).reshape(-1, FIRST**2) for x in inputs[:30]])
-    _, components = np.linalg.eigh(np.cov(patches.T))
-    half = components[:, ::-1][:, :COMPONENTS].T.reshape(COMPONENTS, 1, FIRST, FIRST)
-    first = np.repeat(np.concatenate([half, -half]), 3, axis=1) / 3
-    first_bias = -convolve(np.full((3, SIDE, SIDE), 90 / 255), first, 2)[:, 20, 20]
+    first, first_bias = fit_first_layer(inputs[:30])
     grid = (np.arange(CELLS) * STRIDE).astype(float)
     rows, targets, positive = [], [], []
     for x, (_, objects) in zip(inputs, drawn, strict=True):
@@ -95,22 +103,16 @@ def train(images: int = 90, seed: int = 0) -> onnx.ModelProto:
         targets.append(target.reshape(CELLS**2, -1))
         positive.append(target[..., 4:].max(axis=-1).reshape(-1) > 0)
     x, y, near = np.concatenate(rows), np.concatenate(targets), np.concatenate(positive)
-    x = np.concatenate([x, np.ones((len(x), 1))], axis=1)
+    x = add_ones(x)
     fitted = np.concatenate(
         [
-            fit(x[near], y[near, :4], np.ones(near.sum())),
-            fit(x, y[:, 4:], np.where(near, 8.0, 1.0)),
+            fit_ridge(x[near], y[near, :4], np.ones(near.sum())),
+            fit_ridge(x, y[:, 4:], np.where(near, 8.0, 1.0)),
         ],
         axis=1,
     )
     second = fitted[:-1].T.reshape(-1, 2 * COMPONENTS, SECOND, SECOND)
     return build(first, first_bias, second, fitted[-1])
-
-
-def fit(x: Array, y: Array, weights: Array) -> Array:
-    """Ridge regression."""
-    weighted = x * weights[:, None]
-    return np.linalg.solve(weighted.T @ x + 0.3 * np.eye(x.shape[1]), weighted.T @ y)
 
 
 def build(first: Array, first_bias: Array, second: Array, second_bias: Array) -> onnx.ModelProto:
@@ -157,7 +159,54 @@ def build(first: Array, first_bias: Array, second: Array, second_bias: Array) ->
     return model
 
 
+def add_suppression(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The detector with suppression in its graph: rows of corners, score and class, shape 1·N·6."""
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    graph = model.graph
+    constants: dict[str, Array] = {
+        "parts": np.array([4, len(CLASSES)]), "half": np.array(0.5, np.float32), "most": np.array([50]),
+        "overlap": np.array([0.45], np.float32), "least": np.array([0.25], np.float32),
+        "picks": np.array([1, 1, 1]), "first_axis": np.array([0]), "two": np.array([2, 2]),
+    }  # fmt: skip
+    graph.initializer.extend(numpy_helper.from_array(v, k) for k, v in constants.items())
+    nodes = [
+        helper.make_node("Split", ["output0", "parts"], ["wide", "every_score"], axis=1),
+        helper.make_node("Transpose", ["wide"], ["every_box"], perm=[0, 2, 1]),
+        helper.make_node(
+            "NonMaxSuppression",
+            ["every_box", "every_score", "most", "overlap", "least"],
+            ["picked"],
+            center_point_box=1,
+        ),
+        helper.make_node("Split", ["picked", "picks"], ["image", "kind", "box"], axis=1),
+        helper.make_node("Concat", ["image", "box"], ["where_box"], axis=1),
+        helper.make_node("GatherND", ["every_box", "where_box"], ["picked_boxes"]),
+        helper.make_node("GatherND", ["every_score", "picked"], ["picked_scores"]),
+        helper.make_node("Split", ["picked_boxes", "two"], ["centre", "size"], axis=1),
+        helper.make_node("Mul", ["size", "half"], ["half_size"]),
+        helper.make_node("Sub", ["centre", "half_size"], ["low"]),
+        helper.make_node("Add", ["centre", "half_size"], ["high"]),
+        helper.make_node("Unsqueeze", ["picked_scores", "picks_axis"], ["score"]),
+        helper.make_node("Cast", ["kind"], ["class"], to=TensorProto.FLOAT),
+        helper.make_node("Concat", ["low", "high", "score", "class"], ["rows"], axis=1),
+        helper.make_node("Unsqueeze", ["rows", "first_axis"], ["detections"]),
+    ]
+    graph.initializer.append(numpy_helper.from_array(np.array([1]), "picks_axis"))
+    for number, node in enumerate(nodes):
+        node.name = f"suppression{number}"
+    graph.node.extend(nodes)
+    del graph.output[:]
+    graph.output.append(
+        helper.make_tensor_value_info("detections", TensorProto.FLOAT, [1, "boxes", 6])
+    )
+    onnx.checker.check_model(model)
+    return model
+
+
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    write_images(place, 120, seed=1)
-    onnx.save(train(), place / "detector.onnx")
+    write_images(place / "calibration", 64, seed=1)
+    write_images(place / "evaluation", 64, seed=2)
+    detector = train()
+    onnx.save(detector, place / "detector.onnx")
+    onnx.save(add_suppression(detector), place / "detector_nms.onnx")
