@@ -100,6 +100,8 @@ class Target:
         if not self.follows_litert_spec:
             return spec.output_rule
         if spec.fixed_output is not None:
+            if self.activation.signed and self.activation.bits > 8:  # LiteRT's 16 bits: around 0
+                return FixedQParams(2.0 ** (1 - self.activation.bits), 0)
             steps = 2 ** (self.activation.bits - 8)  # of a wider type in one step of 8 bits
             zero_point = spec.fixed_output.zero_point + (0 if self.activation.signed else 128)
             return FixedQParams(spec.fixed_output.scale / steps, zero_point * steps)

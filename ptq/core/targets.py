@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
+from ptq.core.ops import WIDE_LITERT_OPS
 from ptq.core.option_checks import require_choice
 from ptq.core.target import Target
-from ptq.core.types import INT8, INT8_WEIGHT, UINT8, UINT16
+from ptq.core.types import INT8, INT8_WEIGHT, INT16, UINT8, UINT16
 
 TargetName = Literal[
     "ort",
     "litert",
+    "litert-a16",
     "tpu-mlir",
     "gemmlowp",
     "tensorrt",
@@ -25,6 +27,18 @@ TargetName = Literal[
 """Names of the rows of `TARGETS`, for type checkers."""
 
 _PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
+
+_LITERT = Target(
+    "litert",
+    INT8,
+    INT8_WEIGHT,
+    "litert",
+    follows_litert_spec=True,
+    source="LiteRT 8-bit quantization specification",
+    has_lookup_tables=True,
+    lint="litert",
+    writes_tflite=True,
+)
 
 _QNN = Target(
     "qnn",
@@ -64,16 +78,15 @@ TARGETS: Mapping[str, Target] = {
             int16_pairs_saturate=True,
             uint8_weights=True,
         ),
-        Target(
-            "litert",
-            INT8,
-            INT8_WEIGHT,
-            "litert",
-            follows_litert_spec=True,
-            source="LiteRT 8-bit quantization specification",
-            has_lookup_tables=True,
-            lint="litert",
-            writes_tflite=True,
+        _LITERT,
+        replace(
+            _LITERT,
+            name="litert-a16",
+            activation=INT16,
+            symmetric_divisor=INT16.hi,
+            integer_ops=WIDE_LITERT_OPS,
+            reads_qoperator=False,
+            lint=None,
         ),
         Target(
             "tpu-mlir",

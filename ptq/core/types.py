@@ -46,8 +46,10 @@ class QType:
 INT8 = QType(8, True, -128, 127)
 UINT8 = QType(8, False, 0, 255)
 INT8_WEIGHT = QType(8, True, -127, 127)
+INT16 = QType(16, True, -32768, 32767)
 UINT16 = QType(16, False, 0, 65535)
 INT32 = QType(32, True, -(2**31), 2**31 - 1)
+INT64 = QType(64, True, -(2**63), 2**63 - 1)
 
 
 @dataclass(frozen=True)

@@ -63,11 +63,12 @@ class Executor:
         self.arithmetic = arithmetic_name
         arithmetic = get_arithmetic(arithmetic_name)
         self._kernels = {**arithmetic.kernels, **(replaced or {})}
+        self._wide_kernels = arithmetic.wide_kernels
         has_kernel = self._kernels.__contains__
         read, self._uint8_tensors = normalize_qdq(graph), frozenset[str]()
         if arithmetic.computes_int8_as_uint8:
             read, self._uint8_tensors = pairs_to_uint8(read)
-        self.program: Program = read_program(read, has_kernel, floats)
+        self.program: Program = read_program(read, has_kernel, floats, self._wide_kernels)
         self._runners: list[dict[tuple[Any, ...], Runner]] = [{} for _ in self.program.steps]
         self._prepare_lock = Lock()
         self._tensors_to_release = tensors_to_release(self.program.steps, self.program.outputs)
@@ -207,7 +208,7 @@ class Executor:
             if step.name in self.table_islands:
                 return prepare_table_island(step, self.program.params[step.inputs[0]])
             return prepare_island(step)
-        maker = self._kernels.get(step.op)
+        maker = (self._kernels if step.bits == 8 else self._wide_kernels).get(step.op)
         if maker is None:
             raise UnsupportedError(
                 f"{step.op} {step.name} has no kernel in the {self.arithmetic} arithmetic"

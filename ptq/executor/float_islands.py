@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, name_of, operator_of, values_read_by
+from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +103,12 @@ def _extract_island(
     )
     outputs = dict.fromkeys(name_of(v) for v in written)
     assert members[0].name
+    part = graph.extract(inside, list(inputs), list(outputs))
+    allow_16_bits(part)
     return FloatIsland(
         name=members[0].name,
         ops=tuple(operator_of(node) for node in members),
-        graph=graph.extract(inside, list(inputs), list(outputs)),
+        graph=part,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
     )

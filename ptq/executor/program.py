@@ -29,6 +29,7 @@ class Step:
         outputs: Name of its tensor. An operator with several outputs is one step for each output that is read.
         output_index: Position of that output among those of the operator.
         keeps_integers: Its output holds integers of its input unchanged, whatever their parameters are.
+        bits: Bits of its activations.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Step:
     outputs: tuple[str, ...]
     output_index: int = 0
     keeps_integers: bool = False
+    bits: int = 8
 
 
 @dataclass(frozen=True, eq=False)

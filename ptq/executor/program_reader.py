@@ -39,9 +39,15 @@ from ptq.model.qdq_units import (
 )
 from ptq.model.qlinear_inputs import QuantizedOperand, qlinear_unsupported_reason, read_operands
 
+_WIDE = 16
+"""Bits of wide activations."""
+
 
 def read_program(
-    graph: Graph, has_kernel: Callable[[str], bool], floats: Collection[str] = ()
+    graph: Graph,
+    has_kernel: Callable[[str], bool],
+    floats: Collection[str] = (),
+    wide: Collection[str] = (),
 ) -> Program:
     """Read a quantized graph.
 
@@ -50,8 +56,9 @@ def read_program(
         has_kernel: Whether the arithmetic has a kernel for an operator; operators without one go to float islands.
         floats: Names of tensors whose operators go to float islands: integer tensors, and float outputs of integer
             products.
+        wide: Operators for which the arithmetic has a kernel on activations of 16 bits.
     """
-    reader = _Reader(graph, has_kernel, floats)
+    reader = _Reader(graph, has_kernel, floats, wide)
     others: list[Node] = []
     for node in graph.nodes:
         if not reader.read(node):
@@ -72,6 +79,7 @@ class _Reader:
     graph: Graph
     has_kernel: Callable[[str], bool]
     float_tensors: Collection[str]
+    wide: Collection[str]
     steps: list[Step | FloatIsland] = field(default_factory=list)
     params: dict[str, QuantParams] = field(default_factory=dict)
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -87,6 +95,8 @@ class _Reader:
             return self._read_qlinear(node, *QLINEAR_FORMS[op])
         has_kernel = self.has_kernel(spec_name(node))
         found = quantized_op(node) if has_kernel else None
+        if found is None and spec_name(node) in self.wide:
+            found = quantized_op(node, _WIDE)
         if found is not None and self._is_forced_float(found):
             return False
         if found is not None:
@@ -110,8 +120,8 @@ class _Reader:
         before = quantized_source(source)
         if (
             before is not None
-            and _is_8bit_per_tensor(before.params)
-            and _is_8bit_per_tensor(params)
+            and self._is_requantizable(before.params)
+            and self._is_requantizable(params)
         ):
             self._add_tensor(before)
             self._add_step(node, "Requantize", (name_of(before.integers),), name_of(output))
@@ -123,6 +133,10 @@ class _Reader:
         else:
             return False
         return True
+
+    def _is_requantizable(self, params: QuantParams) -> bool:
+        wide = params.qtype.bits == _WIDE and "Requantize" in self.wide
+        return params.axis is None and (params.qtype.bits == 8 or wide)
 
     def _read_dequantize(self, node: Node) -> bool:
         found = quantized_source(node.outputs[0])
@@ -211,8 +225,9 @@ class _Reader:
         for index, output in enumerate(outputs):
             if output.uses() or output.is_graph_output():
                 step = Step(
-                    node.name, spec.op, attrs, inputs, (name_of(output),), index, keeps_integers
-                )
+                    node.name, spec.op, attrs, inputs, (name_of(output),), index, keeps_integers,
+                    self._bits_of(*(inputs if spec.output_rule is OutputRule.NONE else (name_of(output),))),
+                )  # fmt: skip
                 self.steps.append(step)
 
     def _read_qlinear(self, node: Node, spec: OpSpec, form: QLinearForm) -> bool:
@@ -264,7 +279,13 @@ class _Reader:
 
     def _add_step(self, node: Node, op: str, inputs: tuple[str, ...], output: str) -> None:
         assert node.name
-        self.steps.append(Step(node.name, op, {}, inputs, (output,)))
+        bits = self._bits_of(*inputs, output)
+        self.steps.append(Step(node.name, op, {}, inputs, (output,), bits=bits))
+
+    def _bits_of(self, *names: str | None) -> int:
+        """16 if the arithmetic has such kernels and one of the tensors has 16 bits."""
+        found = (self.params.get(name) for name in names if name is not None)
+        return _WIDE if self.wide and any(p and p.qtype.bits == _WIDE for p in found) else 8
 
 
 def _is_8bit_per_tensor(params: QuantParams) -> bool:

@@ -76,6 +76,7 @@ def _make_kernel(
         outputs=inputs[:1] if step.keeps_integers else tuple(params.get(n) for n in step.outputs),
         constants=constants,
         output_index=step.output_index,
+        bits=step.bits,
     )
     try:
         return maker(site)

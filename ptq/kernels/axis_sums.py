@@ -16,7 +16,7 @@ def axis_sums(
 ) -> tuple[NDArray[np.int64], int]:
     """Return the sums of q along the axes (None: all), and the number of values in each sum."""
     along = tuple(range(q.ndim)) if axes is None else tuple(int(axis) % q.ndim for axis in axes)
-    # int32 holds the sum of 2^23 bytes, and numpy adds it about twice as fast as int64.
+    # int32 holds the sum of 2^23 bytes or 2^15 pairs of bytes; numpy adds it about twice as fast as int64.
     count = prod(q.shape[axis] for axis in along)
-    dtype = np.int32 if count < 1 << 23 else np.int64
+    dtype = np.int32 if count < 1 << (31 - 8 * q.dtype.itemsize) else np.int64
     return q.sum(axis=along, keepdims=keepdims, dtype=dtype).astype(np.int64), count

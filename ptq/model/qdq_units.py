@@ -187,14 +187,24 @@ def all_attributes(node: Node) -> dict[str, Any]:
     return attrs
 
 
-def quantized_op(node: Node) -> QuantizedOp | None:
-    """The node as an operator on integers; None if one of its tensors is float, or no kernel computes it."""
-    found = match_qdq_op(node)
+def quantized_op(node: Node, bits: int = 8) -> QuantizedOp | None:
+    """The node as an operator on integers; None if one of its tensors is float, or no kernel computes it.
+
+    Args:
+        node: The float operator between the quantizers.
+        bits: Bits of its activations.
+    """
+    found = match_qdq_op(node, bits)
     return None if found is None or unsupported_reason(found) else found
 
 
-def match_qdq_op(node: Node) -> QuantizedOp | None:
-    """The node with the integers of its inputs and outputs; None if one is float or has another bit width."""
+def match_qdq_op(node: Node, bits: int = 8) -> QuantizedOp | None:
+    """The node with the integers of its inputs and outputs; None if one is float or has another bit width.
+
+    Args:
+        node: The float operator between the quantizers.
+        bits: Bits of its activations. Constant weights have 8, biases 32.
+    """
     spec = OPS.get(spec_name(node))
     if spec is None:
         return None
@@ -205,8 +215,7 @@ def match_qdq_op(node: Node) -> QuantizedOp | None:
             inputs.append(value)
             continue
         quantized = quantized_source(value)
-        bits = 32 if role is Role.BIAS else 8
-        if quantized is None or quantized.params.qtype.bits != bits:
+        if quantized is None or quantized.params.qtype.bits != _bits_of(role, quantized, bits):
             return None
         inputs.append(quantized)
     outputs: list[QuantizedTensor | None] = []
@@ -217,11 +226,18 @@ def match_qdq_op(node: Node) -> QuantizedOp | None:
         quantized = quantized_result(value)
         if quantized is None and returns_float(node, spec):
             outputs.append(None)
-        elif quantized is None or quantized.params.qtype.bits != 8:
+        elif quantized is None or quantized.params.qtype.bits != bits:
             return None
         else:
             outputs.append(quantized)
     return QuantizedOp(node, spec, tuple(inputs), tuple(outputs))
+
+
+def _bits_of(role: Role, operand: QuantizedTensor, activation_bits: int) -> int:
+    """The bits that an operand must have, given those of activations."""
+    if role is Role.BIAS:
+        return 32
+    return 8 if role is Role.WEIGHT and is_constant(operand.integers) else activation_bits
 
 
 def returns_float(node: Node, spec: OpSpec) -> bool:

@@ -11,6 +11,7 @@ from ptq.executor.program import Step
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, operator_of
 from ptq.model.qdq_units import quantized_op, quantized_source
+from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.to_qlinear import has_ort_kernel, to_qlinear
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
@@ -66,6 +67,7 @@ def convert_graph(graph: Graph, form: QuantizedForm, *, integers: bool = False) 
             else _with_ort_uint8_pairs(graph, float_names)
         )
         converted = to_qlinear(source, float_names)
+        allow_16_bits(converted)
     # before opset 13, per-channel scales raise the opset of the QDQ form only, so that the graphs are not comparable
     different = first_difference(source, converted) if graph.opset >= 13 else None
     if different is not None:

@@ -23,6 +23,7 @@ TYPES = {
     "openvino": {"uint8", "int8"},
     "portable": {"uint8", "int8"},
     "qnn": {"uint8", "int8", "int32"},
+    "litert-a16": {"int16", "int8", "int32"},
     "qnn-a16": {"uint16", "int8", "int32"},
     "ort-xnnpack": {"int8", "int32"},
 }
@@ -40,7 +41,7 @@ def test_only_these_integer_types_are_written(target: str) -> None:
 def test_only_quantizers_of_16_bits_are_of_another_domain(target: str) -> None:
     done = quantize_network(NETWORK, target=target)
     other = {node.domain for node in done.qdq.nodes} - {""}
-    assert other == ({"com.microsoft"} if target == "qnn-a16" else set())
+    assert other == ({"com.microsoft"} if target.endswith("-a16") else set())
 
 
 @pytest.mark.parametrize("target", ["openvino", "portable"])

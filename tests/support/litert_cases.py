@@ -151,9 +151,9 @@ def ints(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
-def graph_of(case: str) -> Graph:
-    """The model of a case."""
-    b = QdqBuilder()
+def graph_of(case: str, *, wide: bool = False) -> Graph:
+    """The model of a case; ``wide`` with activations of 16 bits."""
+    b = QdqBuilder(wide=wide)
     b.output(CASES[case][1](b))
     return b.to_graph()
 

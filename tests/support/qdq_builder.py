@@ -17,7 +17,9 @@ OPSET = 20
 class QdqBuilder:
     """A model that is built node by node; every method returns the name of a value."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, *, wide: bool = False) -> None:
+        """Take the seed; ``wide`` makes activations int16 around 0, of 128 times finer scales."""
+        self.wide = wide
         self.rng = np.random.default_rng(seed)
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
@@ -52,6 +54,8 @@ class QdqBuilder:
 
     def integers(self, array: NDArray[Any], axis: int | None = None, scale: float = 0.01) -> str:
         """Constant integers with scales near ``scale``."""
+        if self.wide and axis is None and array.ndim != 2:  # an activation
+            array, scale = array.astype(np.int16) * 256, scale / 128
         count = () if axis is None else (array.shape[axis],)
         scales = np.asarray(scale * self.rng.uniform(0.5, 1.5, count), np.float32)
         return self.dequantize(
@@ -63,6 +67,7 @@ class QdqBuilder:
         maker = next(n for n in self._nodes if weight in n.output)
         scales = next(numpy_helper.to_array(c) for c in self._constants if c.name == maker.input[1])
         array = self.rng.integers(-2000, 2000, count).astype(np.int32)
+        x = x / 128 if self.wide else x
         product = np.broadcast_to(np.float32(x) * scales, (count,)).astype(np.float32)
         return self.dequantize(self.constant(array, "bias"), product, np.zeros(count, np.int32), 0)
 
@@ -75,7 +80,10 @@ class QdqBuilder:
     def requantize(
         self, value: str, scale: float = 0.07, zero: int = 5, kind: Any = np.int8
     ) -> str:
-        """A value that is quantized to 8 bits and back."""
+        """A value that is quantized to 8 bits and back, or to 16."""
+        if self.wide:
+            kind, zero = np.int16, 0
+            scale = 2**-15 if scale == 1 / 128 else scale / 128  # the range of Tanh is fixed
         params = np.float32(scale), kind(zero)
         pair = [self.constant(p, "parameter") for p in params]
         q, dq = self._unique(f"{value}_q"), self._unique(f"{value}_dq")
@@ -101,8 +109,9 @@ class QdqBuilder:
     def to_graph(self) -> Graph:
         """The model."""
         graph = helper.make_graph(self._nodes, "one", self._inputs, self._outputs, self._constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
-        model.ir_version = 9
+        opset = OPSET + self.wide  # from opset 21 on, quantizers take int16
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+        model.ir_version = 9 + self.wide
         return Graph.from_proto(onnx.shape_inference.infer_shapes(model))
 
     def _unique(self, hint: str) -> str:

@@ -27,6 +27,8 @@ In reading order:
     litert_softmax           its Softmax and LogSoftmax
     litert_select            its comparisons
     litert_image             its Resize and space-to-batch
+    litert_wide              its products, sums and pools on activations of 16 bits
+    litert_wide_functions    its functions on activations of 16 bits
     litert_xnnpack           its default kernels on processors, where they round otherwise
     normalization            LayerNormalization and InstanceNormalization in integers
     tflite_micro             where tflite-micro differs from LiteRT
@@ -42,7 +44,7 @@ In reading order:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
@@ -55,6 +57,7 @@ from ptq.executor.arithmetics import (
     gemmlowp,
     linear,
     litert,
+    litert_wide,
     litert_xnnpack,
     ort,
     ort_avx2,
@@ -86,6 +89,8 @@ class Arithmetic:
             is named, as in ``ort@1.31``.
         computes_int8_as_uint8: Whether an int8 tensor between a QuantizeLinear and its only DequantizeLinear is
             computed in uint8, plus 128, as ONNX Runtime does on x86. A zero point in the sum changes the rounding.
+        wide_kernels: Kernel maker of each operator on activations of 16 bits. Without one, the operator is a float
+            island between quantizers of 16 bits.
     """
 
     name: str
@@ -94,6 +99,7 @@ class Arithmetic:
     source: str
     is_onnxruntime: bool = False
     computes_int8_as_uint8: bool = False
+    wide_kernels: Mapping[str, KernelMaker] = field(default_factory=dict)
 
 
 def _with_float_outputs(kernels: Mapping[str, KernelMaker]) -> Mapping[str, KernelMaker]:
@@ -143,12 +149,14 @@ ALL_ARITHMETICS: tuple[Arithmetic, ...] = (
         _with_float_outputs(litert.KERNELS),
         "LiteRT 2.3.0's reference kernels, bit for bit",
         "LiteRT 8-bit quantization specification; experiments",
+        wide_kernels=litert_wide.KERNELS,
     ),
     Arithmetic(
         "litert-xnnpack",
         _with_float_outputs(litert_xnnpack.KERNELS),
         "LiteRT 2.3.0's default kernels (XNNPACK) on x86-64",
         "experiments, where they differ from LiteRT's reference kernels",
+        wide_kernels=litert_xnnpack.WIDE_KERNELS,
     ),
     Arithmetic(
         "tflite-micro",

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray, IntArray
-from ptq.executor.arithmetics import linear, litert, ort
+from ptq.executor.arithmetics import linear, litert, litert_wide, ort
 from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
 from ptq.executor.arithmetics.litert_elementwise import (
     binary_table_kernel,
@@ -56,6 +56,8 @@ from ptq.kernels.resize import xnnpack_bilinear
 _SUM_RATIOS = (2.0**-10, 2.0**8)
 _PRODUCT_RATIOS = (2.0**-16, 2.0**8)
 _RATIOS = (2.0**-8, 2.0**7)
+_FAR = 2.0**20
+"""Integers beyond every type of activations."""
 
 
 def _conv(site: Site) -> Kernel:
@@ -202,7 +204,7 @@ def _quantize(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         real = np.asarray(require_input(site, inputs, 0), np.float32)
-        return saturate_to_output(site, np.rint(np.clip(real * inverse, -1024, 1024)))
+        return saturate_to_output(site, np.rint(np.clip(real * inverse, -_FAR, _FAR)))
 
     return kernel
 
@@ -224,3 +226,6 @@ KERNELS: Mapping[str, KernelMaker] = {
     "Resize linear": require_same_scale(image_sampler(xnnpack_bilinear)),
     "Sub": _sum(-1),
 }
+
+WIDE_KERNELS: Mapping[str, KernelMaker] = {**litert_wide.KERNELS, "QuantizeLinear": _quantize}
+"""Activations of 16 bits: XNNPACK takes none of them, and LiteRT's own kernels round as its reference kernels do."""

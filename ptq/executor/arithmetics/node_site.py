@@ -35,6 +35,7 @@ class Site:
         clamp: Bounds of a fused activation, in integers of the output, in addition to those of its type.
         name: Name of the node.
         output_index: Position of that output among those of the node; each output has its own kernel.
+        bits: Bits of its activations.
     """
 
     op: str
@@ -45,6 +46,7 @@ class Site:
     clamp: tuple[int, int] | None = None
     name: str = ""
     output_index: int = 0
+    bits: int = 8
 
 
 KernelMaker = Callable[[Site], Kernel]
@@ -53,12 +55,15 @@ KernelMaker = Callable[[Site], Kernel]
 Inputs = Sequence[NDArray[Any] | None]
 
 
-def _require_8bit(site: Site, params: QuantParams | None, what: str) -> QuantParams:
+def _require_bits(
+    site: Site, params: QuantParams | None, what: str, bits: tuple[int, ...]
+) -> QuantParams:
     if params is None:
         raise UnsupportedError(f"{what} of {site.op} is not quantized; leave the node float")
-    if params.qtype.bits != 8:
+    if params.qtype.bits not in bits:
+        kinds = " and ".join(f"int{n} and uint{n}" for n in bits)
         raise UnsupportedError(
-            f"{what} of {site.op} is {params.qtype.name}; this arithmetic takes int8 and uint8"
+            f"{what} of {site.op} is {params.qtype.name}; this arithmetic takes {kinds}"
         )
     return params
 
@@ -72,39 +77,41 @@ def _require_per_tensor(site: Site, params: QuantParams, what: str) -> QuantPara
 
 
 def activation_qparams(site: Site, index: int = 0) -> QuantParams:
-    """Return the parameters of an 8-bit input with one scale.
+    """Return the parameters of an input with one scale and the bits of the site.
 
     Raises:
-        UnsupportedError: The input is not quantized, has per-channel scales, or is not 8-bit.
+        UnsupportedError: The input is not quantized, has per-channel scales, or has other bits.
     """
     what = f"input {index}"
     params = site.inputs[index] if index < len(site.inputs) else None
-    return _require_per_tensor(site, _require_8bit(site, params, what), what)
+    return _require_per_tensor(site, _require_bits(site, params, what, (site.bits,)), what)
 
 
 def weight_qparams(site: Site) -> QuantParams:
-    """Return the parameters of input 1, an 8-bit weight, per tensor or per channel.
+    """Return the parameters of input 1, an 8-bit weight, per tensor or per channel; or a wide activation.
 
     Raises:
-        UnsupportedError: It is not quantized, or is not 8-bit.
+        UnsupportedError: It is not quantized, or has other bits.
     """
-    return _require_8bit(site, site.inputs[1] if len(site.inputs) > 1 else None, "weight")
+    params = site.inputs[1] if len(site.inputs) > 1 else None
+    return _require_bits(site, params, "weight", tuple({8: None, site.bits: None}))
 
 
 def output_qparams(site: Site) -> QuantParams:
-    """Return the parameters of the output, 8-bit with one scale.
+    """Return the parameters of the output, with one scale and the bits of the site.
 
     Raises:
-        UnsupportedError: The output is not quantized, has per-channel scales, or is not 8-bit.
+        UnsupportedError: The output is not quantized, has per-channel scales, or has other bits.
     """
-    return _require_per_tensor(site, _require_8bit(site, site.outputs[0], "output"), "output")
+    params = _require_bits(site, site.outputs[0], "output", (site.bits,))
+    return _require_per_tensor(site, params, "output")
 
 
 def scale_ratio(site: Site) -> float:
     """Return Sx / Sy in float64: the factor from units of input 0 to units of the output.
 
     Raises:
-        UnsupportedError: One of them has no 8-bit parameters with one scale.
+        UnsupportedError: One of them has no parameters with one scale.
     """
     return float(activation_qparams(site).scale) / float(output_qparams(site).scale)
 
@@ -115,7 +122,7 @@ def product_scale_ratio(site: Site) -> NDArray[np.float64]:
     It is 0-d, or one value for each scale of the weight.
 
     Raises:
-        UnsupportedError: One of them has no 8-bit parameters, or input 0 or the output has several scales.
+        UnsupportedError: One of them has no parameters, or input 0 or the output has several scales.
     """
     product = activation_qparams(site).scale.astype(np.float64) * weight_qparams(site).scale
     return np.asarray(product / float(output_qparams(site).scale))

@@ -19,7 +19,9 @@ from ptq.core.types import FLOAT32
 from ptq.model.tflite.parsed import ParsedModel, ParsedTensor
 
 OPSET = 20
-_IR_VERSION = 9
+_WIDE_OPSET = 21
+"""From this opset on, quantizers take integers of 16 bits."""
+_IR_VERSIONS = {OPSET: 9, _WIDE_OPSET: 10}
 _FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
@@ -88,8 +90,18 @@ class GraphBuilder:
         return name if tensor.params is None else self._dequantize(name, tensor)
 
     def read_weight(self, number: int, array: NDArray[Any], axis: int) -> str:
-        """A weight or bias in another layout, whose scales run along ``axis``."""
+        """A weight or bias in another layout, whose scales run along ``axis``.
+
+        Raises:
+            UnsupportedError: A bias of 64 bits does not fit the 32 that ONNX's quantizers have.
+        """
         tensor = self.tensor(number)
+        if array.dtype == np.int64 and tensor.params is not None:
+            if np.any(array != array.astype(np.int32)):
+                raise UnsupportedError(
+                    f"bias {tensor.name} of 64 bits does not fit the 32 that ONNX has"
+                )
+            array = array.astype(np.int32)
         name = self.literal(array, tensor.name)
         return name if tensor.params is None else self._dequantize(name, tensor, axis)
 
@@ -106,7 +118,8 @@ class GraphBuilder:
 
     def _parameters(self, tensor: ParsedTensor) -> list[str]:
         assert tensor.params is not None
-        zero = tensor.params.zero_point.astype(tensor.dtype)
+        kind = np.int32 if tensor.dtype == np.int64 else tensor.dtype
+        zero = tensor.params.zero_point.astype(kind)
         return [
             self.literal(tensor.params.scale, f"{tensor.name}_scale"),
             self.literal(zero, f"{tensor.name}_zero_point"),
@@ -188,8 +201,10 @@ class GraphBuilder:
         graph = helper.make_graph(
             self._nodes, "tflite", inputs, outputs, [*self._constants.values()]
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
-        model.ir_version = _IR_VERSION
+        wide = any(t.params is not None and t.dtype == np.int16 for t in self.model.tensors)
+        opset = _WIDE_OPSET if wide else OPSET
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+        model.ir_version = _IR_VERSIONS[opset]
         helper.set_model_props(model, dict(self.model.metadata))
         return model
 

@@ -11,8 +11,8 @@ from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.upgrade_opset import MIN_QDQ_OPSET, upgrade_opset
 
 _QUANTIZERS = tuple(MICROSOFT_PREFIX + kind for kind in QUANTIZERS)
-_SHARED_TYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.int32))
-"""Types that ONNX's own quantizers have in every opset."""
+_SHARED_TYPES = tuple(np.dtype(name) for name in ("int8", "uint8", "int16", "uint16", "int32"))
+"""Types that ONNX's own quantizers have, those of 16 bits from opset 21 on."""
 
 
 def upgrade_microsoft_opset(graph: Graph) -> list[Change]:
@@ -28,7 +28,8 @@ def upgrade_microsoft_opset(graph: Graph) -> list[Change]:
 def use_onnx_domain(graph: Graph) -> list[Change]:
     """Put quantizers of Microsoft's domain into ONNX's domain, in place.
 
-    Both have the same meaning; for 8 bits and int32 every opset of ONNX has them.
+    Both have the same meaning. ONNX has those of 16 bits from opset 21 on; before a session runs a part of the graph,
+    `ptq.rewrite.emit.allow_16_bits` moves them back.
     """
     count = 0
     for node in graph.nodes:

@@ -81,6 +81,32 @@ _INT8_VERSIONS: Mapping[str, int] = {
 LiteRT's table also gives DEPTH_TO_SPACE and TILE newer versions there. Its reference kernels have version 1
 alone, which takes int8 too.
 """
+_INT16_VERSIONS: Mapping[str, int] = {
+    **dict.fromkeys(
+        [
+            "ADD", "AVERAGE_POOL_2D", "BATCH_MATMUL", "CONCATENATION", "DEQUANTIZE", "LOGISTIC", "MAX_POOL_2D",
+            "MEAN", "MIRROR_PAD", "PAD", "PADV2", "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "SOFTMAX", "TANH",
+        ],
+        3,
+    ),
+    **dict.fromkeys(
+        [
+            "CONV_2D", "EQUAL", "GATHER", "MAXIMUM", "MINIMUM", "MUL", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR",
+            "SLICE", "SPLIT",
+        ],
+        4,
+    ),
+    **dict.fromkeys(["DEPTHWISE_CONV_2D", "SUB", "TRANSPOSE"], 5),
+    "BROADCAST_TO": 3,
+    "EXP": 2,
+    "FULLY_CONNECTED": 7,
+    "LEAKY_RELU": 2,
+    "QUANTIZE": 2,
+    "SPLIT_V": 2,
+    "STRIDED_SLICE": 4,
+    "TRANSPOSE_CONV": 3,
+}  # fmt: skip
+"""Version with int16 activations, where that is not 1."""
 _OTHER_VERSIONS: Mapping[tuple[str, str], int] = {
     ("BROADCAST_TO", "float32"): 2,
     ("CAST", "float16"): 5,
@@ -126,6 +152,8 @@ def find_version(
     version = 1
     if kind == _INT8:
         version = _INT8_VERSIONS.get(builtin, 1)
+    elif kind == _INT16:
+        version = _INT16_VERSIONS.get(builtin, 1)
     elif kind is not None:
         version = _OTHER_VERSIONS.get((builtin, kind.name), 1)
     bias = _POSITION_OF_BIAS.get(builtin)
@@ -135,9 +163,9 @@ def find_version(
     if builtin == "TRANSPOSE_CONV":
         version = max(version, 3 if has_bias else 1)
     if builtin == "RESIZE_BILINEAR" and fields.get("halfPixelCenters"):
-        version = 3
+        version = max(version, 3)
     if builtin == "RESIZE_NEAREST_NEIGHBOR" and (
         fields.get("halfPixelCenters") or fields.get("alignCorners")
     ):
-        version = 3
+        version = max(version, 3)
     return max(version, *(v for r, v in _RANK_VERSIONS.get(builtin, {}).items() if rank >= r), 1)

@@ -17,6 +17,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.model.graph import Graph
 from ptq.model.node import Value, dtype_of, name_of, operator_of, shape_of, values_read_by
 from ptq.model.session import Session
+from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 Shape = tuple[int, ...]
 
@@ -79,6 +80,7 @@ def _run(
     feed = {
         name_of(value): _zeros(value, batch, given.get(name_of(value))) for value in graph.inputs
     }
+    allow_16_bits(exposed)
     session = Session.for_check(exposed, optimize="none")
     names = list(session.outputs)
     arrays = {**feed, **dict(zip(names, session.run(feed, names), strict=True))}

@@ -12,6 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
+from ptq.core.ops import WIDE_LITERT_OPS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, constant_of, name_of, operator_of, spec_name
@@ -126,6 +127,8 @@ class _Reader:
                 self._read_quantizer(node)
             return
         unit = quantized_op(node)
+        if unit is None and spec_name(node) in WIDE_LITERT_OPS:
+            unit = quantized_op(node, 16)
         if unit is None or unit.has_float_output or not self._has_integer_form(unit.spec.op):
             self._read_float(node)
         else:

@@ -44,6 +44,7 @@ _CLAMPS: Mapping[tuple[float, float], str] = {
     (-1.0, 1.0): "RELU_N1_TO_1",
 }
 _BYTES = 256
+_TABLE_BITS = 8
 
 
 def write_function(e: Emitter, o: Operation) -> None:
@@ -104,10 +105,11 @@ def write_clip(e: Emitter, o: Operation) -> None:
         for bound, default in ((_bound(e, o, "min", 1), -np.inf), (_bound(e, o, "max", 2), np.inf))
     )
     builtin = _CLAMPS.get((lo, hi))
-    if builtin is not None:
+    before, after = e.params(x), e.params(y)
+    wide = after is not None and after.qtype.bits > _TABLE_BITS
+    if builtin is not None and not (wide and builtin == "RELU_N1_TO_1"):  # only of 8 bits
         _apply(e, o, builtin, None)
         return
-    before, after = e.params(x), e.params(y)
     if before != after:
         write_table(e, o)
         return
@@ -164,6 +166,10 @@ def write_table(e: Emitter, o: Operation) -> None:
     if before is None or after is None:
         raise UnsupportedError(
             f"{o.op} {o.name} has no float operator in LiteRT, and its neighbours are float"
+        )
+    if before.qtype.bits > _TABLE_BITS:
+        raise UnsupportedError(
+            f"{o.op} {o.name} changes the scale of 16-bit integers in a way that LiteRT does not; leave it float"
         )
     shape, signature = (permute_shape(s, order) for s in (e.shape(x), e.signature(x)))
     wide, positions = (

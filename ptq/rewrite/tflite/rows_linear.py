@@ -6,7 +6,7 @@
     MatMul          FULLY_CONNECTED by a constant matrix, else BATCH_MATMUL
 
 A one-dimensional convolution is one of images of height 1. Scales of weights run along O: dimension 0, or 3 for
-depthwise weights. A bias has 32 bits and the scale of the products.
+depthwise weights. A bias has the scale of the products, and 32 bits; 64 where activations have 16.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.core.types import INT32, QuantParams
+from ptq.core.types import INT32, INT64, QuantParams
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter
 from ptq.rewrite.tflite.images import pad_image, read_image, write_image
 from ptq.rewrite.tflite.operations import Operation
@@ -46,6 +46,8 @@ def _bias(e: Emitter, o: Operation, channels: int) -> int:
     if array is None:
         array = np.zeros(channels, np.int32 if o.is_integer else np.float32)
     array = np.broadcast_to(array.reshape(-1), (channels,))
+    if params is not None:
+        array = array.astype(params.qtype.dtype)
     return e.literal(array, name or f"{o.outputs[0]}_bias", params, 0)
 
 
@@ -53,7 +55,8 @@ def _bias_qparams(e: Emitter, o: Operation) -> QuantParams:
     x, w = e.params(str(o.inputs[0])), e.params(str(o.inputs[1]))
     assert x is not None and w is not None
     scale = np.asarray(x.scale * w.scale, np.float32)
-    return QuantParams(scale, np.zeros(scale.shape, np.int64), INT32, 0 if scale.ndim else None)
+    kind = INT32 if x.qtype.bits == 8 else INT64
+    return QuantParams(scale, np.zeros(scale.shape, np.int64), kind, 0 if scale.ndim else None)
 
 
 def write_conv(e: Emitter, o: Operation) -> None:

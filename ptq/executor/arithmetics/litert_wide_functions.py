@@ -1,0 +1,162 @@
+"""LiteRT's functions on int16, to the bit.
+
+    Sigmoid, Tanh   v = x · m / 2^s in units of 1/12288;  σ between 256 entries at |v|, in 1/2^16;
+                    tanh x = 2σ(2x) − 1
+    Softmax         d = (x − max) in units of 10/65535;  e = exp in 1/2^15;  1 / Σe;  both from tables of 513 entries
+    Abs             |x| · sx / so, with two roundings
+    Exp, Gelu       a table of 513 entries
+
+Output scale is 1/2^15 and zero point 0 for the first three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
+from ptq.executor.arithmetics.litert_elementwise import require_output, saturate_to_output
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    KernelMaker,
+    Site,
+    activation_qparams,
+    output_qparams,
+    require_input,
+)
+from ptq.kernels.fixed_point import Int64, multiply, quantize_multiplier, rescale
+from ptq.kernels.interpolated_table import fill_table, interpolate
+from ptq.kernels.real_functions import real_function
+
+UNIT = 2.0**-15
+"""Output scale of functions with a fixed range."""
+_UNITS = 3 * 4096
+"""Units of 1 in the argument of the table of σ."""
+_ENTRIES = 256
+_HIGHEST = 2**15 - 1
+
+
+def _sigmoid_entries() -> NDArray[np.int64]:
+    """σ(i / 24) in 1/2^16, less half the error that interpolation has in the middle of the step; the last is 1."""
+    x, half = np.arange(_ENTRIES) / 24.0, 1 / 48.0
+    here, middle, after = (65536.0 / (1.0 + np.exp(-p)) for p in (x, x + half, x + 2 * half))
+    entries = np.floor(here - ((here + after) / 2 - middle) / 2 + 0.5)
+    entries[-1] = 65535
+    return np.asarray(entries, np.int64)
+
+
+_SIGMOID = _sigmoid_entries()
+
+
+def _argument(scale: float) -> Callable[[Int64], Int64]:
+    """Return the conversion of integers to units of 1/12288: a factor of up to 15 bits, and a shift."""
+    exponent = np.log2(scale)
+    if exponent == -12.0:  # a power of two that needs no shift
+        return lambda q: q * 3
+    factor, shift = scale * _UNITS, 0
+    while factor <= _HIGHEST / 2 and shift <= 30:
+        factor, shift = factor * 2, shift + 1
+    whole, half = int(factor), (1 << shift) >> 1
+    return lambda q: (q * whole + half) >> shift
+
+
+def _between_entries(magnitude: Int64, bits: int) -> Int64:
+    """Return σ at a magnitude with ``bits`` bits between two entries, in 1/2^(16 + bits)."""
+    index, offset = magnitude >> bits, magnitude & ((1 << bits) - 1)
+    inside = np.minimum(index, _ENTRIES - 2)
+    below, above = _SIGMOID[inside], _SIGMOID[inside + 1]
+    return np.where(index >= _ENTRIES - 1, -1, (below << bits) + offset * (above - below))
+
+
+def _logistic(v: Int64) -> Int64:
+    found = _between_entries(np.abs(v), 9)
+    found = np.where(found < 0, 0x7FFF << 10, found)
+    positive, negative = found + (1 << 9), (1 << 25) - found + (1 << 9) - 1
+    return np.where(v >= 0, positive, negative) >> 10
+
+
+def _tanh(v: Int64) -> Int64:
+    found = _between_entries(np.abs(v), 8)
+    found = np.where(found < 0, 0xFFFF << 8, found)
+    nudge = 1 << 7
+    positive, negative = found - (1 << 23) + nudge, -found + (1 << 23) + nudge - 1
+    return np.where(v >= 0, positive, negative) >> 8
+
+
+def _tabulated(function: Callable[[Int64], Int64]) -> KernelMaker:
+    def make(site: Site) -> Kernel:
+        require_output(site, UNIT, 0)
+        argument = _argument(float(activation_qparams(site).scale))
+
+        def kernel(inputs: Inputs) -> NDArray[Any]:
+            q = require_input(site, inputs, 0).astype(np.int64)
+            return saturate_to_output(site, function(argument(q)))
+
+        return kernel
+
+    return make
+
+
+def _softmax(site: Site) -> Kernel:
+    require_output(site, UNIT, 0)
+    beta = float(site.attrs.get("beta", 1.0))
+    to_units = quantize_multiplier(float(activation_qparams(site).scale) * beta / (10.0 / 65535.0))
+    exponentials = fill_table(np.exp, (10.0 / 65535.0, _HIGHEST), (2.0 / 65535.0, 0), np.float64)
+    reciprocals = fill_table(
+        lambda v: 1.0 / (1.0 + v), (1.0 / 65535.0, -_HIGHEST - 1), (2.0 / 65535.0, 0), np.float64
+    )
+    axis = int(site.attrs.get("axis", -1))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = require_input(site, inputs, 0).astype(np.int64)
+        below = q - q.max(axis=axis, keepdims=True)
+        units = np.clip(multiply(below, *to_units) + _HIGHEST, -_HIGHEST - 1, _HIGHEST)
+        e = interpolate(exponentials, units)
+        total = e.sum(axis=axis, keepdims=True)
+        bits = np.frexp(total.astype(np.float64))[1].astype(np.int64)  # of the sum
+        scaled = ((total << (31 - bits)) + (1 << 13)) >> 14
+        position = np.clip(scaled - (1 << 15) - (1 << 16), -_HIGHEST - 1, _HIGHEST)
+        down = bits - 1
+        share = (e * interpolate(reciprocals, position) + (1 << (down - 1))) >> down
+        return saturate_to_output(site, np.clip(share, 0, _HIGHEST))
+
+    return kernel
+
+
+def _interpolated(site: Site) -> Kernel:
+    """A function from a table of 513 entries, computed in float32."""
+    x, y = activation_qparams(site), output_qparams(site)
+    exact = real_function(site.op, site.attrs)
+
+    def in_float32(values: NDArray[Any]) -> NDArray[Any]:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return exact(values.astype(np.float64)).astype(np.float32)
+
+    table = fill_table(in_float32, (float(x.scale), 0), (float(y.scale), 0), np.float32)
+    return lambda inputs: saturate_to_output(
+        site, interpolate(table, require_input(site, inputs, 0).astype(np.int64))
+    )
+
+
+def _abs(site: Site) -> Kernel:
+    ratio = activation_qparams(site).scale / output_qparams(site).scale
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        magnitude = np.abs(require_input(site, inputs, 0).astype(np.int64))
+        return saturate_to_output(site, magnitude if ratio == 1 else rescale(magnitude, ratio))
+
+    return kernel
+
+
+KERNELS: Mapping[str, KernelMaker] = {
+    "Abs": _abs,
+    "Exp": _interpolated,
+    "Gelu": _interpolated,
+    "Sigmoid": _tabulated(_logistic),
+    "Softmax": softmax_over_trailing_axes(_softmax),
+    "Tanh": _tabulated(_tanh),
+}
