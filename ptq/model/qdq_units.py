@@ -188,12 +188,7 @@ def all_attributes(node: Node) -> dict[str, Any]:
 
 
 def quantized_op(node: Node, bits: int = 8) -> QuantizedOp | None:
-    """The node as an operator on integers; None if one of its tensors is float, or no kernel computes it.
-
-    Args:
-        node: The float operator between the quantizers.
-        bits: Bits of its activations.
-    """
+    """`match_qdq_op`; None if no kernel computes the operator."""
     found = match_qdq_op(node, bits)
     return None if found is None or unsupported_reason(found) else found
 

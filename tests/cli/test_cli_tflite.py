@@ -73,7 +73,7 @@ def test_a_quantized_onnx_model_is_converted(ptq, tflite, data):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["-o", "m.tflite"], "error: form tflite needs target litert, not ort"),
+        (["-o", "m.tflite"], "error: form tflite needs target litert, litert-a16, not ort"),
         (["-o", "m.onnx", "--format", "tflite", "--target", "litert"], "error: output m.onnx is not of format"),
         (["-o", "m.tflite", "--format", "qdq"], "error: output m.tflite is not of format qdq"),
         (["--io", "int8"], "error: io and static_batch are of .tflite files"),
