@@ -63,8 +63,8 @@ PUBLIC_PARTICIPLES = {"resolved"}  # methods of what `ptq.__all__` names
 WORDS = frozenset(
     """
     benchmark build calibrate check cholesky compare conv convert convolution decode demo diagnose evaluate explain
-    flatten fma frontier gemm im2col inspect install interpolate kl lint load logistic lookup main matmul mcnemar minmax
-    mse multiply observe ops pack pad percentile plural portability prepare ptq quantize read reciprocal
+    flatten fma frontier gemm im2col inspect install interpolate kl lint load logistic lookup main matmul mcnemar
+    minmax mse multiply observe ops pack pad percentile plural portability prepare ptq quantize read reciprocal
     repair requantize rescale reshape run save sensitivity show sigmoid solve standardize tabulate
     tanh tanhf tune validate verify write
     """.split()  # noqa: SIM905 # easier to read and to extend

@@ -290,14 +290,3 @@ UNARY = frozenset(row.op for row in OPS.values() if row.is_unary_function)
 
 ELEMENTWISE = frozenset(["Add", "Div", "Max", "Mean", "Min", "Mul", "Sub", "Sum"])
 """Elementwise functions of several operands; functions of one value if the other operands are scalar constants."""
-
-WIDE_LITERT_OPS = frozenset(
-    [
-        "Abs", "Add", "AveragePool", "Clip", "Concat", "Conv", "ConvTranspose", "Exp", "Expand", "Flatten", "Gather",
-        "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Identity", "LeakyRelu", "MatMul", "Max", "MaxPool",
-        "Min", "Mul", "Pad", "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Reshape", "Resize linear",
-        "Resize nearest", "Sigmoid", "Slice", "Softmax", "Split", "Squeeze", "Sub", "Tanh", "Tile", "Transpose",
-        "Unsqueeze", "Where",
-    ]
-)  # fmt: skip
-"""Operators that LiteRT computes on activations of 16 bits, in its reference kernels and its default ones."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from ptq.core.ops import WIDE_LITERT_OPS
 from ptq.core.option_checks import require_choice
 from ptq.core.target import Target
 from ptq.core.types import INT8, INT8_WEIGHT, INT16, UINT8, UINT16
@@ -25,6 +24,17 @@ TargetName = Literal[
     "ort-xnnpack",
 ]
 """Names of the rows of `TARGETS`, for type checkers."""
+
+WIDE_LITERT_OPS = frozenset(
+    [
+        "Abs", "Add", "AveragePool", "Clip", "Concat", "Conv", "ConvTranspose", "Exp", "Expand", "Flatten", "Gather",
+        "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Identity", "LeakyRelu", "MatMul", "Max", "MaxPool",
+        "Min", "Mul", "Pad", "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Reshape", "Resize linear",
+        "Resize nearest", "Sigmoid", "Slice", "Softmax", "Split", "Squeeze", "Sub", "Tanh", "Tile", "Transpose",
+        "Unsqueeze", "Where",
+    ]
+)  # fmt: skip
+"""Operators that LiteRT computes on activations of 16 bits, in its reference kernels and its default ones."""
 
 _PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 

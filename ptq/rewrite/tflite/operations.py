@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.core.ops import WIDE_LITERT_OPS
+from ptq.core.targets import WIDE_LITERT_OPS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, constant_of, name_of, operator_of, spec_name

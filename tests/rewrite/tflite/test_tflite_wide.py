@@ -16,7 +16,7 @@ from qdq_builder import QdqBuilder
 
 import ptq
 from ptq.core.errors import UnsupportedError
-from ptq.core.ops import WIDE_LITERT_OPS
+from ptq.core.targets import WIDE_LITERT_OPS
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
