@@ -62,7 +62,8 @@ def evaluate(
     from ptq.data.splits import SampleOptions
     from ptq.evaluation.budget import check_budget
     from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
-    from ptq.model.open import open_model, tflite_content
+    from ptq.model.open import tflite_content
+    from ptq.rewrite.border.element_types import open_with_float_border
 
     from . import (
         documents,
@@ -89,7 +90,7 @@ def evaluate(
         raise UsageError("--strict needs an accuracy budget; give --max-drop")
     outputs.check_outputs([model, data, against], [], resumed=summary)
     outputs.check_outputs([model, data, against], [page], json)
-    graph = open_model(model)
+    graph = open_with_float_border(model)
     is_tflite = tflite_content(model) is not None
     opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
     with show_progress() as progress:

@@ -1,4 +1,4 @@
-"""Options of `.tflite` files that several commands share, with their help."""
+"""Options of inputs and outputs that several commands share, with their help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ InputOutputType = Annotated[
         "--io",
         metavar="float|int8|float16",
         parser=str,
-        help="Element type of inputs and outputs of a .tflite file; int8 leaves out the quantizers at its border.",
+        help="Element type of inputs and outputs. int8: the integers of the target, such as uint8, without the "
+        "quantizers at the border. float16: halves.",
     ),
 ]
 StaticBatch = Annotated[
@@ -24,6 +25,7 @@ StaticBatch = Annotated[
         "--static-batch",
         metavar="N",
         parser=parse_count("static_batch", least=1),
-        help="Batch of a .tflite file. Without it the batch stays open if every operator allows that, else it is 1.",
+        help="Batch of the quantized model. Without it the batch stays open; a .tflite file has 1 if an operator "
+        "does not allow that.",
     ),
 ]

@@ -65,7 +65,8 @@ def verify(
     from functools import partial
 
     from ptq.data.splits import SampleOptions
-    from ptq.model.open import open_model, tflite_content
+    from ptq.model.open import tflite_content
+    from ptq.rewrite.border.element_types import open_with_float_border
     from ptq.verification import verbs
     from ptq.verification.html import render_verification_page
 
@@ -82,7 +83,7 @@ def verify(
 
     outputs.check_outputs([quantized, data], [], resumed=summary)
     outputs.check_outputs([quantized, data], [page], json)
-    risks, graph = None, open_model(quantized)
+    risks, graph = None, open_with_float_border(quantized)
     is_tflite = tflite_content(quantized) is not None
     opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
     with show_progress() as progress:

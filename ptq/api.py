@@ -170,9 +170,10 @@ def quantize(
         alphabet: The characters of a recognizer's classes, one a line; by default those of the model's metadata.
         metadata: Record preprocessing and provenance in the metadata of the quantized model.
         force: Return a result even if it is more than 1 MiB larger than the float model and slower.
-        io: Element type of inputs and outputs of a `.tflite` file: ``float``, ``int8`` or ``float16``.
-        static_batch: The batch of a `.tflite` file. None leaves it open where every operator allows that, and
-            writes 1 elsewhere.
+        io: Element type of inputs and outputs: ``float``; ``int8``, the integers of the target without quantizers
+            at the border, such as uint8; or ``float16``.
+        static_batch: The batch of the quantized model. None leaves it open; a `.tflite` file has 1 where an
+            operator does not allow an open one.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:

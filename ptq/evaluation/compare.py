@@ -37,9 +37,10 @@ from ptq.evaluation.user_metric import Metric
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
-from ptq.model.open import Model, display_name, model_files, open_model, source_path
+from ptq.model.open import Model, display_name, model_files, source_path
 from ptq.model.serialize import serialized_size
 from ptq.model.session import Session
+from ptq.rewrite.border.element_types import open_with_float_border
 
 AGREEMENT_WITH_OLD = "agreement with the old model"
 _NEW = "new"
@@ -158,7 +159,7 @@ def compare(
     labels = LabelOptions(boxes, transcripts, alphabet)
     labels.check_task(task, metric)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
-    old_graph, new_graph = open_model(old), open_model(new)
+    old_graph, new_graph = open_with_float_border(old), open_with_float_border(new)
     _require_same_types(old_graph, new_graph)
     session, names = open_reference(
         old_graph, new_graph, run, "Compare models with the same inputs and outputs"

@@ -42,6 +42,7 @@ from ptq.model.failure import explain_failure
 from ptq.model.node import name_of
 from ptq.model.open import Model, is_quantized, open_model, require_quantized, tflite_content
 from ptq.model.session import Session
+from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.verification.ort_like_executor import executor_matching_ort
 
 
@@ -113,7 +114,9 @@ def evaluate(
     labels = LabelOptions(boxes, transcripts, alphabet)
     labels.check_task(task, metric)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
-    graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
+    graph = open_with_float_border(model)
+    if engine == "integer":
+        require_quantized(graph)
     with explain_failure(graph):
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
         opened = reading.open(data, graph)

@@ -66,8 +66,8 @@ class QuantizeOptions:
         prefer: How much speed may be spent on accuracy.
         min_speedup: The lowest speed relative to float; None for none.
         task: What the outputs decide; None to recognize it.
-        io: Element type of inputs and outputs of a `.tflite` file.
-        static_batch: The batch of a `.tflite` file; None leaves it open.
+        io: Element type of inputs and outputs.
+        static_batch: The batch of the quantized model; None leaves it open.
         labels: Files of labels of boxes or texts, of the samples that accuracy is measured on.
     """
 
@@ -119,8 +119,6 @@ class QuantizeOptions:
             object.__setattr__(
                 self, "static_batch", require_count("static_batch", self.static_batch, least=1)
             )
-        if self.form != "tflite" and self.tflite_options != DEFAULT_TFLITE:
-            raise UsageError("io and static_batch are of .tflite files; choose form tflite")
         require_choice("effort", self.effort, EFFORTS)
         require_choice("prefer", self.prefer, PREFERENCES)
         if self.min_speedup is not None:
@@ -195,7 +193,7 @@ def list_result_options(options: QuantizeOptions, reading: SampleOptions) -> dic
         "split_outliers", "max_drop", "opset", "effort", "prefer", "min_speedup",
     )  # fmt: skip
     task: dict[str, Any] = {} if options.task is None else {"task": options.task}
-    if options.form == "tflite":
+    if options.form == "tflite" or options.tflite_options != DEFAULT_TFLITE:
         task |= {"io": options.io, "static_batch": options.static_batch}
     return {
         **{name: getattr(options, name) for name in names},

@@ -36,6 +36,7 @@ from ptq.model.serialize import serialized_size
 from ptq.model.session import has_exact_int8_sums, library_versions
 from ptq.optimization.options import list_result_options
 from ptq.optimization.pipeline import Job
+from ptq.rewrite.border.apply import apply_border
 from ptq.solver.quantizer import QuantizedModel
 
 _MOST_CHARACTERS = 2**14
@@ -86,6 +87,11 @@ def build_result(
         report = replace(report, int8_bytes=serialized_size(graph.model))
     report = replace(report, suspects=(*check_benefit(report), *report.suspects))
     tflite = None
+    if job.options.form != "tflite":
+        graph, notes = apply_border(
+            graph, job.options.io, job.options.static_batch, metadata=metadata
+        )
+        report = replace(report, changes=(*report.changes, *notes))
     if job.options.form == "tflite":
         file = encode_tflite(graph, job.options.to_tflite_options(job.samples))
         tflite = file.content

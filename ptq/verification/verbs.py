@@ -26,6 +26,7 @@ from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.metadata import PROVENANCE, read_record, write_record
 from ptq.model.open import Model, open_model, require_quantized, source_path, tflite_content
+from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.rewrite.tflite.write import DEFAULT_TFLITE, InputOutputType, TfliteOptions
 from ptq.solver.recipe import QuantizedForm
 from ptq.verification.conversion import convert_graph
@@ -88,7 +89,7 @@ def verify(
         raise UsageError("against says what another runtime should compute; give runtime too")
     run = RunOptions(threads=threads, progress=progress)
     content = tflite_content(model)
-    graph = open_model(model)
+    graph = open_with_float_border(model)
     with explain_failure(graph):
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
         opened = reading.open(data, graph)
@@ -101,7 +102,7 @@ def verify(
         check = None
         if elsewhere:
             tracked = run.track(opened, "verifying in the runtime")
-            expected = None if against is None else open_model(against)
+            expected = None if against is None else open_with_float_border(against)
             check = check_in_runtime(graph, tracked, elsewhere, against=expected, run=run)
     applied = reading.describe(opened, graph)
     verification = replace(verification, runtime_check=check)

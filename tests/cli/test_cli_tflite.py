@@ -76,7 +76,6 @@ def test_a_quantized_onnx_model_is_converted(ptq, tflite, data):
         (["-o", "m.tflite"], "error: form tflite needs target litert, litert-a16, not ort"),
         (["-o", "m.onnx", "--format", "tflite", "--target", "litert"], "error: output m.onnx is not of format"),
         (["-o", "m.tflite", "--format", "qdq"], "error: output m.tflite is not of format qdq"),
-        (["--io", "int8"], "error: io and static_batch are of .tflite files"),
         (["--io", "int4"], "error: --io 'int4' is unknown; choose one of float, int8, float16"),
         (["--static-batch", "0"], "error: --static-batch 0 is not a whole number"),
     ],

@@ -1,0 +1,6 @@
+"""The border of a quantized ONNX model: element types of its inputs and outputs, and its batch.
+
+- ``element_types``: integers or halves in place of float32, without the quantizers at the border; and back.
+- ``batch``: a batch of fixed size.
+- ``apply``: both, as options ask.
+"""

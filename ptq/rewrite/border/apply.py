@@ -1,0 +1,56 @@
+"""The border that the options ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptq.model.graph import Graph
+from ptq.model.metadata import read_record
+from ptq.rewrite.border.batch import with_fixed_batch
+from ptq.rewrite.border.element_types import (
+    BORDER,
+    list_float_border,
+    with_float16_border,
+    with_integer_border,
+)
+from ptq.rewrite.tflite.write import InputOutputType
+
+
+def apply_border(
+    graph: Graph, io: InputOutputType, batch: int | None, *, metadata: bool
+) -> tuple[Graph, tuple[str, ...]]:
+    """The graph with another element type of inputs and outputs, or a fixed batch; and lines that say so.
+
+    Args:
+        graph: A quantized ONNX graph with float inputs and outputs.
+        io: Element type of inputs and outputs; ``int8`` stands for the integers that the graph has there.
+        batch: The batch; None leaves it as it is.
+        metadata: Whether scales and zero points of the border are recorded in the metadata.
+
+    Raises:
+        UnsupportedError: No input and no output is quantized.
+        UsageError: An input has another batch already.
+    """
+    notes = []
+    if batch is not None:
+        graph = with_fixed_batch(graph, batch)
+        notes.append(f"batch fixed to {batch}")
+    if io == "float16":
+        graph = with_float16_border(graph)
+        notes.append("inputs and outputs are float16")
+    if io == "int8":
+        graph = with_integer_border(graph)
+        notes.append(_describe_integers(graph, read_record(graph, BORDER) or {}))
+        if not metadata:
+            del graph.metadata[BORDER]
+    return graph, tuple(notes)
+
+
+def _describe_integers(graph: Graph, record: dict[str, Any]) -> str:
+    entries = {**record.get("inputs", {}), **record.get("outputs", {})}
+    text = "; ".join(
+        f"{name} is {e['type']} (scale {e['scale']:g}, zero point {e['zero_point']})"
+        for name, e in entries.items()
+    )
+    floats = list_float_border(graph)
+    return text + (f"; not quantized, so float: {', '.join(floats)}" if floats else "")

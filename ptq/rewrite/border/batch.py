@@ -1,0 +1,42 @@
+"""A batch of fixed size: axis 0 of every input, and the axes of other tensors that have its name."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ptq.core.errors import UsageError
+from ptq.model.graph import Graph
+from ptq.model.node import Value, name_of
+
+
+def with_fixed_batch(graph: Graph, batch: int) -> Graph:
+    """A copy of the graph whose inputs have that batch.
+
+    Raises:
+        UsageError: An input has another batch already.
+    """
+    changed = graph.copy()
+    names: set[str] = set()
+    for value in changed.inputs:
+        if value.shape is None or not len(value.shape):
+            continue
+        length = value.shape[0]
+        if isinstance(length, int) and length != batch:
+            raise UsageError(
+                f"input {name_of(value)} has a batch of {length}, not {batch}; leave static_batch out"
+            )
+        if not isinstance(length, int) and length.value is not None:
+            names.add(length.value)
+        value.shape = ir.Shape([batch, *value.shape[1:]])
+    made = [value for node in changed.nodes for value in node.outputs]
+    for value in (*made, *changed.inputs):
+        _fix_axes(value, names, batch)
+    return changed
+
+
+def _fix_axes(value: Value, names: set[str], batch: int) -> None:
+    if value.shape is None:
+        return
+    value.shape = ir.Shape(
+        [batch if not isinstance(n, int) and n.value in names else n for n in value.shape]
+    )

@@ -1,0 +1,139 @@
+"""Inputs and outputs of integers or halves, and a fixed batch, of the models of every target.
+
+The oracle is the model with float inputs and outputs: the integers are those that its quantizers write and read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from networks import build_network, gaussian_array
+
+import ptq
+from ptq.core.errors import UnsupportedError, UsageError
+from ptq.core.targets import TARGETS
+from ptq.core.types import QType, QuantParams
+from ptq.model.graph import Graph
+from ptq.model.metadata import read_record
+from ptq.model.node import dtype_of, shape_of
+from ptq.model.session import Session
+from ptq.rewrite.border.element_types import BORDER, open_with_float_border, with_integer_border
+
+SAME = "<pads = [1, 1, 1, 1]>"
+MODEL = build_network(
+    f"c = Conv{SAME}(x, u)\nr = Relu(c)\nd = Conv{SAME}(r, v)\ny = MaxPool<kernel_shape = [2, 2]>(d)",
+    {"x": ("N", 3, 8, 8)},
+    u=gaussian_array(8, 3, 3, 3, scale=0.2),
+    v=gaussian_array(4, 8, 3, 3, seed=1, scale=0.1),
+)
+DATA = {"x": gaussian_array(16, 3, 8, 8, seed=5)}
+FLOAT_OUTPUTS = {name for name, row in TARGETS.items() if row.quantizes_inputs_only}
+
+
+def quantize(target: str, **options: Any) -> ptq.Result:
+    return ptq.quantize(
+        MODEL, DATA, eval_data=DATA, target=target, effort="fast", rounding="nearest", threads=1, force=True,
+        **options,
+    )  # type: ignore[arg-type] # fmt: skip
+
+
+def params_of(entry: dict[str, Any]) -> QuantParams:
+    dtype = np.dtype(entry["type"])
+    info = np.iinfo(dtype)
+    kind = QType(dtype.itemsize * 8, dtype.kind == "i", int(info.min), int(info.max))
+    return QuantParams.per_tensor(entry["scale"], entry["zero_point"], kind)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_integer_inputs_and_outputs_are_those_of_the_plan(target: str) -> None:
+    result, plain = quantize(target, io="int8"), quantize(target)
+    record = read_record(result.graph, BORDER)
+    assert record is not None
+    [x], [y] = result.graph.inputs, result.graph.outputs
+    kind = TARGETS[target].activation.dtype
+    assert (x.name, y.name, dtype_of(x)) == ("x", "y", kind)
+    before, planned = params_of(record["inputs"]["x"]), result.plan.tensors["x"]
+    assert (before.scale, before.zero_point) == (planned.scale, planned.zero_point)
+    integers = before.quantize(DATA["x"])
+    session = Session(result.graph, threads=1, optimize="basic")
+    [found] = session.run({"x": integers})
+    [expected] = Session(plain.graph, threads=1, optimize="basic").run(DATA)
+    if target in FLOAT_OUTPUTS:
+        assert record["outputs"] == {}
+        np.testing.assert_array_equal(found, expected)
+    else:
+        assert found.dtype == kind == dtype_of(y)
+        np.testing.assert_array_equal(params_of(record["outputs"]["y"]).dequantize(found), expected)
+    assert any("x is " in line for line in result.report.changes)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_halves_are_cast_at_the_border(target: str) -> None:
+    result, plain = quantize(target, io="float16"), quantize(target)
+    assert {dtype_of(v) for v in (*result.graph.inputs, *result.graph.outputs)} == {
+        np.dtype(np.float16)
+    }
+    half = DATA["x"].astype(np.float16)
+    [found] = Session(result.graph, threads=1, optimize="basic").run({"x": half})
+    session = Session(plain.graph, threads=1, optimize="basic")
+    [expected] = session.run({"x": half.astype(np.float32)})
+    np.testing.assert_array_equal(found, expected.astype(np.float16))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_fixed_batch_is_in_every_shape(target: str) -> None:
+    graph = quantize(target, static_batch=2).graph
+    assert [(shape_of(v) or ())[0] for v in (*graph.inputs, *graph.outputs)] == [2, 2]
+    named = {n for node in graph.nodes for v in node.outputs for n in shape_of(v) or ()}
+    assert all(isinstance(n, int | None) for n in named)
+    [found] = Session(graph, threads=1).run({"x": DATA["x"][:2]})
+    assert len(found) == 2
+
+
+def test_ptq_feeds_float_samples_to_a_model_with_integer_inputs(tmp_path: Path) -> None:
+    quantize("qnn", io="int8").save(tmp_path / "m.onnx")
+    evaluation = ptq.evaluate(tmp_path / "m.onnx", DATA, against=MODEL, threads=1)
+    [form] = [f for name, f in evaluation.forms.items() if name == "int8"]
+    assert (form.outputs["y"].sqnr_db or 0) > 30
+    verification = ptq.verify(tmp_path / "m.onnx", DATA, threads=1)
+    assert verification.tensors
+    assert all(tensor.differing == 0 for tensor in verification.tensors)
+
+
+def test_the_quantizers_at_the_border_come_back(tmp_path: Path) -> None:
+    graph = quantize("qnn-a16").graph
+    again = open_with_float_border(with_integer_border(graph).to_proto())
+    feed = {"x": DATA["x"][:2]}
+    [found], [expected] = (
+        Session(g, threads=1, optimize="basic").run(feed) for g in (again, graph)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_damaged_record_of_the_border_is_named() -> None:
+    graph = with_integer_border(quantize("qnn").graph)
+    graph.metadata[BORDER] = '{"inputs":{"x":{"scale":1}},"outputs":{}}'
+    with pytest.raises(ptq.ModelError, match=r"ptq\.io of the model's metadata is damaged"):
+        open_with_float_border(graph)
+
+
+def test_a_model_whose_border_is_float_has_no_integers_there() -> None:
+    with pytest.raises(UnsupportedError, match="no input and no output"):
+        with_integer_border(Graph.from_proto(MODEL))
+
+
+def test_without_metadata_the_border_is_not_recorded() -> None:
+    result = quantize("qnn", io="int8", metadata=False)
+    assert BORDER not in result.graph.metadata
+    assert dtype_of(result.graph.inputs[0]) == np.uint8
+
+
+def test_another_fixed_batch_is_refused() -> None:
+    fixed = quantize("ort", static_batch=2).graph
+    from ptq.rewrite.border.batch import with_fixed_batch
+
+    with pytest.raises(UsageError, match="input x has a batch of 2, not 1"):
+        with_fixed_batch(fixed, 1)
