@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ptq.core.wording import format_decibels, plural
 from ptq.executor.runtimes.registry import RUNTIMES
-from ptq.executor.runtimes.runtime import summarize_placement
+from ptq.executor.runtimes.runtime import describe_placement
 from ptq.verification.runtime_check import describe_failure
 
 from .one_line import one_line
@@ -44,5 +44,4 @@ def render_runtime_check(check: RuntimeCheck) -> None:
                 format_decibels(ratio), one_line(row.tensor), one_line(f"{row.op} {row.node}")
             )
         show(table)
-    if placed := summarize_placement(check.placement):
-        show(format_paragraph(one_line(placed)))
+    show(*(format_paragraph(one_line(line)) for line in describe_placement(check.placement)))

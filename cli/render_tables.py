@@ -21,7 +21,7 @@ from ptq.core.wording import (
 from ptq.evaluation.presentation.html_evaluation import NOT_LABELLED
 from ptq.evaluation.presentation.report_wording import count_nodes
 from ptq.evaluation.task_wording import describe_forms, describe_task
-from ptq.executor.runtimes.runtime import summarize_placement
+from ptq.executor.runtimes.runtime import describe_placement
 
 from .one_line import one_line
 from .render_drops import render_drops
@@ -65,8 +65,7 @@ def render_evaluation(result: Evaluation, model: Path, engine: str) -> None:
     )
     titles = {"float": "float", "int8": f"int8 in {engine}", "integers": engine, "other": engine}
     show(*render_forms(result, titles))
-    if placed := summarize_placement(result.placement):
-        show(format_paragraph(one_line(placed)))
+    show(*(format_paragraph(one_line(line)) for line in describe_placement(result.placement)))
     only = next(iter(result.forms.values()))
     if alone and only.accuracy is None and not only.figures:
         show(format_paragraph(NOT_LABELLED))

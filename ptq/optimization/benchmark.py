@@ -28,7 +28,7 @@ from ptq.data.splits import SampleOptions, input_specs
 from ptq.evaluation.intervals import Interval, median_interval
 from ptq.evaluation.speed import summarize_ratios, time_in_turns
 from ptq.executor.runtimes.registry import RuntimeName, open_in_runtime
-from ptq.executor.runtimes.runtime import RuntimeModel
+from ptq.executor.runtimes.runtime import Placement, RuntimeModel, describe_fallback
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
@@ -64,7 +64,8 @@ class TimedModel:
         speed: Time of the first model over time of this one: the median over rounds; None for the first.
         speed_interval: 95 % interval of this median; 0 and infinity if there were too few rounds for one.
         peak_bytes: Peak memory of a process that loads and runs this model, libraries included; None if not measured.
-        slow: Reasons why its integers may be slow; empty for a float model.
+        slow: Reasons why its integers may be slow; of a model in another runtime, the nodes that fall back to the
+            CPU.
     """
 
     model: str
@@ -163,6 +164,7 @@ def benchmark(
         sessions, [f.feed for f in feeds], seconds=seconds * len(sessions), most=MAX_ROUNDS
     )
     advance.end()
+    placed = [() if isinstance(s, Session) else s.placement() for s in sessions]
     del sessions
     timed = []
     for index, (model, graph) in enumerate(zip(given, graphs, strict=True)):
@@ -183,9 +185,7 @@ def benchmark(
                 peak_bytes=measure_peak_memory(path, feeds[0].feed, threads)
                 if memory and path is not None and runtime == "ort"
                 else None,
-                slow=tuple(str(pattern) for pattern in find_slow_patterns(graph))
-                if is_quantized(graph) and runtime == "ort"
-                else (),
+                slow=_find_slow_parts(graph, placed[index], runtime),
             )
         )
     shapes = {name: array.shape for name, array in feeds[0].feed.items()}
@@ -202,6 +202,15 @@ def _read_feeds(graph: Graph, data: DataSource | None, reading: SampleOptions) -
         return [Sample("inputs made from shapes", make_feed(input_specs(graph)))]
     opened = reading.open(data, graph)
     return list(opened.spread(MAX_FEEDS) if reading.samples is None else opened)
+
+
+def _find_slow_parts(
+    graph: Graph, placed: Sequence[Placement], runtime: RuntimeName
+) -> tuple[str, ...]:
+    if runtime == "ort":
+        patterns = find_slow_patterns(graph) if is_quantized(graph) else ()
+        return tuple(str(pattern) for pattern in patterns)
+    return tuple(filter(None, [describe_fallback(placed)]))
 
 
 def _load(graph: Graph, runtime: RuntimeName, threads: int) -> tuple[Session | RuntimeModel, float]:

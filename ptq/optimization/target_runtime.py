@@ -18,7 +18,7 @@ from ptq.data.splits import SampleSplit
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.speed import measure_speed
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime
-from ptq.executor.runtimes.runtime import summarize_placement
+from ptq.executor.runtimes.runtime import describe_placement
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session import Session
@@ -82,8 +82,7 @@ def _measure(
                 break
         ratio = format_decibels(sqnr_db(signal, noise))
         yield f"{where}: SQNR {ratio} dB on {plural(count, 'sample')}, output {head}"
-        if placed := summarize_placement(inside.placement()):
-            yield f"{where}: {placed}"
+        yield from (f"{where}: {line}" for line in describe_placement(inside.placement()))
         if not runtime.is_emulator:
             floats = runtime.open(source, threads=run.threads)
             feed = next(iter(some)).feed

@@ -108,6 +108,8 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
     if any(suspect.serious for suspect in report.suspects):
         notes.insert(0, "read the warnings first")
         return VerdictFigure(name, value, tuple(notes), "bad")
+    if drop.metric == ERROR and (loss := form.outputs[evaluation.head].sqnr_db) < _USUAL_DB:
+        notes.insert(0, describe_sqnr(loss))
     exceeded = report.over_budget or lost
     if drop.metric != ERROR and not labelled and not exceeded:
         tone = _tone(-drop.lo, -_MANY_POINTS, -_SOME_POINTS)

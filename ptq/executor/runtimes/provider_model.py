@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ptq.executor.runtimes.runtime import Placement
+from ptq.executor.runtimes.runtime import CPU, Placement
 from ptq.model.fixed_shapes import fix_input_shapes
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, name_of
@@ -47,7 +47,7 @@ class ProviderModel:
         """Where each node runs, quantizers left out; empty before the first run."""
         assigned = [] if self._session is None else self._session.assigned_nodes()
         return tuple(
-            Placement(name, op, self._provider.device if here else "CPU", here)
+            Placement(name, op, self._provider.device if here else CPU, here)
             for name, op, here in assigned
             if op not in QUANTIZERS
         )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
+
+from ptq.core.wording import plural
+
+CPU = "CPU"
+"""Device of the nodes that an execution provider does not take."""
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -69,3 +76,25 @@ def summarize_placement(placed: Sequence[Placement]) -> str:
     )
     rest = ", ".join(f"{count} {op} on {device}" for (op, device), count in others.items())
     return f"{text}; {rest}" if rest else text
+
+
+def describe_fallback(placed: Sequence[Placement]) -> str:
+    """The nodes that an execution provider leaves to the CPU, and what that costs; empty without any."""
+    away = [node for node in placed if node.device == CPU and not node.intended]
+    if not away:
+        return ""
+    counts = Counter(node.op for node in away)
+    operators = ", ".join(f"{count} {op}" for op, count in counts.most_common())
+    named = ", ".join(node.node or node.op for node in away[:_MOST_NAMED])
+    more = ", …" if len(away) > _MOST_NAMED else ""
+    verb = "falls" if len(away) == 1 else "fall"
+    return (
+        f"{plural(len(away), 'node')} {verb} back to the CPU ({operators}: {named}{more}): tensors are copied at "
+        "each border and fusions are lost, which costs speed; use operators that the provider takes, or keep their "
+        "neighbours in float too (skip)"
+    )
+
+
+def describe_placement(placed: Sequence[Placement]) -> tuple[str, ...]:
+    """Where nodes run, and what falls back; empty if the runtime does not tell."""
+    return tuple(filter(None, (summarize_placement(placed), describe_fallback(placed))))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
+from command_line import say
 from networks import build_network, gaussian_array, quantize_network, sqnr_db
 
 import ptq
 from ptq.core.errors import DataError, UnsupportedError, UsageError
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime, open_in_runtime
-from ptq.executor.runtimes.runtime import Placement, summarize_placement
+from ptq.executor.runtimes.runtime import Placement, describe_fallback, summarize_placement
 from ptq.model.graph import Graph
+from ptq.model.node import operator_of
 from ptq.model.session import Session
 
 SAME = "<pads = [1, 1, 1, 1]>"
@@ -202,3 +207,62 @@ def test_placement_is_summed_up_in_one_line() -> None:
     assert summarize_placement(nodes) == "2 of 3 nodes on HTP; 1 Softmax on CPU"
     assert summarize_placement(nodes[2:]) == "no node where it should be; 1 Softmax on CPU"
     assert summarize_placement([]) == ""
+
+
+def test_nodes_that_fall_back_to_the_cpu_are_named_with_their_cost() -> None:
+    away = [Placement(f"s{k}", "Softmax", "CPU", False) for k in range(4)]
+    placed = [Placement("a", "Conv", "HTP", True), *away, Placement("t", "Tanh", "CPU", False)]
+    text = describe_fallback(placed)
+    assert text.startswith(
+        "5 nodes fall back to the CPU (4 Softmax, 1 Tanh: s0, s1, s2, …): tensors are copied"
+    )
+    assert "which costs speed" in text
+    assert describe_fallback(placed[:2]).startswith("1 node falls back to the CPU (1 Softmax: s0)")
+
+
+def test_nothing_falls_back_where_the_cpu_is_intended_or_floats_are_no_device() -> None:
+    assert describe_fallback([Placement("a", "Conv", "CPU", True)]) == ""
+    assert describe_fallback([Placement("a", "Conv", "floats", False)]) == ""  # of OpenVINO
+    assert describe_fallback([]) == ""
+
+
+class _Provider:
+    """ONNX Runtime in place of a provider that leaves each Relu to the CPU."""
+
+    fixed_batch = False
+
+    def __init__(self, graph: Graph) -> None:
+        self._session = Session(graph, threads=1)
+        self._nodes = [(node.name or "", operator_of(node)) for node in graph.nodes]
+
+    def run(self, feed: Any, outputs: Any = None) -> Any:
+        return self._session.run(feed, outputs)
+
+    def placement(self) -> tuple[Placement, ...]:
+        return tuple(
+            Placement(name, op, "CPU" if op == "Relu" else "HTP", op != "Relu")
+            for name, op in self._nodes
+        )
+
+
+RELU = """<ir_version: 8, opset_import: ["" : 17]> small (float[1, 8] x) => (float[1, 8] y) {
+    z = Sigmoid(x)
+    y = Relu(z)
+}"""
+
+
+@pytest.mark.parametrize("verb", ["benchmark", "evaluate"])
+def test_a_verb_that_runs_elsewhere_says_what_falls_back(
+    verb: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = importlib.import_module(f"ptq.optimization.{verb}")
+    monkeypatch.setattr(module, "open_in_runtime", lambda _, graph, **__: _Provider(graph))
+    monkeypatch.chdir(tmp_path)
+    onnx.save(onnx.parser.parse_model(RELU), "m.onnx")
+    np.savez("x.npz", x=np.ones((8, 1, 8), np.float32))
+    options = ("--seconds", 0.1) if verb == "benchmark" else ()
+    text = say(verb, "m.onnx", "--data", "x.npz", "--runtime", "qnn", *options)
+    assert "1 node falls back to the CPU (1 Relu" in " ".join(text.split())
+    if verb == "benchmark":
+        found = ptq.benchmark("m.onnx", "x.npz", runtime="qnn", seconds=0.1)
+        assert found.models[0].slow[0].startswith("1 node falls back to the CPU")
