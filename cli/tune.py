@@ -8,15 +8,30 @@ from typing import Annotated
 import typer
 
 from . import options as o
+from .parsers import parse_number
+from .verbosity import is_quiet
 
 
 def tune(
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL...", help="Float models, .onnx files.")
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="[MODEL]...",
+            help="Float models, .onnx files; without any, a standard grid of 82 common kernels.",
+        ),
+    ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The table of times.")
     ] = Path("cost-table.json"),
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            metavar="N",
+            parser=parse_number("seconds", least=0),
+            help="Start no further kernel after N seconds; by default 60 without a model, else no limit.",
+        ),
+    ] = None,
     threads: o.Threads = 0,
     json: o.Json = None,
     no_clobber: o.NoClobber = False,
@@ -24,7 +39,10 @@ def tune(
     """Time the kernels of models on this machine, in float and on integers.
 
     The table decides which nodes stay float: give it to ptq quantize with --cost-table. Kernels that
-    were not timed have the times of the shipped table.
+    were not timed have the times of the shipped table, scaled as the timed ones of their kind differ from it.
+
+    Without a model, convolutions, products and other operators of common networks are timed, in about 20
+    seconds, 60 at most. A model's own kernels give better estimates for it.
     """
     from ptq.optimization import tune as timing
 
@@ -33,9 +51,12 @@ def tune(
     from .one_line import one_line
     from .progress import show_progress
 
-    replaced = outputs.check_outputs([*models], [output], json, no_clobber=no_clobber)
+    replaced = outputs.check_outputs([*(models or [])], [output], json, no_clobber=no_clobber)
+    if not models and not is_quiet():
+        limit = timing.GRID_SECONDS if seconds is None else seconds
+        typer.echo(f"timing common kernels, for at most {limit:g} seconds", err=True)
     with show_progress() as progress:
-        tuned = timing.tune(models, threads=threads, progress=progress)
+        tuned = timing.tune(models or None, seconds=seconds, threads=threads, progress=progress)
     tuned.save(output)
     table = tuned.table
     summary = TuneSummary(

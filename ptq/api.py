@@ -20,7 +20,7 @@ from ptq.core.option_checks import (
 )
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
-from ptq.core.targets import TargetName
+from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
@@ -60,6 +60,7 @@ from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.rewrite.tflite.write import InputOutputType
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
+from ptq.solver.partition.shipped_tables import describe_choice
 from ptq.solver.recipe import (
     DEFAULT_METHOD,
     MethodName,
@@ -234,7 +235,10 @@ def quantize(
         max_drop=max_drop, search=search, min_speedup=min_speedup,
     )  # fmt: skip
     report = add_speed_findings(report, made.quantized_graph)
-    report = replace(report, estimated_speed=estimate_speed(made), frontier=frontier)
+    report = replace(
+        report, estimated_speed=estimate_speed(made), frontier=frontier,
+        cost_note=describe_choice(get_target(made.plan.target)),
+    )  # fmt: skip
     report = describe_in_target_runtime(
         report, made.calibrated_model.source, made.quantized_graph, job.samples, run
     )

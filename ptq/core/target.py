@@ -35,8 +35,8 @@ class Target:
             takes no longer with one weight for each channel.
         per_channel_boundaries: Quantizers may have one scale for each channel where integers meet float.
         backward_calibration: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
-        costs: Name of the table of measured times in `ptq.solver.partition.cost_table`, which decides what stays
-            float. None where all that can be integers becomes integers, whatever it costs.
+        costs: Name of a table of measured times, which decides what stays float; the nearest to the machine serves
+            (`ptq.solver.partition.shipped_tables`). None where all that can be integers becomes integers.
         has_ort_workarounds: QDQ graphs are rewritten so that ONNX Runtime runs them fast.
         int16_pairs_saturate: Its kernels for x86 without VNNI add pairs of products in int16, which saturates.
         uint8_weights: Signed weights may be stored as uint8 with zero point 128: the same integers.

@@ -95,6 +95,7 @@ class ReportData:
             (see `ptq.evaluation.speed`); None if not measured.
         min_speedup: The lowest speed that was asked for; None for none.
         estimated_speed: The speed that the table of times estimates; None without a table, or if the model is small.
+        cost_note: That the table of times is of another processor or version than this machine's; empty if it is not.
         frontier: The trade of speed against error that the rule of ``prefer`` estimates; None if it does not apply.
         islands: Operators of each float island of the integer executor, by name; both engines give the same result.
         tensors: Quantization error of each tensor, lowest SQNR first.
@@ -141,6 +142,7 @@ class ReportData:
     slow: tuple[str, ...] = ()
     min_speedup: float | None = None
     estimated_speed: float | None = None
+    cost_note: str = ""
     frontier: EstimatedFrontier | None = None
     litert: LitertCheck | None = None
 
@@ -181,6 +183,8 @@ class ReportData:
                 f"x86 processors without VNNI: {plural(len(self.saturable), 'node')} may saturate; "
                 "use weights reduced or u8, or verify the model there"
             )
+        if self.cost_note:
+            found.append(self.cost_note)
         if self.is_badly_estimated:
             found.append(
                 f"speed {self.speed:.2f} times float, but {self.estimated_speed:.2f} estimated: the table of times "

@@ -1,7 +1,7 @@
 """`ptq.tune`: times each kernel of a model on this machine, in float and on integers, and makes a table of times.
 
 table = ptq.tune("model.onnx")
-table.save("cost-table.json")
+table.save("cost-table.json")  # of this model; ptq.tune() alone times common kernels
 ptq.quantize("model.onnx", "images/", cost_table="cost-table.json")
 """
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ptq.calibration.calibration import collect_statistics
 from ptq.core.errors import ModelError, PtqError, UsageError
 from ptq.core.ops import OPS
-from ptq.core.option_checks import refuse_unknown_options
+from ptq.core.option_checks import refuse_unknown_options, require_number
 from ptq.core.run_options import Progress, RunOptions
 from ptq.core.targets import get_target
 from ptq.core.types import FLOAT32
@@ -31,16 +31,17 @@ from ptq.model.open import Model
 from ptq.model.ort_version import ORT_VERSION
 from ptq.model.session import Session
 from ptq.optimization.provenance import describe_processor
+from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
 from ptq.rewrite.instrument.timing_graph import build_quantizer_graph
 from ptq.rewrite.prepare.prepare import open_and_prepare, prepare
-from ptq.solver.partition.cost_model import VIEWS
+from ptq.solver.partition.cost_model import VIEWS, estimate_cost, estimate_sizes
 from ptq.solver.partition.cost_table import (
     ORT_1_31_AVX512_VNNI,
     OrtCostTable,
     use_cost_table,
 )
 from ptq.solver.partition.cost_table_file import save_cost_table
-from ptq.solver.partition.kernel_key import kernel_key
+from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
 from ptq.solver.quantizer import CalibratedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 
@@ -48,6 +49,9 @@ _QUANTIZED_ELEMENTS = 2**18
 """Elements of the quantizer whose time for one element is the unit of all tables."""
 _SECONDS, _MIN_ROUNDS, _WARM_UP = 0.06, 15, 2
 _DIGITS = 4
+_MIN_OF_KIND, _LARGEST_FACTOR = 3, 20.0
+GRID_SECONDS = 60.0
+"""Time after which no further kernel of the standard grid is started; the 82 kernels take about 20 s."""
 Feed = dict[str, NDArray[Any]]
 _BASE = ORT_1_31_AVX512_VNNI
 
@@ -57,7 +61,7 @@ class Tuned:
     """A table of times of this machine.
 
     Attributes:
-        table: The table; what was not timed is as in the shipped table.
+        table: The table; what was not timed is as in the shipped table, scaled by what was.
         timed: Number of kernels that were timed.
         left_out: Kernels that could not be timed, each with the reason.
     """
@@ -77,17 +81,21 @@ class Tuned:
 
 @refuse_unknown_options
 def tune(
-    models: Model | Sequence[Model],
+    models: Model | Sequence[Model] | None = None,
     *,
+    seconds: float | None = None,
     threads: int = 0,
     progress: Progress | None = None,
 ) -> Tuned:
     """Time each kernel of one or more float models that target ``ort`` computes on integers.
 
-    Kernels with equal operator, attributes and shapes are timed once. Kernels whose shapes vary are left out.
+    Kernels with equal operator, attributes and shapes are timed once. Kernels whose shapes vary are left out. The
+    estimates of all other kernels are scaled by the median of the timed ones of their kind.
 
     Args:
-        models: A float model, or several.
+        models: A float model, or several; None for a standard grid of common kernels.
+        seconds: Start no further kernel after that time; by default there is no limit for models, and
+            `GRID_SECONDS` for the grid.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
@@ -96,16 +104,20 @@ def tune(
         UsageError: No kernel of the models can be timed.
     """
     run = RunOptions(threads=threads, progress=progress)
-    given: list[Any] = list(models) if isinstance(models, list | tuple) else [models]
-    nodes: dict[str, tuple[Graph, Node]] = {}
-    for model in given:
-        _, prepared = open_and_prepare(model)
-        for key, node in _list_kernels(prepared.graph):
-            nodes.setdefault(key, (prepared.graph, node))
+    if seconds is not None:
+        seconds = require_number("seconds", seconds, least=0)
+    nodes = _collect_kernels(models)
+    limit = seconds if models is not None or seconds is not None else GRID_SECONDS
+    start = perf_counter()
     overhead, unit = _measure_unit(run)
     advance = run.start_stage("timing kernels", len(nodes))
-    kernels, left_out = {}, []
+    kernels: dict[str, tuple[float, float]] = {}
+    left_out: list[tuple[str, str]] = []
     for key, (graph, node) in nodes.items():
+        if limit is not None and perf_counter() - start > limit and kernels:
+            left_out.append((key, f"the {limit:g} seconds had passed"))
+            advance()
+            continue
         try:
             kernels[key] = _time_kernel(graph, node, overhead, unit, run)
         except PtqError as error:  # a kernel that ONNX Runtime lacks, or a shape that it refuses
@@ -124,8 +136,56 @@ def tune(
         processor=f"{kind['machine']}{', exact int8 sums' if kind['exact_int8_sums'] else ''}",
         threads=max(threads, 1),
         kernels=kernels,
+        scales=fit_scales(nodes, kernels),
     )
     return Tuned(table, len(kernels), tuple(left_out))
+
+
+def _collect_kernels(
+    models: Model | Sequence[Model] | None,
+) -> dict[str, tuple[Graph, Node]]:
+    """The kernels to time, by their keys."""
+    nodes: dict[str, tuple[Graph, Node]] = {}
+    if models is None:
+        graphs = build_kernel_grid()
+    else:
+        given: list[Any] = list(models) if isinstance(models, list | tuple) else [models]
+        graphs = [open_and_prepare(model)[1].graph for model in given]
+    for graph in graphs:
+        for key, node in _list_kernels(graph):
+            nodes.setdefault(key, (graph, node))
+    return nodes
+
+
+def fit_scales(
+    nodes: Mapping[str, tuple[Graph, Node]], kernels: Mapping[str, tuple[float, float]]
+) -> dict[str, tuple[float, float]]:
+    """Factors of the shipped estimates by kind of kernel: the median of what was timed over what was estimated.
+
+    Args:
+        nodes: The nodes by key.
+        kernels: Passes in float and on integers of those that were timed.
+
+    Returns:
+        The factors of kinds of which at least `_MIN_OF_KIND` kernels were timed.
+    """
+    ratios: dict[str, list[tuple[float, float]]] = {}
+    for key, (in_float, on_integers) in kernels.items():
+        graph, node = nodes[key]
+        own = estimate_cost(node, OPS[spec_name(node)], estimate_sizes(graph), _BASE)
+        if own.float_cost > 0 and own.integer_cost > 0:
+            pair = in_float / own.float_cost, on_integers / own.integer_cost
+            ratios.setdefault(kernel_kind(node), []).append(pair)
+    return {
+        kind: (_median_factor([a for a, _ in pairs]), _median_factor([b for _, b in pairs]))
+        for kind, pairs in sorted(ratios.items())
+        if len(pairs) >= _MIN_OF_KIND
+    }
+
+
+def _median_factor(ratios: Sequence[float]) -> float:
+    factor = float(np.clip(np.median(ratios), 1 / _LARGEST_FACTOR, _LARGEST_FACTOR))
+    return float(f"{factor:.{_DIGITS}g}")
 
 
 def _list_kernels(graph: Graph) -> Iterator[tuple[str, Node]]:

@@ -17,8 +17,8 @@ from ptq.model.node import constant_of, is_constant, name_of, operator_of
 from ptq.model.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.observers.attention_mask import is_masked
-from ptq.solver.partition.cost_table import get_cost_table
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
+from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.recipe import Recipe
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
 from ptq.solver.scales.group_qparams import group_qparams, tensors_holding_values

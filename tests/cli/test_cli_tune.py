@@ -25,3 +25,10 @@ def test_a_table_that_cannot_be_read_is_a_usage_error_of_one_line(
     done = ptq("quantize", model, "--data", data, "--cost-table", "none.json", "-q")
     assert done.code == 2
     assert "none.json" in done.line
+
+
+def test_without_a_model_the_time_is_said_in_advance(ptq, model: Path) -> None:
+    done = ptq("tune", "--seconds", 0.2, "--threads", 1, "-o", "t.json")
+    assert done.code == 0, done.err
+    assert "timing common kernels, for at most 0.2 seconds" in done.err
+    assert json.loads(Path("t.json").read_text())["kernels"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,19 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
+from ptq.core.ops import OPS
 from ptq.core.targets import get_target
+from ptq.model.node import spec_name
+from ptq.optimization.tune import fit_scales
+from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
+from ptq.solver.partition.cost_model import estimate_sizes, kernel_cost
 from ptq.solver.partition.cost_table import (
     ORT_1_31_AVX512_VNNI,
-    get_cost_table,
     use_cost_table,
 )
 from ptq.solver.partition.cost_table_file import load_cost_table, save_cost_table
+from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
+from ptq.solver.partition.shipped_tables import get_cost_table
 
 TEXT = """
 c = Conv<pads = [1, 1, 1, 1]>(x, u)
@@ -143,3 +150,44 @@ def test_a_speed_far_from_the_estimate_proposes_to_tune(data: Path, tuned: ptq.T
     report = ptq.quantize(_network(), data, cost_table=table, effort="fast", threads=1).report
     (note,) = [note for note in report.notes if "estimated" in note]
     assert "tune makes one that does" in note
+
+
+def test_without_a_model_common_kernels_of_all_kinds_are_timed_within_the_limit() -> None:
+    start = perf_counter()
+    found = ptq.tune(seconds=0.5, threads=1)
+    assert perf_counter() - start < 20  # the limit, the kernel that runs then, and a busy machine
+    assert 0 < found.timed < 82
+    assert found.timed + len(found.left_out) > 75
+    assert "the 0.5 seconds had passed" in found.left_out[-1][1]
+
+
+def test_the_grid_holds_kernels_of_common_networks_by_the_keys_of_their_exports() -> None:
+    keys = {kernel_key(graph.nodes[0]) for graph in build_kernel_grid()}
+    bottleneck = (
+        "Conv dilations=1,1 group=1 kernel_shape=3,3 pads=1,1,1,1 strides=1,1 "
+        "1×64×56×56 c64×64×3×3 c64 → 1×64×56×56"
+    )
+    assert {bottleneck, "MatMul 1×128×768 c768×3072 → 1×128×3072"} <= keys
+    assert None not in keys
+
+
+def test_estimates_of_a_kind_are_scaled_by_the_median_of_its_timed_kernels() -> None:
+    """A machine that takes twice as long in float, and thrice on integers, for pointwise convolutions."""
+    nodes = {kernel_key(g.nodes[0]) or "": (g, g.nodes[0]) for g in build_kernel_grid()}
+    kernels = {}
+    for key, (graph, node) in nodes.items():
+        own = kernel_cost(node, OPS[spec_name(node)], estimate_sizes(graph), ORT_1_31_AVX512_VNNI)
+        slower = (2.0, 3.0) if kernel_kind(node) == "Conv, pointwise" else (1.0, 1.0)
+        kernels[key] = (slower[0] * own.float_cost, slower[1] * own.integer_cost)
+    scales = fit_scales(nodes, kernels)
+    assert scales.pop("Conv, pointwise") == (2.0, 3.0)
+    assert set(scales.values()) == {(1.0, 1.0)}
+    assert {"Conv", "Conv, depthwise", "MatMul", "Add"} <= scales.keys()
+
+
+def test_a_table_of_before_has_no_scales_and_is_read(tuned: ptq.Tuned, tmp_path: Path) -> None:
+    tuned.save(tmp_path / "t.json")
+    document = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
+    del document["scales"]
+    (tmp_path / "t.json").write_text(json.dumps(document), encoding="utf-8")
+    assert load_cost_table(tmp_path / "t.json") == replace(tuned.table, scales={})

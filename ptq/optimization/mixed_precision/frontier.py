@@ -65,8 +65,9 @@ from ptq.optimization.preference import (
     PREFERENCES,
     PreferenceName,
 )
-from ptq.solver.partition.cost_table import OrtCostTable, get_cost_table
+from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
+from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.quantizer import QuantizedModel
 from ptq.solver.recipe import DEFAULT_METHOD, MethodName
 

@@ -42,7 +42,7 @@ from ptq.optimization.preference import (
     Preference,
 )
 from ptq.rewrite.instrument.logits import logits_graph, segments_graph
-from ptq.solver.partition.cost_table import get_cost_table
+from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 

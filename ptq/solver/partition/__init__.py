@@ -4,6 +4,7 @@ kernel_limits: the uses of an operator that its integer kernels do not cover.
 normalization_pattern: normalizations written in several operators, which stay float.
 cost_table: measured times of ONNX Runtime's kernels.
 cost_table_file: a table of times as a file.
+shipped_tables: the tables that ptq ships, and which serves a processor.
 kernel_key: the key of a kernel in a table of times.
 cost_model: the time of one node, in float and on integers.
 min_cut: the minimum cut of a flow network.

@@ -32,7 +32,7 @@ from ptq.model.node import (
     shape_of,
 )
 from ptq.solver.partition.cost_table import OrtCostTable
-from ptq.solver.partition.kernel_key import kernel_key
+from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
 
 VIEWS = frozenset(["Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"])
 """Operators that only name the same bytes anew: they take no time."""
@@ -106,6 +106,15 @@ def kernel_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable
     timed = costs.kernels.get(kernel_key(node) or "") if costs.kernels else None
     if timed is not None:
         return KernelCost(*timed)
+    own = estimate_cost(node, spec, size, costs)
+    scale = costs.scales.get(kernel_kind(node)) if costs.scales else None
+    if scale is None:
+        return own
+    return KernelCost(own.float_cost * scale[0], own.integer_cost * scale[1])
+
+
+def estimate_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
+    """The passes of a node by the formulas, on the machine that they were fitted on."""
     weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
     x, y = size(node.inputs[0]), size(node.outputs[0])
     call = costs.kernel_call

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 
-from ptq.core.target import Target
 from ptq.model.ort_version import ORT_VERSION
 
 
@@ -64,6 +63,8 @@ class OrtCostTable:
         integer_conv_output: Passes of an integer Conv for each element of the output.
         kernels: Passes in float and on integers of single kernels that were timed, by operator and shape
             (`kernel_key`); they replace the estimate.
+        scales: Factors of the estimates in float and on integers, by kind of kernel (`kernel_kind`): how this machine
+            differs from the one that the other numbers were measured on.
     """
 
     name: str
@@ -103,6 +104,7 @@ class OrtCostTable:
     gather_depth: int
     integer_conv_output: float
     kernels: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -112,7 +114,10 @@ class OrtCostTable:
     @property
     def digest(self) -> str:
         """SHA-256 of all entries: equal for tables that decide alike."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        entries = asdict(self)
+        if not self.scales:
+            del entries["scales"]  # tables of before had none
+        return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
 
     def without_kernel_calls(self) -> OrtCostTable:
         """The same table where calling a kernel takes no time."""
@@ -165,9 +170,6 @@ ORT_1_31_AVX512_VNNI = OrtCostTable(
 )
 """Measured on Conv of 1 to 672 channels, and on Gemm and MatMul."""
 
-COST_TABLES: Mapping[str, OrtCostTable] = {table.name: table for table in (ORT_1_31_AVX512_VNNI,)}
-
-
 _GIVEN: ContextVar[OrtCostTable | None] = ContextVar("given cost table", default=None)
 """The table of the user for the job that runs in this context; each thread has its own."""
 
@@ -182,6 +184,6 @@ def use_cost_table(table: OrtCostTable | None) -> Iterator[None]:
         _GIVEN.reset(token)
 
 
-def get_cost_table(target: Target) -> OrtCostTable | None:
-    """The table that decides what stays float on the target; None where no cost decides."""
-    return None if target.costs is None else _GIVEN.get() or COST_TABLES[target.costs]
+def given_cost_table() -> OrtCostTable | None:
+    """The table of the user that decides in this context; None for the shipped ones."""
+    return _GIVEN.get()

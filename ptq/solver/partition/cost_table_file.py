@@ -58,20 +58,25 @@ def load_cost_table(path: str | os.PathLike[str]) -> OrtCostTable:
 
 def _read_entries(document: dict[str, Any]) -> OrtCostTable:
     names = {field.name for field in fields(OrtCostTable)}
+    document.setdefault("scales", {})  # tables of before have none
     if wrong := sorted(names ^ document.keys()):
         raise ValueError(f"entry {wrong[0]!r} is missing or unknown")
-    kernels = document.pop("kernels")
+    pairs = {name: document.pop(name) for name in ("kernels", "scales")}
     for name, value in document.items():
         expected = name in _TEXTS
         if isinstance(value, str) != expected or not (expected or _is_time(value)):
             raise ValueError(f"entry {name!r} is {value!r}")
-    if not isinstance(kernels, dict):
-        raise ValueError("entry 'kernels' is no object")
-    for key, pair in kernels.items():
+    kernels, scales = (_read_pairs(name, entries) for name, entries in pairs.items())
+    return OrtCostTable(**document, kernels=kernels, scales=scales)
+
+
+def _read_pairs(name: str, entries: Any) -> dict[str, tuple[float, float]]:
+    if not isinstance(entries, dict):
+        raise ValueError(f"entry {name!r} is no object")
+    for key, pair in entries.items():
         if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_time, pair)):
             raise ValueError(f"the times of {key!r} are {pair!r}, not two numbers")
-    read = {key: (float(one), float(other)) for key, (one, other) in kernels.items()}
-    return OrtCostTable(**document, kernels=read)
+    return {key: (float(one), float(other)) for key, (one, other) in entries.items()}
 
 
 def _is_time(value: object) -> bool:

@@ -30,11 +30,11 @@ from ptq.model.node import (
     spec_name,
 )
 from ptq.model.qdq_units import returns_float
-from ptq.solver.partition.cost_table import get_cost_table
 from ptq.solver.partition.kernel_limits import unsupported_reason
 from ptq.solver.partition.normalization_pattern import normalization_nodes
 from ptq.solver.partition.partition import nodes_faster_in_float
 from ptq.solver.partition.residual_sums import inputs_added_by_kernels
+from ptq.solver.partition.shipped_tables import get_cost_table
 
 _FLOAT_NEIGHBOURS = "neighbours are float; quantize/dequantize would cost more than int8 saves"
 

@@ -25,6 +25,19 @@ def kernel_key(node: Node) -> str | None:
     return f"{' '.join([operator_of(node), *attributes])} {inputs} → {outputs}"
 
 
+def kernel_kind(node: Node) -> str:
+    """The kind of a kernel, whose times one machine scales alike: the operator, and for Conv its form."""
+    op = operator_of(node)
+    weight = node.inputs[1] if op == "Conv" and len(node.inputs) > 1 else None
+    shape = None if weight is None else shape_of(weight)
+    if not shape or len(shape) < 3:
+        return op
+    groups = attributes_of(node).get("group", 1)
+    if groups > 1:
+        return f"{op}, {'depthwise' if groups == shape[0] and shape[1] == 1 else 'grouped'}"
+    return f"{op}, pointwise" if all(side == 1 for side in shape[2:]) else op
+
+
 def _describe_inputs(values: Iterable[Value | None]) -> Iterable[str]:
     for value in values:
         if value is not None:

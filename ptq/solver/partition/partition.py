@@ -31,8 +31,9 @@ from ptq.solver.partition.cost_model import (
     largest_tensor,
     uniform_cost,
 )
-from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, OrtCostTable, get_cost_table
+from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, OrtCostTable
 from ptq.solver.partition.partition_cost import PartitionProblem, float_tensors, is_product
+from ptq.solver.partition.shipped_tables import get_cost_table
 
 _PRODUCT_WEIGHTS = tuple(1.25**n for n in range(12))
 """Factors on the float time of products, tried in turn until some products become integers."""

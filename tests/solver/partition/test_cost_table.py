@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from networks import build_network, gaussian_array, quantize_network
 
+from ptq.core.ops import OPS
 from ptq.core.targets import TARGETS
-from ptq.solver.partition import cost_table
+from ptq.model.graph import Graph
+from ptq.model.node import spec_name
+from ptq.solver.partition import cost_table, shipped_tables
+from ptq.solver.partition.cost_model import estimate_sizes, kernel_cost
 from ptq.solver.partition.cost_table import (
-    COST_TABLES,
     ORT_1_31_AVX512_VNNI,
     OrtCostTable,
+    use_cost_table,
+)
+from ptq.solver.partition.kernel_key import kernel_kind
+from ptq.solver.partition.shipped_tables import (
+    SHIPPED,
+    ProcessorKind,
+    ShippedTable,
+    choose_table,
+    describe_choice,
     get_cost_table,
 )
 
@@ -20,16 +32,18 @@ GROUPS = (
     "c = Conv(x, w)\nr = Relu(c)\ng = Conv<pads = [1, 1, 1, 1], group = 16>(r, s)\n"
     "t = Relu(g)\ny = Conv(t, u)"
 )
+GROUP_WEIGHTS = {
+    "w": gaussian_array(64, 16, 1, 1),
+    "s": gaussian_array(64, 4, 3, 3),
+    "u": gaussian_array(16, 64, 1, 1),
+}
+DIGEST_OF_0_2 = "dd50fd551f455f8681affd9bc27e369962104ad78e0828d8e3cdf8a51bbec5f6"
+"""Digest of the shipped table in plans of version 0.2.0."""
 
 
 def grouped_floats() -> dict[str, str]:
     """The float nodes of a network with a grouped convolution, with their reasons."""
-    weights = {
-        "w": gaussian_array(64, 16, 1, 1),
-        "s": gaussian_array(64, 4, 3, 3),
-        "u": gaussian_array(16, 64, 1, 1),
-    }
-    model = build_network(GROUPS, {"x": (1, 16, 64, 64)}, **weights)
+    model = build_network(GROUPS, {"x": (1, 16, 64, 64)}, **GROUP_WEIGHTS)
     return dict(quantize_network(model).plan.floats)
 
 
@@ -39,13 +53,11 @@ def test_a_target_with_lookup_tables_has_no_costs(target: str) -> None:
     assert get_cost_table(row) is None or not row.has_lookup_tables
 
 
-@pytest.mark.parametrize("name", COST_TABLES)
-def test_every_number_has_a_documented_field(name: str) -> None:
-    table = COST_TABLES[name]
-    assert table.name == name
+@pytest.mark.parametrize("table", [shipped.table for shipped in SHIPPED], ids=lambda t: t.name)
+def test_every_number_has_a_documented_field(table: OrtCostTable) -> None:
     for field in fields(OrtCostTable):
         assert f"        {field.name}: " in (OrtCostTable.__doc__ or "")
-        assert getattr(table, field.name) or field.name == "kernels"
+        assert getattr(table, field.name) or field.name in ("kernels", "scales")
 
 
 def test_the_source_of_the_costs_is_that_of_the_target() -> None:
@@ -70,3 +82,82 @@ def test_reasons_name_the_measured_and_another_installed_version(
     assert floats == {
         "Softmax_y": "ONNX Runtime 1.31.1, CPU computes Softmax faster in float" + note
     }
+
+
+def make_table(version: str, *kind: object) -> ShippedTable:
+    return ShippedTable(
+        replace(ORT_1_31_AVX512_VNNI, version=version),
+        ProcessorKind(*kind),  # type: ignore[arg-type]
+    )
+
+
+TABLES = {
+    "old": make_table("1.20.1", "x86_64", "avx512", True),
+    "new": make_table("1.31.1", "x86_64", "avx512", True),
+    "avx2": make_table("1.31.1", "x86_64", "avx2", False),
+    "arm": make_table("1.28.0", "aarch64", "", True),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "name", "exact"),
+    [
+        (("x86_64", "avx512", True), "1.31.2", "new", True),
+        (("x86_64", "avx512", True), "1.20.0", "old", True),
+        (("x86_64", "avx512", True), "1.24.0", "old", False),
+        (("x86_64", "avx512", True), "1.32.0", "new", False),
+        (("x86_64", "avx2", False), "1.20.1", "avx2", False),
+        (("x86_64", "avx2", True), "1.31.1", "new", False),  # VNNI matters more than the width
+        (("x86_64", "", False), "1.31.1", "avx2", False),
+        (("aarch64", "", True), "1.28.3", "arm", True),
+        (("aarch64", "", False), "1.31.0", "arm", False),
+        (("riscv64", "", False), "1.31.0", "avx2", False),
+    ],
+)
+def test_the_exact_table_serves_else_the_nearest(
+    kind: tuple[str, str, bool], version: str, name: str, exact: bool
+) -> None:
+    found = choose_table(ProcessorKind(*kind), version, list(TABLES.values()))
+    assert found == (TABLES[name], exact)
+
+
+def test_the_nearest_table_is_noted_with_both_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ProcessorKind("x86_64", "avx2")
+    monkeypatch.setattr(shipped_tables, "describe_this_processor", lambda: own)
+    monkeypatch.setattr(shipped_tables, "ORT_VERSION", "1.40.0")
+    assert describe_choice(TARGETS["ort"]) == (
+        "times are those of the nearest table, ONNX Runtime 1.31.1 on x86_64 with AVX512 and VNNI, and here is "
+        "1.40.0 on x86_64 with AVX2 and no VNNI; a table of this machine decides better (ptq tune)"
+    )
+    assert describe_choice(TARGETS["litert"]) == ""
+    with use_cost_table(ORT_1_31_AVX512_VNNI):
+        assert describe_choice(TARGETS["ort"]) == ""
+
+
+def test_an_exact_table_needs_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ProcessorKind("x86_64", "avx512", exact_sums=True)
+    monkeypatch.setattr(shipped_tables, "describe_this_processor", lambda: own)
+    monkeypatch.setattr(shipped_tables, "ORT_VERSION", "1.31.9")
+    assert describe_choice(TARGETS["ort"]) == ""
+
+
+def test_scales_of_a_kind_scale_the_estimates_of_its_kernels_only() -> None:
+    model = build_network(GROUPS, {"x": (1, 16, 64, 64)}, **GROUP_WEIGHTS)
+    graph = Graph.from_proto(model)
+    scaled = replace(ORT_1_31_AVX512_VNNI, scales={"Conv, pointwise": (2.0, 3.0)})
+    for node in graph.nodes:
+        before, after = (
+            kernel_cost(node, OPS[spec_name(node)], estimate_sizes(graph), table)
+            for table in (ORT_1_31_AVX512_VNNI, scaled)
+        )
+        factors = (2.0, 3.0) if kernel_kind(node) == "Conv, pointwise" else (1.0, 1.0)
+        assert after.float_cost == pytest.approx(factors[0] * before.float_cost)
+        assert after.integer_cost == pytest.approx(factors[1] * before.integer_cost)
+    assert [kernel_kind(node) for node in graph.nodes] == [
+        "Conv, pointwise", "Relu", "Conv, grouped", "Relu", "Conv, pointwise",
+    ]  # fmt: skip
+
+
+def test_the_digest_of_a_table_without_scales_is_that_of_before() -> None:
+    assert ORT_1_31_AVX512_VNNI.digest == DIGEST_OF_0_2
+    assert replace(ORT_1_31_AVX512_VNNI, scales={"Conv": (1.0, 2.0)}).digest != DIGEST_OF_0_2

@@ -1,0 +1,109 @@
+"""The tables of times that ptq ships, and which of them serves a processor and a version of ONNX Runtime.
+
+A table of the same kind of processor and the same minor version is exact. Otherwise the nearest one serves: first one
+of the same instruction set, then of the same kind of processor, then of the nearest version. The report says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptq.core.target import Target
+from ptq.model.ort_version import ORT_VERSION, parse_version
+from ptq.model.processor import list_features, name_machine
+from ptq.solver.partition.cost_table import (
+    ORT_1_31_AVX512_VNNI,
+    OrtCostTable,
+    given_cost_table,
+)
+
+
+@dataclass(frozen=True)
+class ProcessorKind:
+    """What chooses the kernels of ONNX Runtime.
+
+    Attributes:
+        machine: Instruction set, ``x86_64`` or ``aarch64``.
+        width: Widest float vectors: ``avx512``, ``avx2`` or empty.
+        exact_sums: Whether products of bytes are summed by one instruction (VNNI, or dot products of ARM).
+    """
+
+    machine: str
+    width: str = ""
+    exact_sums: bool = False
+
+    def __str__(self) -> str:
+        width = f" with {self.width.upper()}" if self.width else ""
+        sums = "VNNI" if self.machine == "x86_64" else "dot products"
+        return f"{self.machine}{width}{' and' if width else ' with'} {'' if self.exact_sums else 'no '}{sums}"
+
+
+@dataclass(frozen=True)
+class ShippedTable:
+    """A table, and what it was measured on.
+
+    Attributes:
+        table: The times.
+        kind: The processor.
+    """
+
+    table: OrtCostTable
+    kind: ProcessorKind
+
+
+SHIPPED: Sequence[ShippedTable] = (
+    ShippedTable(ORT_1_31_AVX512_VNNI, ProcessorKind("x86_64", "avx512", exact_sums=True)),
+)
+
+
+def describe_this_processor() -> ProcessorKind:
+    """The kind of this machine's processor."""
+    found = set(list_features())
+    width = "avx512" if "avx512f" in found else "avx2" if "avx2" in found else ""
+    return ProcessorKind(
+        name_machine(), width, bool(found & {"avx512_vnni", "avx_vnni", "asimddp", "i8mm"})
+    )
+
+
+def choose_table(
+    kind: ProcessorKind, version: str, tables: Sequence[ShippedTable] = SHIPPED
+) -> tuple[ShippedTable, bool]:
+    """The table of a processor and version, or the nearest one; and whether it is exact.
+
+    Args:
+        kind: The processor.
+        version: Version of ONNX Runtime, such as ``1.31.1``.
+        tables: The tables, at least one.
+    """
+    major, minor = parse_version(version)
+
+    def distance(shipped: ShippedTable) -> tuple[bool, bool, bool, int]:
+        own, (own_major, own_minor) = shipped.kind, parse_version(shipped.table.version)
+        apart = abs(100 * (major - own_major) + minor - own_minor)
+        return (
+            own.machine != kind.machine, own.exact_sums != kind.exact_sums, own.width != kind.width,
+            apart,
+        )  # fmt: skip
+
+    nearest = min(tables, key=distance)
+    return nearest, not any(distance(nearest))
+
+
+def get_cost_table(target: Target) -> OrtCostTable | None:
+    """The table that decides what stays float on the target; None where no cost decides."""
+    if target.costs is None:
+        return None
+    return given_cost_table() or choose_table(describe_this_processor(), ORT_VERSION)[0].table
+
+
+def describe_choice(target: Target) -> str:
+    """A note where the shipped table is of another processor or version than this machine's; otherwise empty."""
+    kind = describe_this_processor()
+    shipped, exact = choose_table(kind, ORT_VERSION)
+    if target.costs is None or given_cost_table() is not None or exact:
+        return ""
+    return (
+        f"times are those of the nearest table, ONNX Runtime {shipped.table.version} on {shipped.kind}, and here is "
+        f"{ORT_VERSION} on {kind}; a table of this machine decides better (ptq tune)"
+    )
