@@ -18,6 +18,7 @@ from .configure import add_config_options, write_starter
 from .convert import convert
 from .demo import demo
 from .evaluate import evaluate
+from .explain import explain
 from .frontier import frontier
 from .images import PREPROCESSING_HELP
 from .invocation import record_invocation
@@ -118,3 +119,4 @@ for _command in (convert, lint, ops):
 app.command()(record_invocation(add_config_options(add_verbosity_options(tune))))
 app.command("init")(write_starter)
 app.command()(demo)
+app.command()(explain)

@@ -80,7 +80,7 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
             _discard_output()
         if os.environ.get("PTQ_TRACEBACK"):
             traceback.print_exception(error)
-        typer.echo(f"error: {one_line(text)}", err=True)
+        typer.echo(f"error: {one_line(text)}{_name_help(error)}", err=True)
         write_annotations("error", [one_line(text)])
         if not isinstance(error, OSError):
             document = error_kind(error), one_line(text), code, _find_command(app, given)
@@ -157,6 +157,16 @@ def _name_alternative(text: str, command: str) -> str:
     if text.startswith("No such option: --report"):
         return f"No such option: --report; {_ALTERNATIVES['--report']}"
     return text
+
+
+def _name_help(error: Exception) -> str:
+    """The command that explains more, in brackets; empty if no page does."""
+    from ptq.core.topics import Topic, name_command
+
+    topic: Topic | None = getattr(error, "topic", None)
+    if isinstance(error, MemoryError):
+        topic = "out-of-memory-or-too-slow-to-calibrate"
+    return "" if topic is None else f" ({name_command(topic)})"
 
 
 def explain(error: Exception, arguments: Sequence[str] = ()) -> tuple[int, str]:

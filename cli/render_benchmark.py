@@ -9,7 +9,7 @@ from ptq.core.wording import format_size, plural
 from ptq.executor.runtimes.registry import RUNTIMES
 
 from .one_line import one_line
-from .screen import format_heading, format_paragraph, format_table, show
+from .screen import format_heading, format_paragraph, format_questions, format_table, show
 
 if TYPE_CHECKING:
     from ptq.optimization.benchmark import Benchmark
@@ -45,6 +45,8 @@ def render_benchmark(result: Benchmark) -> None:
     show(table)
     for timed in result.models:
         show(*(format_paragraph(one_line(f"{timed.model}: {reason}")) for reason in timed.slow))
+    if any(timed.speed_interval and timed.speed_interval[1] < 1 for timed in result.models):
+        show(*format_questions("slower-than-float"))
 
 
 def _format_interval(interval: tuple[float, float] | None) -> str:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from ptq.core.wording import plural
 
 from .one_line import one_line
-from .screen import format_heading, format_paragraph, format_record, format_table, show
+from .screen import (
+    format_heading,
+    format_paragraph,
+    format_questions,
+    format_record,
+    format_table,
+    show,
+)
 
 if TYPE_CHECKING:
     from ptq.core.record import Record
@@ -44,6 +51,8 @@ def render_findings(findings: Sequence[Finding], model: Path, recorded: Record |
     show(table)
     if len(groups) < len(findings):
         show(format_paragraph("each rule is shown with its first findings; --json lists all"))
+    if errors:
+        show(*format_questions("does-not-load"))
 
 
 def render_slow_patterns(found: Sequence[SlowPattern]) -> None:

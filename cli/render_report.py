@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ptq.core.wording import format_decibels, plural
+from ptq.evaluation.presentation.questions import list_topics
 from ptq.evaluation.presentation.verdict import describe_verdict
 
 from .one_line import one_line
@@ -19,6 +20,7 @@ from .screen import (
     format_heading,
     format_paragraph,
     format_percent,
+    format_questions,
     format_table,
     format_warnings,
     show,
@@ -61,7 +63,7 @@ def render_report(
         more = "; -v shows all" if count < len(result.tensors) else ""
         title = f"Lowest SQNR: {count} of {plural(len(result.tensors), 'tensor')}{more}"
         show(format_heading(title), _worst_tensors_table(result, count, histograms or {}))
-    show(*_verdict(result, output))
+    show(*_verdict(result, output), *format_questions(*list_topics(result)))
     typer.echo(f"Written: {one_line(output)}. Next: {one_line(next_command)}")
 
 

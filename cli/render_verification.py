@@ -22,7 +22,14 @@ from ptq.verification.wording import (
 
 from .one_line import one_line
 from .render_tables import MAX_ENTRIES, render_float_reasons
-from .screen import format_applied, format_heading, format_paragraph, format_table, show
+from .screen import (
+    format_applied,
+    format_heading,
+    format_paragraph,
+    format_questions,
+    format_table,
+    show,
+)
 
 if TYPE_CHECKING:
     from ptq.verification.node_status import NodeStatus
@@ -85,6 +92,7 @@ def render_portability(result: Portability) -> None:
             )
         )
     show(*map(format_paragraph, describe_remedies(result)))
+    show(*format_questions("differs-on-another-machine"))
 
 
 def _risks_table(nodes: Sequence[NodeRisk]) -> Table:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ptq.core.preprocess_wording import describe_preprocessing
+from ptq.core.topics import Topic, name_command
 
 from .one_line import one_line
 from .verbosity import is_quiet
@@ -64,9 +65,17 @@ def format_warnings(
     """All warnings, to stand above any figure; the serious ones in red."""
     if warnings:
         yield format_heading("Warnings")
+    from ptq.evaluation.diagnosis import explain_warnings
+
     serious = {str(suspect) for suspect in suspects if suspect.serious}
-    for text in warnings:
-        yield format_paragraph(text, "bold red" if text in serious else "yellow")
+    for text, explained in zip(warnings, explain_warnings(warnings, suspects), strict=True):
+        yield format_paragraph(explained, "bold red" if text in serious else "yellow")
+
+
+def format_questions(*topics: Topic) -> Iterator[Padding]:
+    """The command that explains figures; nothing without topics."""
+    if topics:
+        yield format_paragraph(f"Questions: {name_command(*topics)}")
 
 
 def format_table(*columns: str, left: Iterable[str] = ()) -> Table:

@@ -3,11 +3,19 @@
 import re
 import typing
 
+from ptq.core.topics import Topic
+
 
 class PtqError(Exception):
-    """Base class of the errors that ptq raises on purpose; the message is one line for the user."""
+    """Base class of the errors that ptq raises on purpose; the message is one line for the user.
+
+    Attributes:
+        exit_code: Exit code of the command line.
+        topic: Section of docs/troubleshooting.md that helps; None for none.
+    """
 
     exit_code = 1
+    topic: Topic | None = None
 
 
 class UsageError(PtqError):
@@ -39,13 +47,19 @@ class UnsupportedError(ModelError):
 class DataError(PtqError):
     """Samples that are missing, unreadable, or do not fit the model."""
 
+    topic: Topic | None = "refused-data"
+
 
 class PlanError(PtqError):
     """A quantization plan that does not fit the graph."""
 
+    topic: Topic | None = "refused-data"
+
 
 class StatsError(PtqError):
     """Calibration statistics that are damaged or belong to another graph."""
+
+    topic: Topic | None = "refused-data"
 
 
 class Cancelled(PtqError):  # noqa: N818 # what the caller wanted is no error
@@ -73,6 +87,7 @@ class NoGainError(PtqError):
     """
 
     exit_code = 3
+    topic: Topic | None = "slower-than-float"
 
     def __init__(self, message: str, result: object = None) -> None:
         super().__init__(message)

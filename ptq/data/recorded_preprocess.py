@@ -107,7 +107,7 @@ class AppliedPreprocess:
     difference: str = ""
 
     def list_facts(self) -> list[tuple[str, str]]:
-        """Rows of a report's page: what was applied, and what of it was assumed; none for arrays."""
+        """Rows of a report's page: what was applied, what of it was assumed, and what differs; none for arrays."""
         options = list_recorded_options(self.record)
         if not options:
             return []
@@ -117,6 +117,8 @@ class AppliedPreprocess:
         if self.record.get("assumed"):
             text = f"{self.record['assumed']}; if this is wrong, give --scale, --mean and --std"
             facts.append(("assumed", text))
+        if self.difference:
+            facts.append(("warning", self.difference))
         return facts
 
 

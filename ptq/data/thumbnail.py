@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import io
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,8 @@ MOST_PIXELS = 192
 _LEAST_PIXELS = 4
 _LOSSLESS_PIXELS = 64
 _QUALITY = 82
+_GOLDEN = 0.6180339887
+"""Step of the hue from class to class: neighbouring numbers have colours far apart."""
 
 
 def draw_thumbnail(feed: Mapping[str, NDArray[Any]], preparation: Preparation | None) -> bytes:
@@ -32,6 +35,26 @@ def draw_thumbnail(feed: Mapping[str, NDArray[Any]], preparation: Preparation | 
         if pixels is not None:
             return _encode(_to_bytes(pixels, preparation), preparation)
     return b""
+
+
+def draw_mask(labels: NDArray[np.int64], marked: NDArray[np.bool_]) -> bytes:
+    """A PNG file of classes of pixels, to lie over the picture of `draw_thumbnail`.
+
+    Args:
+        labels: Class of each pixel, shape (height, width). Class 0 is transparent, others are half-transparent.
+        marked: Pixels that are opaque, of the same shape; those of class 0 are gray then.
+    """
+    step = -(-max(labels.shape) // MOST_PIXELS)
+    labels, marked = labels[::step, ::step], marked[::step, ::step]
+    known = range(int(labels.max(initial=0)) + 1)
+    table = np.array([colorsys.hsv_to_rgb(k * _GOLDEN % 1.0, 0.9, 1.0) for k in known])
+    table[0] = 0.5
+    colours = table[labels]
+    alpha = np.where(marked, 1.0, np.where(labels == 0, 0.0, 0.45))
+    pixels = np.rint(255 * np.concatenate([colours, alpha[..., None]], axis=2)).astype(np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(pixels, "RGBA").save(stream, "PNG", optimize=True)
+    return stream.getvalue()
 
 
 def _find_pixels(array: NDArray[Any]) -> NDArray[np.float64] | None:

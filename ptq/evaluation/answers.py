@@ -52,6 +52,10 @@ class ChangedSample:
         reference: The answer of the float model, or of the old one.
         other: The answer of the other form.
         picture: PNG or JPEG file of a small picture; no bytes if the sample is no image. JSON leaves it out.
+        reference_picture: A picture of the answer ``reference``: masks of the classes of pixels, or the neighbour; no
+            bytes for none. JSON leaves it out.
+        other_picture: The same of the answer ``other``.
+        overlaid: Whether the pictures of the answers lie over ``picture``.
     """
 
     name: str
@@ -60,3 +64,6 @@ class ChangedSample:
     reference: Answer
     other: Answer
     picture: bytes = field(default=b"", repr=False)
+    reference_picture: bytes = field(default=b"", repr=False)
+    other_picture: bytes = field(default=b"", repr=False)
+    overlaid: bool = False

@@ -41,6 +41,7 @@ def check_benefit(report: ReportData) -> Iterator[Diagnosis]:
         "the quantized model",
         "use the float model, or keep its small layers in float (skip)",
         headline=True,
+        topic="slower-than-float" if is_slower(report) else "not-four-times-smaller",
     )
 
 
@@ -83,4 +84,5 @@ def check_opset(before: int, after: int) -> Iterator[Diagnosis]:
             f"raised from {before} to {after}; a runtime that reads at most opset {before} does not load the result",
             "opset",
             "keep the opset of the float model (opset keep) if it must run there",
+            topic="does-not-load",
         )

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from ptq.data.preparation import Preparation
 from ptq.data.thumbnail import draw_thumbnail
 from ptq.evaluation.answers import ChangedSample
+from ptq.evaluation.changed_neighbours import ChangedNeighbours
+from ptq.evaluation.tasks.embed import EmbedTask
+from ptq.evaluation.tasks.mask_pictures import draw_masks
 from ptq.evaluation.tasks.read_answer import read_answer
+from ptq.evaluation.tasks.segment import SegmentTask
 from ptq.evaluation.tasks.task import Arrays, Example, Task
 
 MOST_KEPT = 24
@@ -22,17 +26,27 @@ class ChangedSamples:
     ) -> None:
         """``form`` is compared with the reference; ``metadata`` of the model may name its classes."""
         self.form = form
-        self.count = 0
+        self._count = 0
+        self._neighbours: ChangedNeighbours | None = None
         self._preparation, self._metadata = preparation, metadata
         self._kept: list[tuple[int, int, ChangedSample]] = []
+
+    @property
+    def count(self) -> int:
+        """Number of changed samples."""
+        return self._count if self._neighbours is None else self._neighbours.count
 
     def add(self, task: Task, example: Example, others: Mapping[str, Arrays]) -> None:
         """Add one sample with the outputs of each form."""
         other = others[self.form]
+        if isinstance(task, EmbedTask):
+            self._neighbours = self._neighbours or ChangedNeighbours(task, self._preparation)
+            self._neighbours.add(example, other)
+            return
         changed = int(task.compare(example.outputs, other, example.feed)[0])
         if not changed:
             return
-        self.count += 1
+        self._count += 1
         if len(self._kept) == MOST_KEPT and self._kept[-1][0] <= -changed:
             return
         before = read_answer(task, example.outputs, example.feed, self._metadata)
@@ -40,10 +54,24 @@ class ChangedSamples:
         if before is None or after is None:
             return
         picture = draw_thumbnail(example.feed, self._preparation)
-        sample = ChangedSample(example.name, example.labels, changed, before, after, picture)
-        self._kept = sorted([*self._kept, (-changed, self.count, sample)], key=lambda k: k[:2])
+        masks = (b"", b"")
+        if isinstance(task, SegmentTask):
+            masks = draw_masks(task, example.outputs, other)
+        sample = ChangedSample(
+            example.name,
+            example.labels,
+            changed,
+            before,
+            after,
+            picture,
+            *masks,
+            overlaid=any(masks),
+        )
+        self._kept = sorted([*self._kept, (-changed, self._count, sample)], key=lambda k: k[:2])
         del self._kept[MOST_KEPT:]
 
     def result(self) -> tuple[ChangedSample, ...]:
         """The samples that were kept, the most changed first."""
+        if self._neighbours is not None:
+            return self._neighbours.result(MOST_KEPT)
         return tuple(sample for _, _, sample in self._kept)

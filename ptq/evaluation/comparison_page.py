@@ -8,15 +8,14 @@ from ptq.core.preprocess_wording import describe_preprocessing
 from ptq.core.wording import format_decibels, format_size, plural
 from ptq.evaluation.compare import Comparison
 from ptq.evaluation.drop import describe_change, describe_drop
-from ptq.evaluation.presentation.cards import build_cards
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
 from ptq.evaluation.presentation.making import MadeFact, build_run
+from ptq.evaluation.presentation.result_page import render_result
 from ptq.evaluation.presentation.verdict import Tone, VerdictFigure, describe_sqnr, shorten_change
 from ptq.evaluation.task_wording import describe_figures, describe_task
 from ptq.page.blocks import Lines
-from ptq.page.page import Page, Section
-from ptq.page.render import render_html
+from ptq.page.page import Section
 
 _NAMES = ("old", "new")
 
@@ -33,20 +32,18 @@ def render_comparison_page(result: Comparison, made: Sequence[MadeFact] = ()) ->
     if result.budget is not None:
         lines.append(result.budget.sentence)
     skipped = tuple(f"skipped: {name}: {reason}" for name, reason in result.skipped)
-    page = Page(
+    return render_result(
         "Comparison of two models",
         describe_models(result),
-        result.warnings,
-        build_cards(_summarize(result)),
+        result,
+        _summarize(result),
         (
             Section("figures", "Figures", [Lines(tuple(lines)), *([Lines(skipped, "warn")] if skipped else [])]),
             build_changed(result.changed, result.changed_samples, result.samples, classes=classes, names=_NAMES),
             build_classes(result.old_confusion, result.new_confusion, classes, _NAMES),
             build_run(made),
         ),
-        serious=sum(suspect.serious for suspect in result.suspects),
     )  # fmt: skip
-    return render_html(page)
 
 
 def _summarize(result: Comparison) -> Iterator[VerdictFigure]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from ptq.core.topics import Topic, name_command
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,7 @@ class Diagnosis:
         advice: What to do.
         serious: All other figures of the run mean little before this is resolved.
         headline: It stands in the first line of a report, because the result is no gain.
+        topic: Section of docs/troubleshooting.md that helps.
     """
 
     what: str
@@ -22,6 +26,14 @@ class Diagnosis:
     advice: str
     serious: bool = False
     headline: bool = False
+    topic: Topic = "accuracy-collapsed"
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}; {self.advice}"
+
+
+def explain_warnings(warnings: Sequence[str], suspects: Sequence[Diagnosis]) -> Iterator[str]:
+    """The warnings, each with the command that explains its symptom."""
+    topics = {str(suspect): suspect.topic for suspect in suspects}
+    for text in warnings:
+        yield f"{text} ({name_command(topics[text])})" if text in topics else text

@@ -33,9 +33,9 @@ def check_sample_count(evaluation: Evaluation, budget: Budget | None = None) -> 
         what = (
             f"{change}, {interval}" if drop.metric == ERROR else f"the change has {interval} points"
         )
-        yield Diagnosis(only + what, "evaluation samples", _ADVICE)
+        yield Diagnosis(only + what, "evaluation samples", _ADVICE, topic="a-few-answers-changed")
     elif forms[0].accuracy is not None:
         count = forms[0].accuracy.labelled
         low, high = clopper_pearson_interval(round(forms[0].accuracy.top1 * count), count)
         what = f"top-1 has 95 % CI {100 * low:.0f} … {100 * high:.0f} %"
-        yield Diagnosis(only + what, "evaluation samples", _ADVICE)
+        yield Diagnosis(only + what, "evaluation samples", _ADVICE, topic="a-few-answers-changed")

@@ -244,6 +244,8 @@ class Exhibit:
         is_small: Whether the picture has few pixels, which are shown as squares.
         boxes: Boxes on the picture.
         answers: Names and answers; an answer is pieces of text with their tags (``ins``, ``del`` or ``span``).
+        pictures: Name and source of a picture of each answer.
+        overlaid: Whether these lie over the picture, each over a copy of it.
     """
 
     title: str
@@ -251,6 +253,8 @@ class Exhibit:
     is_small: bool
     boxes: tuple[PictureBox, ...]
     answers: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    pictures: tuple[tuple[str, str], ...] = ()
+    overlaid: bool = False
 
 
 @dataclass(frozen=True)

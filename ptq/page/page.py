@@ -35,6 +35,7 @@ class Page:
         title: What was done, to which model.
         subtitle: One line under the title.
         warnings: What a reader must know before any figure.
+        questions: The command that explains the figures.
         serious: How many of the warnings, the first ones, question all figures.
         cards: The verdict.
         sections: The sections; those without blocks are left out.
@@ -45,4 +46,5 @@ class Page:
     warnings: tuple[str, ...]
     cards: tuple[Card, ...]
     sections: tuple[Section, ...]
+    questions: str = ""
     serious: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ptq.core.topics import name_command
 from ptq.core.wording import plural
 from ptq.page.blocks import Card, Cell, Column, Facts, Lines, Table
 from ptq.page.page import Page, Section
@@ -52,6 +53,7 @@ def render_verification_page(
         model: What the model is called.
         portability: Risks on other processors; None if they were not examined.
     """
+    at_risk = portability is not None and portability.saturable
     page = Page(
         f"Verification of {model.replace(chr(92), '/').rpartition('/')[2]}",
         describe_verdict(result),
@@ -62,6 +64,7 @@ def render_verification_page(
             _build_portability(portability),
             _build_data(result, model, made),
         ),
+        questions=name_command("differs-on-another-machine") if at_risk else "",
     )
     return render_html(page)
 
@@ -137,10 +140,7 @@ def _build_portability(result: Portability | None) -> Section:
 def _build_data(result: Verification, model: str, made: Sequence[tuple[str, str]]) -> Section:
     rows = [("model", model)]
     applied = result.applied_preprocess
-    facts = [] if applied is None else applied.list_facts()
-    rows += facts
-    if applied is not None and facts and applied.difference:
-        rows.append(("warning", applied.difference))
+    rows += [] if applied is None else applied.list_facts()
     blocks: list[object] = [Facts((*rows, *made))]
     if result.skipped:
         blocks.append(

@@ -81,7 +81,8 @@ def test_brackets_without_an_end_are_no_plan(ptq, model, data):
     result = ptq("quantize", model, "--data", data, "--plan", "deep.json")
     assert result.code == MODEL
     assert result.line == (
-        "error: deep.json: the plan is nested too deeply to be a plan; create a new plan"
+        "error: deep.json: the plan is nested too deeply to be a plan; create a new plan "
+        "(ptq explain refused-data)"
     )
 
 

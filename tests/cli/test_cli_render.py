@@ -55,7 +55,8 @@ def test_the_verdict_stands_first_and_last_in_four_lines(capsys, monkeypatch):
         "  2 of 4 nodes in integers (1 int8, 1 folded, 2 float)",
     ]
     assert lines[:5] == verdict
-    assert lines[-6:-1] == verdict
+    assert lines[-7:-2] == verdict
+    assert lines[-2] == "  Questions: ptq explain accuracy-collapsed"
     assert lines[-1].startswith("Written: out.onnx. Next: ")
 
 

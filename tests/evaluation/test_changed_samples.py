@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -11,14 +12,18 @@ from networks import build_network
 from PIL import Image
 
 import ptq
+from ptq.core.json_text import dump_json
 from ptq.data import Preprocess
-from ptq.data.thumbnail import MOST_PIXELS, draw_thumbnail
+from ptq.data.thumbnail import MOST_PIXELS, draw_mask, draw_thumbnail
+from ptq.evaluation.answers import Answer, ChangedSample
 from ptq.evaluation.changed_samples import MOST_KEPT, ChangedSamples
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.tasks.box_heads import BoxHead
 from ptq.evaluation.tasks.classify import ClassifyTask
 from ptq.evaluation.tasks.ctc import CtcTask
 from ptq.evaluation.tasks.detect import DetectTask
+from ptq.evaluation.tasks.embed import EmbedTask
+from ptq.evaluation.tasks.segment import SegmentTask
 from ptq.evaluation.tasks.task import Example
 
 
@@ -132,3 +137,75 @@ def test_boxes_are_shares_of_the_image_and_drawn_for_both_answers():
     assert [box.style for box in exhibit.boxes] == ["reference", "reference", "other"]
     assert dict(exhibit.answers)["int8"] == (("span", "1 × cat"),)
     assert exhibit.source.startswith("data:image/jpeg;base64,")
+
+
+def _decode_png(picture: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(picture)))
+
+
+def test_a_mask_is_transparent_where_it_is_background_and_opaque_where_it_differs():
+    labels = np.zeros((8, 10), np.int64)
+    labels[2:5, 2:6], labels[6, 6] = 1, 2
+    marked = np.zeros((8, 10), bool)
+    marked[2, 2] = marked[7, 7] = True
+    drawn = _decode_png(draw_mask(labels, marked))
+    assert drawn.shape == (8, 10, 4)
+    assert drawn[0, 0, 3] == 0
+    assert drawn[2, 2, 3] == drawn[7, 7, 3] == 255
+    assert 0 < drawn[3, 3, 3] < 255
+    assert (drawn[3, 3, :3] != drawn[6, 6, :3]).any()
+    large = _decode_png(draw_mask(np.zeros((500, 300), np.int64), np.zeros((500, 300), bool)))
+    assert max(large.shape) <= MOST_PIXELS
+
+
+def test_masks_of_both_forms_lie_over_the_picture():
+    found = ChangedSamples("int8", None, {"names": "{0: 'floor', 1: 'wall'}"})
+    task = SegmentTask("y", 2)
+    before = np.zeros((1, 2, 12, 12), np.float32)
+    before[0, 1, :6], before[0, 0, 6:] = 1, 1
+    after = before.copy()
+    after[0, :, 5] = [[1], [0]]
+    image = np.linspace(0, 255, 3 * 144).reshape(1, 3, 12, 12).astype(np.float32)
+    found.add(task, Example({"x": image}, {"y": before}, "room"), {"int8": {"y": before}})
+    found.add(task, Example({"x": image}, {"y": before}, "hall"), {"int8": {"y": after}})
+    (sample,) = found.result()
+    assert (found.count, sample.name, sample.changed, sample.overlaid) == (1, "hall", 12, True)
+    assert sample.reference.tokens == ("floor: 50.0 %", "wall: 50.0 %")
+    assert sample.other.tokens == ("floor: 58.3 %", "wall: 41.7 %")
+    drawn = _decode_png(sample.reference_picture), _decode_png(sample.other_picture)
+    assert (drawn[0][5, :, 3] == 255).all()
+    assert (drawn[0][4, :, 3] < 255).all()
+    assert (drawn[0][5] != drawn[1][5]).any()
+    exhibit = build_changed([sample], 1, 2, classes={}).blocks[0].exhibits[0]
+    assert [name for name, _ in exhibit.pictures] == ["float", "int8"]
+    assert all(source.startswith("data:image/png;base64,") for _, source in exhibit.pictures)
+
+
+def test_changed_neighbours_are_kept_with_the_pictures_of_both():
+    found = ChangedSamples("int8", None, {})
+    vectors = np.eye(20, dtype=np.float32)
+    before = [vectors[0], vectors[0] + 0.1 * vectors[1], vectors[2], vectors[2] + 0.5 * vectors[0]]
+    after = [*before[:3], vectors[0] + 0.5 * vectors[2]]
+    for number, (one, other) in enumerate(zip(before, after, strict=True)):
+        image = np.full((1, 3, 8, 8), 40 * number, np.float32)
+        example = Example({"x": image}, {"y": one[None]}, f"s{number}")
+        found.add(EmbedTask("y"), example, {"int8": {"y": other[None]}})
+    kept = found.result()
+    assert found.count == len(kept)
+    last = next(sample for sample in kept if sample.name == "s3")
+    assert (last.reference.tokens, last.other.tokens) == (("s2",), ("s0",))
+    assert not last.overlaid
+    level = [
+        int(_decode_png(p).max())
+        for p in (last.picture, last.reference_picture, last.other_picture)
+    ]
+    assert level == [120, 80, 0]
+    exhibit = build_changed(kept, found.count, 4, classes={}).blocks[0].exhibits[-1]
+    assert exhibit.source
+    assert len(exhibit.pictures) == 2
+
+
+def test_pictures_of_answers_stay_out_of_json():
+    sample = ChangedSample("s", (), 1, Answer(), Answer(), b"1", b"2", b"3")
+    document = json.loads(dump_json(asdict(sample)))
+    assert {"picture", "reference_picture", "other_picture"} & set(document) == set()

@@ -53,8 +53,8 @@ def build_changed(
 
 def _exhibit(sample: ChangedSample, by_class: Mapping[int, str], names: tuple[str, str]) -> Exhibit:
     is_small = sample.picture.startswith(_SMALL_FILE)
-    kind = "png" if is_small else "jpeg"
-    source = f"data:image/{kind};base64,{base64.b64encode(sample.picture).decode()}"
+    drawn = (sample.reference_picture, sample.other_picture)
+    pictures = tuple((n, _encode(d)) for n, d in zip(names, drawn, strict=True) if d)
     answers: list[tuple[str, _Pieces]] = []
     if sample.labels:
         known = ", ".join(by_class.get(label, str(label)) for label in sample.labels)
@@ -66,7 +66,14 @@ def _exhibit(sample: ChangedSample, by_class: Mapping[int, str], names: tuple[st
         answers += zip(names, pieces, strict=True)
     else:
         answers += zip(names, _compare(sample.reference, sample.other, by_class), strict=True)
-    return Exhibit(sample.name, source if sample.picture else "", is_small, boxes, tuple(answers))
+    source = _encode(sample.picture) if sample.picture else ""
+    return Exhibit(sample.name, source, is_small, boxes, tuple(answers), pictures, sample.overlaid)
+
+
+def _encode(picture: bytes) -> str:
+    """The address of a picture that holds its data."""
+    kind = "png" if picture.startswith(_SMALL_FILE) else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
 
 
 def _boxes(answer: Answer, style: str) -> Iterator[PictureBox]:

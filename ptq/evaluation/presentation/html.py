@@ -7,7 +7,6 @@ from pathlib import PurePath
 
 from ptq.core.plan import Plan
 from ptq.evaluation.presentation.accuracy import build_accuracy
-from ptq.evaluation.presentation.cards import build_cards
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.channels import build_weights
 from ptq.evaluation.presentation.classes import build_classes
@@ -20,14 +19,15 @@ from ptq.evaluation.presentation.making import (
     build_provenance,
 )
 from ptq.evaluation.presentation.nodes import build_nodes
+from ptq.evaluation.presentation.questions import list_topics
+from ptq.evaluation.presentation.result_page import render_result
 from ptq.evaluation.presentation.tensors import build_tensors
 from ptq.evaluation.presentation.values import build_histograms, build_values
 from ptq.evaluation.presentation.verdict import summarize_verdict
 from ptq.evaluation.report import ReportData
 from ptq.observers.stats import TensorStats
 from ptq.page.anchors import assign_anchors
-from ptq.page.page import Page, Section
-from ptq.page.render import render_html
+from ptq.page.page import Section
 
 
 def render_page(
@@ -49,11 +49,11 @@ def render_page(
     histograms = {}
     if plan is not None and statistics is not None:
         histograms = build_histograms(report, plan, statistics)
-    page = Page(
+    return render_result(
         f"{PurePath(report.model).name} → int8",
         f"{report.model}: target {report.target}, format {report.form}",
-        report.warnings,
-        build_cards(summarize_verdict(report)),
+        report,
+        summarize_verdict(report),
         (
             build_accuracy(report),
             *_build_samples(report),
@@ -67,9 +67,8 @@ def render_page(
             build_data(report),
             build_provenance(report, made),
         ),
-        serious=sum(suspect.serious for suspect in report.suspects),
+        list_topics(report),
     )
-    return render_html(page)
 
 
 def _build_samples(report: ReportData) -> Iterator[Section]:

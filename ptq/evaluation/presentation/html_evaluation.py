@@ -9,10 +9,10 @@ from ptq.evaluation.budget import Budget
 from ptq.evaluation.drop import describe_change
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.presentation.accuracy import build_forms
-from ptq.evaluation.presentation.cards import build_cards
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
 from ptq.evaluation.presentation.making import MadeFact, build_run
+from ptq.evaluation.presentation.result_page import render_result
 from ptq.evaluation.presentation.verdict import (
     Tone,
     VerdictFigure,
@@ -20,8 +20,7 @@ from ptq.evaluation.presentation.verdict import (
     summarize_similarity,
 )
 from ptq.page.blocks import Facts, Lines
-from ptq.page.page import Page, Section
-from ptq.page.render import render_html
+from ptq.page.page import Section
 
 NOT_LABELLED = (
     "no sample is labelled: give labels (--boxes for boxes), or the float model with --against"
@@ -55,11 +54,11 @@ def render_evaluation_page(
     if len(names) == 1 and reference.accuracy is None and not reference.figures:
         blocks.append(Lines((NOT_LABELLED,), "warn"))
     pair = (names[0], names[-1])
-    page = Page(
+    return render_result(
         f"Evaluation of {model.replace(chr(92), '/').rpartition('/')[2]}",
         f"{model}, {engine}, on {plural(result.samples, 'sample')}",
-        result.warnings,
-        build_cards(_summarize(result)),
+        result,
+        _summarize(result),
         (
             Section("accuracy", f"Accuracy, output {result.head}", blocks, short="Accuracy"),
             build_changed(result.changed, result.changed_samples, result.samples, classes=classes, names=pair),
@@ -67,9 +66,7 @@ def render_evaluation_page(
             _describe_data(result),
             build_run(made),
         ),
-        serious=sum(suspect.serious for suspect in result.suspects),
     )  # fmt: skip
-    return render_html(page)
 
 
 def _summarize(result: Evaluation) -> Iterator[VerdictFigure]:

@@ -8,14 +8,12 @@ from pathlib import PurePath
 from ptq.core.wording import format_decibels, plural
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.frontier import FrontierReport
-from ptq.evaluation.presentation.cards import build_cards
 from ptq.evaluation.presentation.frontier import build_frontier
 from ptq.evaluation.presentation.making import MadeFact, build_run
 from ptq.evaluation.presentation.ranking import build_ranking
+from ptq.evaluation.presentation.result_page import render_result
 from ptq.evaluation.presentation.verdict import VerdictFigure
 from ptq.evaluation.ranking import Ranking
-from ptq.page.page import Page
-from ptq.page.render import render_html
 
 
 def render_ranking_page(ranking: Ranking, made: Sequence[MadeFact] = ()) -> str:
@@ -24,15 +22,13 @@ def render_ranking_page(ranking: Ranking, made: Sequence[MadeFact] = ()) -> str:
         VerdictFigure("SQNR of int8", f"{format_decibels(ranking.sqnr_db)} dB", (describe_drop(ranking.drop),)),
         VerdictFigure("nodes", str(len(ranking.nodes)), (f"{plural(ranking.sources, 'quantizer')}",)),
     ]  # fmt: skip
-    page = Page(
+    return render_result(
         f"{PurePath(ranking.model).name}: sensitivity",
         f"{ranking.model}, target {ranking.target}, on {plural(ranking.samples, 'sample')}",
-        ranking.warnings,
-        build_cards(figures),
+        ranking,
+        figures,
         (*build_ranking(ranking), build_run(made)),
-        serious=sum(suspect.serious for suspect in ranking.suspects),
     )
-    return render_html(page)
 
 
 def render_frontier_page(report: FrontierReport, made: Sequence[MadeFact] = ()) -> str:
@@ -43,12 +39,10 @@ def render_frontier_page(report: FrontierReport, made: Sequence[MadeFact] = ()) 
         VerdictFigure("its SQNR", f"{format_decibels(chosen.sqnr_db)} dB", ("estimated",)),
         VerdictFigure("its float nodes", str(len(chosen.floats)), (f"prefer {report.prefer}",)),
     ]
-    page = Page(
+    return render_result(
         f"{PurePath(report.model).name}: speed against error",
         f"{report.model}, target {report.target}",
-        report.warnings,
-        build_cards(figures),
+        report,
+        figures,
         (*build_frontier(report), build_run(made)),
-        serious=sum(suspect.serious for suspect in report.suspects),
     )
-    return render_html(page)

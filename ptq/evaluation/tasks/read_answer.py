@@ -13,11 +13,15 @@ from ptq.evaluation.tasks.box_heads import CONFIDENCE, SUPPRESSION_IOU, read_nam
 from ptq.evaluation.tasks.classify import ClassifyTask
 from ptq.evaluation.tasks.ctc import CtcTask
 from ptq.evaluation.tasks.detect import DetectTask
+from ptq.evaluation.tasks.mask_pictures import find_mask
+from ptq.evaluation.tasks.segment import SegmentTask
 from ptq.evaluation.tasks.sequence import SequenceTask, find_positions
 from ptq.evaluation.tasks.task import Arrays, Task
 
 MOST_TOKENS, MOST_BOXES = 120, 40
 """Tokens and boxes of one answer."""
+MOST_CLASSES = 6
+"""Classes of pixels whose shares are listed."""
 _NORMALIZED = 2.0
 """Corners below are shares of the image, not pixels."""
 
@@ -46,7 +50,20 @@ def read_answer(
         return Answer(tuple(str(label) for label in best[used][:MOST_TOKENS].tolist()))
     if isinstance(task, DetectTask):
         return _read_boxes(task, outputs, feed, read_names(metadata))
+    if isinstance(task, SegmentTask):
+        return _read_mask(task, outputs, read_names(metadata))
     return None
+
+
+def _read_mask(task: SegmentTask, outputs: Arrays, names: tuple[str, ...]) -> Answer | None:
+    """The shares of the classes, the largest first."""
+    mask = find_mask(task, outputs)
+    if mask is None:
+        return None
+    counts = np.bincount(mask.reshape(-1))
+    largest = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
+    shares = [(int(k), 100 * counts[k] / mask.size) for k in largest if counts[k]]
+    return Answer(tuple(f"{_name(names, label)}: {share:.1f} %" for label, share in shares))
 
 
 def _read_boxes(
