@@ -9,7 +9,6 @@ user_metric          drops of the user's own metric
 engines              a model as a function: ONNX Runtime, integer executor, float reference
 tasks                what outputs decide: text, tokens, vectors, masks, boxes
 answers              what a model answers on one sample, for readers
-changed_neighbours   samples whose nearest neighbour changes
 changed_samples      samples whose answer changes
 measurements         what several forms of one model measure, as data
 evaluate             several engines side by side on the same samples

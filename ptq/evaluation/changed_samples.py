@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ptq.data.preparation import Preparation
 from ptq.data.thumbnail import draw_thumbnail
 from ptq.evaluation.answers import ChangedSample
-from ptq.evaluation.changed_neighbours import ChangedNeighbours
+from ptq.evaluation.tasks.changed_neighbours import ChangedNeighbours
 from ptq.evaluation.tasks.embed import EmbedTask
 from ptq.evaluation.tasks.mask_pictures import draw_masks
 from ptq.evaluation.tasks.read_answer import read_answer

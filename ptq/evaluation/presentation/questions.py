@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.core.topics import Topic
-from ptq.evaluation.benefit_check import is_slower
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.presentation.verdict import summarize_verdict
 from ptq.evaluation.report import ReportData
@@ -22,12 +21,12 @@ def list_topics(report: ReportData) -> tuple[Topic, ...]:
 
 
 def _topics(report: ReportData) -> Iterator[Topic]:
+    verdict = summarize_verdict(report)
     if report.evaluation is not None:
-        tones = {figure.name: figure.tone for figure in summarize_verdict(report)[:2]}
-        yield from _topics_of_answers(report.evaluation, "bad" in tones.values())
+        yield from _topics_of_answers(report.evaluation, "bad" in [f.tone for f in verdict[:2]])
     if report.budget is not None and report.budget.verdict == "undecided":
         yield "the-budget-is-undecided"
-    if report.speed_shortfall or is_slower(report):
+    if report.speed_shortfall or ("speed", "bad") in [(f.name, f.tone) for f in verdict]:
         yield "slower-than-float"
     if report.float_bytes < _SMALLER * report.int8_bytes:
         yield "not-four-times-smaller"

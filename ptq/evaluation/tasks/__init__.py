@@ -10,6 +10,8 @@ segment     a class for each pixel
 boxes       overlap, suppression and matching of boxes
 box_heads   outputs of detectors as boxes
 detect      boxes with classes
+mask_pictures masks of two forms as pictures
+changed_neighbours samples whose nearest neighbour changes
 read_answer outputs on one sample as an answer for readers
 label_options labels of boxes and texts as the user names them
 request     a task that is asked for or recognized

@@ -242,7 +242,11 @@ def test_uint8_activations_are_refused():
 
 @pytest.mark.parametrize(
     "options",
-    [{"target": "ort", "form": "tflite"}, {"io": "int16"}, {"form": "tflite", "target": "gemmlowp"}],
+    [
+        {"target": "ort", "form": "tflite"},
+        {"io": "int16"},
+        {"form": "tflite", "target": "gemmlowp"},
+    ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, Any]):
     with pytest.raises(UsageError):
