@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, ModelError, short_message
 
 CPU = "CPUExecutionProvider"
-_LOG_FATAL_ONLY = 4
+_LOG_FATAL_ONLY, _LOG_VERBOSE = 4, 0
+_REJECTED, _PASSED, _REASON = "Validation FAILED for ", "Validation PASSED", "REASON : "
 
 
 @dataclass(frozen=True)
@@ -53,22 +56,9 @@ class ProviderSession:
         Raises:
             ModelError: ONNX Runtime or the provider refuses the model.
         """
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = _LOG_FATAL_ONLY
-        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        given: list[str] = []
         try:
-            if provider.plugin:
-                package = _registered(provider)
-                devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == provider.name]
-                options.add_provider_for_devices(devices[:1], _plugin_options(package))
-            else:
-                given = [provider.name, CPU]
             with _library_output_to_stderr():
-                self._session = onnxruntime.InferenceSession(
-                    model, options, providers=given or None
-                )
+                self._session = _open_session(model, provider, threads, _LOG_FATAL_ONLY)
         except Exception as error:  # ONNX Runtime's errors have no narrower common base class
             raise ModelError(
                 f"{provider.device} cannot load the model: {short_message(error)}"
@@ -104,17 +94,69 @@ class ProviderSession:
         ]
 
 
-@contextmanager
-def _library_output_to_stderr() -> Iterator[None]:
+def read_rejections(model: bytes, provider: Provider) -> dict[str, str]:
+    """Why a provider does not take nodes, by node, from its log while it loads a model; empty if it logs nothing.
+
+    Args:
+        model: A model of fixed shapes that the provider has loaded before.
+        provider: The provider.
+    """
+    with tempfile.TemporaryFile() as stream:
+        with _library_output_to(stream.fileno(), (1, 2)):
+            _open_session(model, provider, 1, _LOG_VERBOSE)
+        stream.seek(0)
+        return parse_rejections(stream.read().decode(errors="replace"))
+
+
+def parse_rejections(log: str) -> dict[str, str]:
+    """The first sentence of each reason in the log of the QNN provider, by the nodes that it is about."""
+    found: dict[str, str] = {}
+    for block in log.split(_REJECTED)[1:]:
+        operator = block.partition("(")[2].partition(")")[0]
+        unit, _, rest = block.partition(_REASON)
+        reason = rest.partition("\n")[0].partition(". ")[0].partition(f".{operator} node")[0]
+        names = re.findall(
+            rf"Operator type: {re.escape(operator)} Node name: (.*?) Node index", unit
+        )
+        if _PASSED not in unit and reason:
+            found.update(dict.fromkeys(names, reason.strip().rstrip(".")))
+    return found
+
+
+def _open_session(model: bytes, provider: Provider, threads: int, severity: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = severity
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    given: list[str] = []
+    if provider.plugin:
+        package = _registered(provider)
+        devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == provider.name]
+        options.add_provider_for_devices(devices[:1], _plugin_options(package))
+    else:
+        given = [provider.name, CPU]
+    return onnxruntime.InferenceSession(model, options, providers=given or None)
+
+
+def _library_output_to_stderr() -> AbstractContextManager[None]:
     """Send what native libraries print to standard error: standard output may be a JSON document."""
+    return _library_output_to(2, (1,))
+
+
+@contextmanager
+def _library_output_to(target: int, sources: tuple[int, ...]) -> Iterator[None]:
+    """Send what native libraries print to some file descriptors to another one."""
     sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
+    sys.stderr.flush()
+    kept = {source: os.dup(source) for source in sources}
+    for source in sources:
+        os.dup2(target, source)
     try:
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        for source, copy in kept.items():
+            os.dup2(copy, source)
+            os.close(copy)
 
 
 @cache

@@ -13,6 +13,7 @@ from ptq.core.errors import DataError, ModelError, short_message
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
 from ptq.model.node import name_of, operator_of
+from ptq.model.qdq_units import quantized_source
 
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _INTEGERS = ("u8", "i8")
@@ -43,6 +44,11 @@ class OpenVinoModel:
         except RuntimeError as error:
             raise ModelError(f"OpenVINO cannot load the model: {short_message(error)}") from error
         self._nodes = [(node.name or "", operator_of(node)) for node in graph.nodes]
+        self._quantized = {
+            node.name or ""
+            for node in graph.nodes
+            if node.inputs and all(quantized_source(value) for value in node.inputs[:2])
+        }
         self.inputs = tuple(name_of(value) for value in graph.inputs)
         self.outputs = tuple(name_of(value) for value in graph.outputs)
 
@@ -62,7 +68,7 @@ class OpenVinoModel:
         return [np.array(arrays[name]) for name in outputs or self.outputs]
 
     def placement(self) -> tuple[Placement, ...]:
-        """Each product, and whether OpenVINO computes it on integers; the others are fused or float."""
+        """Each product, and whether OpenVINO computes it on integers, or why not; others are fused or float."""
         precision: dict[str, str] = {}
         for op in self._compiled.get_runtime_model().get_ops():
             info = op.get_rt_info()
@@ -79,6 +85,12 @@ class OpenVinoModel:
                 op,
                 "integers" if precision[name] in _INTEGERS else "floats",
                 precision[name] in _INTEGERS,
+                "" if precision[name] in _INTEGERS else self._why_float(name),
             )
             for name, op in products
         )
+
+    def _why_float(self, node: str) -> str:
+        if node in self._quantized:
+            return "OpenVINO has no kernel on integers for it"
+        return "the file has no quantizers before it"

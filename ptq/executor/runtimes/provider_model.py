@@ -11,7 +11,7 @@ from ptq.executor.runtimes.runtime import CPU, Placement
 from ptq.model.fixed_shapes import fix_input_shapes
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, name_of
-from ptq.model.provider_session import Provider, ProviderSession
+from ptq.model.provider_session import Provider, ProviderSession, read_rejections
 
 
 class ProviderModel:
@@ -26,6 +26,7 @@ class ProviderModel:
         self.outputs = tuple(name_of(value) for value in graph.outputs)
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._session: ProviderSession | None = None
+        self._rejections: dict[str, str] | None = None
 
     def run(
         self, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
@@ -40,14 +41,23 @@ class ProviderModel:
         if self._session is None or shapes != self._shapes:
             model = fix_input_shapes(self._graph, shapes).SerializeToString()
             self._session = ProviderSession(model, self._provider, threads=self._threads)
-            self._shapes = shapes
+            self._shapes, self._rejections = shapes, None
         return self._session.run(feed, outputs)
 
     def placement(self) -> tuple[Placement, ...]:
-        """Where each node runs, quantizers left out; empty before the first run."""
+        """Where each node runs, quantizers left out, and why it does not run on the provider; empty before a run."""
         assigned = [] if self._session is None else self._session.assigned_nodes()
+        nodes = [(name, op, here) for name, op, here in assigned if op not in QUANTIZERS]
+        device = self._provider.device
         return tuple(
-            Placement(name, op, self._provider.device if here else CPU, here)
-            for name, op, here in assigned
-            if op not in QUANTIZERS
+            Placement(name, op, device, True)
+            if here
+            else Placement(name, op, CPU, False, self._find_reason(name))
+            for name, op, here in nodes
         )
+
+    def _find_reason(self, node: str) -> str:
+        if self._rejections is None:
+            model = fix_input_shapes(self._graph, self._shapes).SerializeToString()
+            self._rejections = read_rejections(model, self._provider)
+        return self._rejections.get(node, "the provider does not take it")

@@ -25,12 +25,14 @@ class Placement:
         op: Its operator.
         device: Where it runs, such as ``HTP``, ``CPU`` or ``integers``.
         intended: Whether this is where the target wants it.
+        reason: Why it does not run where the target wants it; empty if it does, or if the runtime does not tell.
     """
 
     node: str
     op: str
     device: str
     intended: bool
+    reason: str = ""
 
 
 class RuntimeModel(Protocol):
@@ -67,14 +69,18 @@ def summarize_placement(placed: Sequence[Placement]) -> str:
         return ""
     good = [node for node in placed if node.intended]
     where = (good or placed)[0].device
-    others: dict[tuple[str, str], int] = {}
+    others: dict[tuple[str, str, str], int] = {}
     for node in placed:
         if not node.intended:
-            others[node.op, node.device] = others.get((node.op, node.device), 0) + 1
+            key = node.op, node.device, node.reason
+            others[key] = others.get(key, 0) + 1
     text = (
         f"{len(good)} of {len(placed)} nodes on {where}" if good else "no node where it should be"
     )
-    rest = ", ".join(f"{count} {op} on {device}" for (op, device), count in others.items())
+    rest = "; ".join(
+        f"{count} {op} on {device}" + (f": {reason}" if reason else "")
+        for (op, device, reason), count in others.items()
+    )
     return f"{text}; {rest}" if rest else text
 
 

@@ -19,6 +19,7 @@ from ptq.executor.runtimes.registry import RUNTIMES, Runtime, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, describe_fallback, summarize_placement
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
+from ptq.model.provider_session import parse_rejections
 from ptq.model.session import Session
 
 SAME = "<pads = [1, 1, 1, 1]>"
@@ -266,3 +267,53 @@ def test_a_verb_that_runs_elsewhere_says_what_falls_back(
     if verb == "benchmark":
         found = ptq.benchmark("m.onnx", "x.npz", runtime="qnn", seconds=0.1)
         assert found.models[0].slow[0].startswith("1 node falls back to the CPU")
+
+
+def _model_with(op: str, attributes: str = "") -> onnx.ModelProto:
+    return build_network(
+        f"c = Conv{SAME}(x, u)\nd = {op}{attributes}(c)\ny = Conv{SAME}(d, v)",
+        u=gaussian_array(8, 3, 3, 3, scale=0.2),
+        v=gaussian_array(8, 8, 3, 3, seed=1, scale=0.1),
+    )
+
+
+@pytest.mark.skipif(not RUNTIMES["qnn"].is_installed(), reason=f"needs: {RUNTIMES['qnn'].install}")
+def test_qualcomms_provider_says_why_a_node_runs_on_the_cpu(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    done = quantize_network(_model_with("Celu"), target="qnn")
+    model = open_in_runtime("qnn", done.qdq, threads=1)
+    model.run({"x": DATA["x"][:1]})
+    placed = model.placement()
+    # the provider adds two Transposes of its own
+    [fallen] = [node for node in placed if not node.intended]
+    assert (fallen.op, fallen.device) == ("Celu", "CPU")
+    assert fallen.reason == "Operators of type `Celu` are not supported by QNN EP"
+    assert summarize_placement(placed) == f"4 of 5 nodes on HTP; 1 Celu on CPU: {fallen.reason}"
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.skipif(
+    not RUNTIMES["openvino"].is_installed(), reason=f"needs: {RUNTIMES['openvino'].install}"
+)
+def test_openvino_says_which_products_have_no_quantizers() -> None:
+    done = quantize_network(MODEL, target="openvino", skip=["Conv_d"])
+    placed = open_in_runtime("openvino", done.qdq, threads=1).placement()
+    assert {node.node: node.reason for node in placed if not node.intended} == {
+        "Conv_d": "the file has no quantizers before it"
+    }
+
+
+def test_the_log_of_a_provider_is_read_node_by_node() -> None:
+    log = (
+        "12:00 [V:onnxruntime:, e.cc:1 LogNodeSupport] Validation FAILED for 3 nodes in OrtNodeUnit (Erf) :\n"
+        "\tOperator type: DequantizeLinear Node name: dq Node index: 20\n"
+        "\tOperator type: Erf Node name: a b (1) Node index: 21\n"
+        "\tREASON : QNN graph validation failed. Error code 3110\n"
+        "12:01 [V:onnxruntime:, e.cc:1 LogNodeSupport] Validation PASSED for 1 nodes in OrtNodeUnit (Conv) :\n"
+        "\tOperator type: Conv Node name: c Node index: 2\n"
+        "12:02 Validation FAILED for 1 nodes in OrtNodeUnit (Softmax) :\n"
+        "\tOperator type: Softmax Node name: s Node index: 5\n"
+    )
+    assert parse_rejections(log) == {"a b (1)": "QNN graph validation failed"}
+    assert parse_rejections("") == {}
