@@ -10,6 +10,7 @@ import typer
 from . import options as o
 from .images import Images, add_image_options
 from .parsers import parse_count
+from .worker_options import Workers
 
 
 @add_image_options
@@ -59,15 +60,7 @@ def calibrate(
         ),
     ] = o.DEFAULT_CALIBRATION_BATCH,
     threads: o.Threads = 0,
-    workers: Annotated[
-        int,
-        typer.Option(
-            "--workers",
-            metavar="N",
-            parser=parse_count("workers", least=1),
-            help="Processes that share the samples; the statistics stay the same, bit for bit.",
-        ),
-    ] = 1,
+    workers: Workers = 1,
     cluster: Annotated[
         str | None,
         typer.Option(

@@ -11,6 +11,7 @@ from . import label_options as labels
 from . import options as o
 from . import runtime_options as r
 from .images import Images, add_image_options
+from .worker_options import Workers
 
 
 @add_image_options
@@ -44,6 +45,7 @@ def evaluate(
     transcripts: labels.Transcripts = None,
     alphabet: labels.Alphabet = None,
     threads: o.Threads = 0,
+    workers: Workers = 1,
     summary: o.SummaryFile = None,
     page: o.Page = None,
     json: o.Json = None,
@@ -97,8 +99,8 @@ def evaluate(
         evaluation = api.evaluate(
             model if is_tflite else graph, opened, against=against, engine=engine, runtime=runtime,
             arithmetic=arithmetic, batch=batch,
-            threads=threads, metric=inputs.read_metric(metric), task=task, boxes=boxes, transcripts=transcripts,
-            alphabet=alphabet, progress=progress,
+            threads=threads, workers=workers, metric=inputs.read_metric(metric), task=task, boxes=boxes,
+            transcripts=transcripts, alphabet=alphabet, progress=progress,
         )  # fmt: skip
     drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
     budget = None if drop is None or max_drop is None else check_budget(drop, max_drop)

@@ -9,6 +9,7 @@ import typer
 from . import options as o
 from .images import Images, add_image_options
 from .parsers import parse_count
+from .worker_options import Workers
 
 
 @add_image_options
@@ -37,6 +38,7 @@ def sensitivity(
     cache: o.Cache = None,
     batch: o.Batch = o.DEFAULT_BATCH,
     threads: o.Threads = 0,
+    workers: Workers = 1,
     page: o.Page = None,
     json: o.Json = None,
     opset: o.Opset = "auto",
@@ -64,7 +66,7 @@ def sensitivity(
             equalize=equalize, skip=skip or (), measure=measure, opset=opset, metric=inputs.read_metric(metric),
             task=task, preprocess=images, samples=samples,
             skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
-            threads=threads, progress=progress,
+            threads=threads, workers=workers, progress=progress,
         )  # fmt: skip
     write_page(page, partial(render_ranking_page, result))
     if not documents.write_document(json, result):

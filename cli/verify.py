@@ -10,6 +10,7 @@ import typer
 from . import options as o
 from . import runtime_options as r
 from .images import Images, add_image_options
+from .worker_options import Workers
 
 
 @add_image_options
@@ -47,6 +48,7 @@ def verify(
     skip_bad_samples: o.SkipBad = False,
     cache: o.Cache = None,
     threads: o.Threads = 0,
+    workers: Workers = 1,
     summary: o.SummaryFile = None,
     page: o.Page = None,
     json: o.Json = None,
@@ -89,7 +91,7 @@ def verify(
     with show_progress() as progress:
         verification = verbs.verify(
             quantized if is_tflite else graph, opened, arithmetic=arithmetic, optimize=optimizations,
-            runtime=runtime, against=against, threads=threads, progress=progress,
+            runtime=runtime, against=against, threads=threads, workers=workers, progress=progress,
         )  # fmt: skip
         if portability and not is_tflite:
             risks = verbs.portability(graph, opened, progress=progress)

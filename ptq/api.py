@@ -24,6 +24,7 @@ from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
+from ptq.data.worker_pool import start_workers, stop_workers_at_end
 from ptq.evaluation.assess import build_report
 from ptq.evaluation.benefit_check import require_gain
 from ptq.evaluation.result import Result
@@ -73,6 +74,7 @@ __all__ = ["calibrate", "evaluate", "quantize"]
 
 
 @refuse_unknown_options
+@stop_workers_at_end
 @decide_by_given_table
 def quantize(
     model: Model,
@@ -102,6 +104,7 @@ def quantize(
     arithmetic: ArithmeticName | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
+    workers: int = 1,
     checkpoint: str | os.PathLike[str] | None = None,
     max_drop: float | None = None,
     strict: bool = False,
@@ -153,7 +156,8 @@ def quantize(
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         arithmetic: The integer arithmetic that predicts the results; None for the target's own.
         batch: Samples that run at once when accuracy is measured.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core, or with workers one.
+        workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
         checkpoint: A file for the state of the calibration, as for ``calibrate``.
         max_drop: The accuracy budget in points of the metric. The fewest nodes that meet it stay float, measured on
             samples that no range is chosen on; ``report.budget`` holds the result.
@@ -207,7 +211,9 @@ def quantize(
     given = open_given(stats, plan)
     options.check_target(given.plan)
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
-    run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
+    run = start_workers(
+        RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers
+    )
 
     job = open_job(
         model, data, eval_data, reading, options, run, given=given, search=max_drop is not None

@@ -83,7 +83,7 @@ def test_onnx_runtime_and_the_executor_compute_the_same_integers(name, form):
 def test_held_out_accuracy_is_that_of_a_rounding_for_each_use(name, monkeypatch):
     shared = sqnr_of(result_of(name))
     for place in (
-        "ptq.solver.solve", "ptq.solver.rounding.gptq", "ptq.calibration.input_covariance",
+        "ptq.solver.solve", "ptq.solver.rounding.gptq", "ptq.calibration.covariance_job",
         "ptq.rewrite.emit.bias_correction", "ptq.optimization.compensation",
     ):  # fmt: skip
         monkeypatch.setattr(f"{place}.weight_families", lambda graph: {})

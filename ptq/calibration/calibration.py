@@ -9,12 +9,13 @@ from functools import reduce
 from pathlib import Path
 
 from ptq.calibration.checkpoint import Checkpoint
-from ptq.calibration.collect import observe, observe_splits
+from ptq.calibration.collect import observe
 from ptq.calibration.identify import find_contents, identify_samples
+from ptq.calibration.observe_splits import observe_splits
 from ptq.calibration.rounds import observe_in_rounds
 from ptq.core.errors import StatsError
 from ptq.core.option_checks import require_path
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable
 from ptq.data import Sample, Samples, split_folds
 from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.model.exposed_session import CollectedTensors
@@ -75,7 +76,10 @@ def collect_statistics(
     few = SampleKeeper(keep_samples) if keep_samples else None
 
     def observe_round(
-        tracked: Iterable[Sample], wanted: CollectedTensors, held: Collection[str], run: RunOptions
+        tracked: SizedIterable[Sample],
+        wanted: CollectedTensors,
+        held: Collection[str],
+        run: RunOptions,
     ) -> list[Calibration]:
         passing = tracked if few is None else _keep_passing(few, tracked)
         return [observe(graph, passing, wanted, held=held, run=run, keeper=keeper)]
@@ -125,7 +129,10 @@ def collect_in_folds(
     names = [split.names for split in splits]
 
     def observe_round(
-        tracked: Iterable[Sample], wanted: CollectedTensors, held: Collection[str], run: RunOptions
+        tracked: SizedIterable[Sample],
+        wanted: CollectedTensors,
+        held: Collection[str],
+        run: RunOptions,
     ) -> list[Calibration]:
         return observe_splits(graph, tracked, wanted, names, held=held, run=run)
 

@@ -6,7 +6,7 @@ statistics must not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, StatsError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
+from ptq.kernels.thread_pool import thread_count
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -29,7 +30,7 @@ COUNTING_THREADS = 2
 """Each thread updates the statistics of one tensor; more threads would wait for Python's interpreter lock."""
 _STACKED_BYTES = 2**26
 """Tensors of several samples that are counted together; the system clears new memory page by page."""
-_NO_SAMPLES = "there is no calibration sample; give at least one"
+NO_SAMPLES = "there is no calibration sample; give at least one"
 
 
 class CheckpointProtocol(Protocol):
@@ -86,55 +87,6 @@ def observe(
     return state()
 
 
-def observe_splits(
-    graph: Graph,
-    samples: Iterable[Sample],
-    wanted: CollectedTensors,
-    splits: Sequence[Collection[str]],
-    *,
-    held: Collection[str] = (),
-    run: RunOptions = DEFAULT_RUN,
-) -> list[Calibration]:
-    """Observe tensors over several splits of the samples in one pass; one result for each split.
-
-    Args:
-        graph: A prepared graph.
-        samples: The samples to run.
-        wanted: The tensors to observe.
-        splits: The names of each split's samples.
-        held: Tensors that are computed as if they were observed (see `session_with_outputs`).
-        run: How the job runs.
-
-    Raises:
-        DataError: There is no sample, or the model fails on one; the text names it.
-    """
-    digest = graph.digest()
-    session = session_with_outputs(graph, wanted, held=held, threads=run.threads)
-    running = [empty_statistics(wanted) for _ in splits]
-    split_of = {
-        name: counted for names, counted in zip(splits, running, strict=True) for name in names
-    }
-    memory = BatchBuffers(session, wanted.names, max(1, run.calibration_batch))
-    _count_groups(memory, _group_by_split(samples, split_of, memory))
-    if not any(counted.samples for counted in running):
-        raise DataError(_NO_SAMPLES)
-    return [Calibration(digest, c.samples, c.tensors, c.channels) for c in running]
-
-
-def _group_by_split(
-    samples: Iterable[Sample], split_of: Mapping[str, RunningStatistics], memory: BatchBuffers
-) -> Iterator[tuple[RunningStatistics, list[Sample]]]:
-    """Groups of samples that fit the memory, each of one split, with the statistics of the split."""
-    waiting: dict[int, list[Sample]] = {}
-    for sample in samples:
-        counted = split_of[sample.name]
-        group = waiting.setdefault(id(counted), [])
-        group.append(sample)
-        if len(group) >= memory.next_batch:
-            yield counted, waiting.pop(id(counted))
-    yield from ((split_of[group[0].name], group) for group in waiting.values())
-
-
 @dataclass
 class RunningStatistics:
     """Statistics that samples are added to.
@@ -162,6 +114,14 @@ class RunningStatistics:
         if name in self.channels:
             for stack in [arrays] if isinstance(arrays, np.ndarray) else [a[None] for a in arrays]:
                 self.channels[name].update_batch(stack)
+
+    def merge(self, other: RunningStatistics) -> RunningStatistics:
+        """The statistics of the samples of both."""
+        return RunningStatistics(
+            {name: stats.merge(other.tensors[name]) for name, stats in self.tensors.items()},
+            {name: sums.merge(other.channels[name]) for name, sums in self.channels.items()},
+            self.samples + other.samples,
+        )
 
 
 def empty_statistics(wanted: CollectedTensors) -> RunningStatistics:
@@ -206,18 +166,18 @@ def count_values(
     """
     remaining, memory = iter(samples), BatchBuffers(session, wanted.names, max(1, batch))
     groups = iter(lambda: list(islice(remaining, memory.next_batch)), [])
-    _count_groups(memory, ((counted, group) for group in groups), after)
+    count_groups(memory, ((counted, group) for group in groups), after)
     if not counted.samples:
-        raise DataError(_NO_SAMPLES)
+        raise DataError(NO_SAMPLES)
 
 
-def _count_groups(
+def count_groups(
     memory: BatchBuffers,
     groups: Iterable[tuple[RunningStatistics, Sequence[Sample]]],
     after: Callable[[Sequence[Sample]], None] | None = None,
 ) -> None:
     """Run the model on groups of samples and add each group to its statistics."""
-    with ThreadPoolExecutor(COUNTING_THREADS) as pool:
+    with ThreadPoolExecutor(min(COUNTING_THREADS, thread_count())) as pool:
         for counted, group in groups:
             held = memory.run(group)
             largest_first = sorted(held, key=lambda name: (-held[name][0].size, name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -11,14 +12,22 @@ from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import Spreads
 from ptq.calibration.collect import BatchBuffers
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.data import Sample
+from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable, TrackedItems
+from ptq.data import Sample, Samples
+from ptq.data.sample_map import SampleMap
+from ptq.data.sample_parts import Part
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_sums import ChannelSums
-from ptq.observers.channel_values import ChannelValues, to_stats, to_sums
+from ptq.observers.channel_values import (
+    ChannelValues,
+    SampleValues,
+    take_values,
+    to_stats,
+    to_sums,
+)
 from ptq.observers.stats import TensorStats
 
 KEPT_VALUES = 2**21
@@ -89,7 +98,7 @@ class MeasuredTensors:
 def measure_tensors(
     graph: Graph,
     axes: Mapping[str, int | None],
-    samples: Iterable[Sample],
+    samples: SizedIterable[Sample],
     folds: Sequence[Collection[str]],
     count: int,
     *,
@@ -111,17 +120,71 @@ def measure_tensors(
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
     fold_of = {name: index for index, names in enumerate(folds) for name in names}
-    computed = [name for name in axes if name not in {name_of(v) for v in graph.inputs}]
-    session = session_with_outputs(graph, CollectedTensors(computed), threads=run.threads)
-    buffers, remaining, distance = BatchBuffers(session, list(axes), _BATCH), iter(samples), 0
-    while group := list(islice(remaining, _BATCH)):
-        tensors = buffers.run(group)
-        if not distance:
+    job = _MeasureJob(graph, axes, count, run.for_job())
+    opened, items = job.open(), samples.items if isinstance(samples, TrackedItems) else samples
+    arguments: list[int] = []
+    if run.pool is not None and isinstance(items, Samples):
+        arguments = [opened.find_distance(items)] * len(items)
+    parts = SampleMap(job, run, opened).map(samples, most=_BATCH, arguments=arguments)
+    for name, tensors in itertools.chain.from_iterable(parts):
+        index = fold_of[name]
+        into.samples[index] += 1
+        for tensor, values in tensors.items():
+            known = into.folds[index].setdefault(tensor, ChannelValues(axes[tensor]))
+            if values is not None:
+                known.add(values)
+
+
+_Measured = list[tuple[str, dict[str, SampleValues | None]]]
+"""The name of each sample, with the values of each tensor."""
+
+
+@dataclass(frozen=True, eq=False)
+class _MeasureJob:
+    graph: Graph
+    axes: Mapping[str, int | None]
+    count: int
+    run: RunOptions
+
+    def open(self) -> _Measurement:
+        return _Measurement(self)
+
+
+class _Measurement:
+    """A model that is loaded to measure its tensors."""
+
+    def __init__(self, job: _MeasureJob) -> None:
+        self._axes, self._count, self._distance = job.axes, job.count, 0
+        computed = [n for n in job.axes if n not in {name_of(v) for v in job.graph.inputs}]
+        wanted = CollectedTensors(computed)
+        session = session_with_outputs(job.graph, wanted, threads=job.run.threads)
+        self._buffers = BatchBuffers(session, list(job.axes), _BATCH)
+
+    def find_distance(self, samples: Iterable[Sample]) -> int:
+        """Of how many values one is kept, by the size of the tensors on the first sample."""
+        for sample in samples:
+            tensors = self._buffers.run([sample])
             size = sum(arrays[0].size for arrays in tensors.values())
-            distance = -(-size * count // KEPT_VALUES)
-        for place, sample in enumerate(group):
-            index = fold_of[sample.name]
-            into.samples[index] += 1
-            for name, axis in axes.items():
-                array = tensors[name][place].astype(np.float32, copy=False)
-                into.folds[index].setdefault(name, ChannelValues(axis)).add(array, distance)
+            return -(-size * self._count // KEPT_VALUES)
+        return 1
+
+    def __call__(self, part: Part) -> _Measured:
+        found: _Measured = []
+        remaining = iter(part.samples)
+        if part.arguments:
+            self._distance = part.arguments[0]
+        while group := list(islice(remaining, _BATCH)):
+            tensors = self._buffers.run(group)
+            if not self._distance:
+                size = sum(arrays[0].size for arrays in tensors.values())
+                self._distance = -(-size * self._count // KEPT_VALUES)
+            for place, sample in enumerate(group):
+                arrays = {
+                    name: tensors[name][place].astype(np.float32, copy=False) for name in self._axes
+                }
+                values = {
+                    name: take_values(array, self._axes[name], self._distance)
+                    for name, array in arrays.items()
+                }
+                found.append((sample.name, values))
+        return found

@@ -8,7 +8,7 @@ computes the tensors of the other rounds in the same way, so that the statistics
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -20,7 +20,7 @@ from ptq.core.memory import (
     read_peak_memory,
     release_memory,
 )
-from ptq.core.run_options import RunOptions
+from ptq.core.run_options import RunOptions, SizedIterable
 from ptq.data import Sample, Samples
 from ptq.model.exposed_session import CollectedTensors, session_with_shapes
 from ptq.model.graph import Graph
@@ -39,7 +39,7 @@ _COPIES = 2
 """Copies of the largest tensor that counting may make, one in each of its threads: without NaN, or sums of rows."""
 
 ObserveRound = Callable[
-    [Iterable[Sample], CollectedTensors, Collection[str], RunOptions], list[Calibration]
+    [SizedIterable[Sample], CollectedTensors, Collection[str], RunOptions], list[Calibration]
 ]
 """Observes samples: these tensors, while others are held (see `session_with_outputs`), with these options."""
 

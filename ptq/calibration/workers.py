@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -22,6 +20,7 @@ from ptq.core import remote
 from ptq.core.errors import DataError, PtqError, UsageError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Samples
+from ptq.data.interrupts import hold_interrupts, ignore_interrupts
 from ptq.data.shard_map import Workers, count_shards, map_shards
 from ptq.data.splits import SampleOptions
 from ptq.model.open import Model, open_model
@@ -201,7 +200,7 @@ def _start_processes(count: int) -> Iterator[Workers]:
     """
     began = time.process_time()
     executor = ProcessPoolExecutor(
-        count, multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
+        count, multiprocessing.get_context("spawn"), initializer=ignore_interrupts
     )
 
     def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -209,7 +208,7 @@ def _start_processes(count: int) -> Iterator[Workers]:
             done: Future[Any] = Future()
             done.set_result(function(*arguments))
             return done
-        with _hold_interrupts():  # it may start a process
+        with hold_interrupts():  # it may start a process
             return executor.submit(function, *arguments)
 
     try:
@@ -222,30 +221,3 @@ def _start_processes(count: int) -> Iterator[Workers]:
     finally:
         executor.shutdown(cancel_futures=True)
         forget_job()
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent, which ends this process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def _hold_interrupts() -> Iterator[None]:
-    """Delay Ctrl-C; a process that starts in the meantime never receives it, however long its imports take."""
-    received: list[int] = []
-    masks = hasattr(signal, "pthread_sigmask")
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if masks else set()
-    # the mask holds for this thread only; another thread may receive the signal for the process
-    handles = threading.current_thread() is threading.main_thread()
-    handler = (
-        signal.signal(signal.SIGINT, lambda number, _: received.append(number)) if handles else None
-    )
-    try:
-        yield
-    finally:
-        if handler is not None:
-            signal.signal(signal.SIGINT, handler)
-        if masks:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    if received:
-        signal.raise_signal(signal.SIGINT)

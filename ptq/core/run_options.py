@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
 
 from ptq.core.errors import Cancelled, UsageError
 from ptq.core.option_checks import MAX_THREADS, parse_bytes, require_callable, require_count
@@ -40,6 +40,12 @@ class SizedIterable(Protocol[T_co]):
     def __len__(self) -> int:
         """The number of items."""
         ...
+
+
+class WorkerPool(Protocol):
+    """Processes that run parts of the samples; see `ptq.data.worker_pool`."""
+
+    count: int
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,7 @@ class RunOptions:
         evaluation_batch: Samples that run at once when accuracy is measured, if the model takes any number.
         progress: Called with each stage and its steps; None for nobody.
         memory: Most bytes that the process takes while it calibrates; None for no limit.
+        pool: Other processes that run samples too; None to run all in this one.
     """
 
     threads: int = 0
@@ -117,6 +124,7 @@ class RunOptions:
     evaluation_batch: int = 8
     progress: Progress | None = None
     memory: int | None = None
+    pool: WorkerPool | None = None
 
     def __post_init__(self) -> None:
         require_count("threads", self.threads, most=MAX_THREADS)
@@ -124,6 +132,10 @@ class RunOptions:
         require_count("batch", self.evaluation_batch, least=1)
         if self.progress is not None:
             require_callable("progress", self.progress)
+
+    def for_job(self) -> RunOptions:
+        """What another process needs of these options."""
+        return replace(self, progress=None, pool=None)
 
     def expect(self, stages: Sequence[ExpectedStage]) -> None:
         """Announce the stages to come, in their order, to a callback that has a method ``expect``.
@@ -143,19 +155,36 @@ class RunOptions:
         """
         return Stage(stage, steps, self.progress)
 
-    def track(self, items: SizedIterable[T_co], stage: str) -> Iterable[T_co]:
+    def track(self, items: SizedIterable[T_co], stage: str) -> SizedIterable[T_co]:
         """The items, with progress reported after each; reading them raises `Cancelled` as `start_stage` does."""
         if self.progress is None and not _LOG.isEnabledFor(logging.INFO):
             return items
+        return TrackedItems(items, stage, self)
 
-        def each() -> Iterator[T_co]:
-            advance = self.start_stage(stage, len(items))
-            for item in items:
-                yield item
-                advance()
-            advance.end()
 
-        return each()
+@dataclass(frozen=True, eq=False)
+class TrackedItems(Generic[T_co]):
+    """Items whose reading is a stage.
+
+    Attributes:
+        items: The items.
+        stage: The name of the stage.
+        run: Whom it is reported to.
+    """
+
+    items: SizedIterable[T_co]
+    stage: str
+    run: RunOptions
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[T_co]:
+        advance = self.run.start_stage(self.stage, len(self.items))
+        for item in self.items:
+            yield item
+            advance()
+        advance.end()
 
 
 def parse_memory(option: MemoryOption) -> int:

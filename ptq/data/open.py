@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +88,34 @@ def open_samples(
     else:
         found = _open_source(source, inputs, preprocess, recorded, required=required)
         positions = None if isinstance(found, FeedStream) else found.positions()
-        samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad)
+        origin = None
+        if isinstance(source, (str, os.PathLike)) and positions is not None:
+            origin = SampleOrigin(os.fspath(source), tuple(inputs), preprocess, recorded, required)
+        samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad, origin=origin)
     if limit is not None:
         samples = samples.spread(limit)
     return samples if shard is None else samples.shard(*shard)
+
+
+@dataclass(frozen=True)
+class SampleOrigin:
+    """How a place is opened; another process does it in the same way."""
+
+    source: str
+    inputs: tuple[InputSpec, ...]
+    preprocess: Preparation | None
+    recorded: RecordedPreprocess | None
+    required: bool
+
+    def __call__(self) -> Samples:
+        """All samples of the place."""
+        return open_samples(
+            self.source,
+            self.inputs,
+            self.preprocess,
+            recorded=self.recorded,
+            required=self.required,
+        )
 
 
 def _keep(found: SampleSource, source: DataSource, limits: CacheLimits | None) -> SampleSource:

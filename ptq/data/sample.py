@@ -1,98 +1,35 @@
-"""Samples and sets of samples: streamed, re-iterable, and split without being read."""
+"""Sets of samples: streamed, re-iterable, and split without being read."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
-
-from numpy.typing import NDArray
+from typing import Any
 
 from ptq.core.errors import DataError, UsageError
-from ptq.data.image_pattern import digest_pattern
 from ptq.data.labelling import Labelling
 from ptq.data.preparation import Preparation
-from ptq.data.sample_digest import combine_digests, digest_feed
+from ptq.data.sample_digest import combine_digests
+from ptq.data.sample_source import BadSample, Sample, SampleSource
 
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """One feed of the model.
-
-    Attributes:
-        name: File or row of the sample, e.g. ``cats/7.png`` or ``data.npz[12]``; for messages.
-        feed: Arrays by input name, with the shapes and types of the model's inputs.
-        labels: Acceptable classes; empty if the sample is not labelled.
-    """
-
-    name: str
-    feed: dict[str, NDArray[Any]]
-    labels: tuple[int, ...] = ()
-
-    @cached_property
-    def digest(self) -> bytes:
-        """SHA-256 of the feed: the identity of the sample by content."""
-        return digest_feed(self.feed)
-
-    @cached_property
-    def pattern(self) -> bytes | None:
-        """Identity of an image up to scale, mean and std (`ptq.data.image_pattern`); None for other samples."""
-        return digest_pattern(self.feed)
-
-
-class SampleSource(Protocol):
-    """A source of samples in a fixed order; every position is one sample."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the class folders, in label order; empty if there are none."""
-        ...
-
-    @property
-    def preprocess(self) -> Preparation | None:
-        """Preprocessing of each image, WAV file or text; None if the samples are arrays."""
-        ...
-
-    @property
-    def labelling(self) -> Labelling:
-        """Where the labels come from, if there are any."""
-        ...
-
-    def positions(self, at_most: int | None = None) -> range:
-        """All positions, or the first ``at_most``."""
-        ...
-
-    def name(self, position: int) -> str:
-        """Name of the sample in messages."""
-        ...
-
-    def identity(self, position: int) -> str:
-        """Text that stays the same if samples are added: relative path, or index."""
-        ...
-
-    def highest_label(self, positions: Sequence[int] | None) -> int:
-        """Highest label of the positions (None: all) without reading samples; -1 if none is known."""
-        ...
-
-    def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
-        """Samples at ascending positions. A source of unknown length stops at its end."""
-        ...
+__all__ = ["BadSample", "FoundSamples", "Sample", "SampleSource", "Samples"]
 
 
 @dataclass(frozen=True)
-class BadSample:
-    """A sample that cannot be used.
+class FoundSamples:
+    """What reading some samples has shown, for another process that did not read them.
 
     Attributes:
-        name: The sample's name.
-        error: Why it cannot be used.
+        digests: Digest of each sample, by position.
+        patterns: Pattern of each image, by position.
+        skipped: Name and reason of each bad sample that was left out.
     """
 
-    name: str
-    error: DataError
+    digests: Mapping[int, bytes]
+    patterns: Mapping[int, bytes]
+    skipped: Sequence[tuple[str, str]]
 
 
 class Samples:
@@ -101,6 +38,7 @@ class Samples:
     Attributes:
         skipped: Name and reason of each bad sample that the latest iteration left out.
         shard_of: (k, n): these are every n-th sample of their listing from the k-th on; (0, 1) are all.
+        origin: Opens the same source in another process, and can be pickled; None if there is no such way.
     """
 
     def __init__(
@@ -113,6 +51,7 @@ class Samples:
         patterns: dict[int, bytes] | None = None,
         listed: Sequence[int] | None = None,
         shard_of: tuple[int, int] = (0, 1),
+        origin: Callable[[], Samples] | None = None,
     ) -> None:
         """``positions`` are ascending; None means all. The others are those of the source, as far as it was read.
 
@@ -125,16 +64,33 @@ class Samples:
         self._digests = {} if digests is None else digests
         self._patterns = {} if patterns is None else patterns
         self._listed = listed
-        self.shard_of = shard_of
+        self.shard_of, self.origin = shard_of, origin
         self.skipped: list[tuple[str, str]] = []
 
     def __iter__(self) -> Iterator[Sample]:
-        self.skipped = skipped = []
         empty = True
+        for sample in self.read_good():
+            empty = False
+            yield sample
+        self.require_good(empty=empty)
+
+    def require_good(self, *, empty: bool) -> None:
+        """Raise an error if the latest iteration gave no sample, because all are bad."""
+        if empty and self.skipped:
+            raise DataError(
+                f"all {len(self.skipped)} samples are bad; the first: {self.skipped[0][1]}"
+            )
+
+    def read_good(self) -> Iterator[Sample]:
+        """The samples as by iteration; there may be none."""
+        return (sample for sample in self.read_each() if sample is not None)
+
+    def read_each(self) -> Iterator[Sample | None]:
+        """The samples, and None for each bad one that is left out."""
+        self.skipped = skipped = []
         positions = range(sys.maxsize) if self._positions is None else self._positions
         for position, item in zip(positions, self._source.read(positions), strict=False):
             if isinstance(item, Sample):
-                empty = False
                 if position not in self._digests:
                     self._digests[position] = item.digest
                     if item.pattern is not None:
@@ -142,10 +98,27 @@ class Samples:
                 yield item
             elif self._skip_bad:
                 skipped.append((item.name, str(item.error)))
+                yield None
             else:
                 raise item.error
-        if empty and skipped:
-            raise DataError(f"all {len(skipped)} samples are bad; the first: {skipped[0][1]}")
+
+    @property
+    def found(self) -> FoundSamples:
+        """What reading these samples has shown so far."""
+        known, patterns = self.digests, self._patterns
+        return FoundSamples(
+            known, {p: patterns[p] for p in known if p in patterns}, list(self.skipped)
+        )
+
+    def record(self, found: FoundSamples) -> None:
+        """Take what another process has found of these samples; not what it skipped."""
+        self._digests.update(found.digests)
+        self._patterns.update(found.patterns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.origin is None:
+            raise TypeError("samples from Python cannot be opened in another process")
+        return _reopen, (self.origin, tuple(self.positions), self._skip_bad, dict(self.digests))
 
     def __len__(self) -> int:
         """Number of samples, including bad ones. Nothing is read, but a callable is run once."""
@@ -289,4 +262,22 @@ class Samples:
             patterns=self._patterns,
             listed=listed,
             shard_of=shard_of,
+            origin=self.origin,
         )
+
+
+_reopened: dict[str, Samples] = {}
+"""The samples that this process has opened for another one, by their origin."""
+
+
+def _reopen(
+    origin: Callable[[], Samples],
+    positions: Sequence[int],
+    skip_bad: bool,
+    digests: dict[int, bytes],
+) -> Samples:
+    key = repr(origin)
+    if key not in _reopened:
+        _reopened[key] = origin()
+    whole = _reopened[key]
+    return Samples(whole._source, positions, skip_bad=skip_bad, digests=digests, origin=origin)

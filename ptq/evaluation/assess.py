@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
@@ -12,7 +13,12 @@ from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.diagnostics import diagnose
-from ptq.evaluation.engines import integer_engine, session_engine
+from ptq.evaluation.engines import (
+    integer_engine,
+    open_integer_engine,
+    open_session_engine,
+    session_engine,
+)
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_range_check import check_input_statistics
@@ -22,7 +28,7 @@ from ptq.evaluation.overlap_check import find_overlap
 from ptq.evaluation.preprocessing_check import explain_low_accuracy
 from ptq.evaluation.report_rows import node_rows, tensor_rows
 from ptq.evaluation.sample_count_check import check_sample_count
-from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.session_cache import SessionCache, open_float_engine
 from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
@@ -182,11 +188,20 @@ def _evaluate(
             "int8": session_engine(int8_session),
             "integers": integer_engine(executor, quantized.quantized_graph),
         },
-        shift.watch(run.track(measured, "evaluating")),
+        run.track(measured, "evaluating"),
         [name_of(v) for v in source.outputs],
         batch=run.evaluation_batch if takes_any_batch(source) else 1,
         metric=metric,
         task=TaskRequest.from_graph(None, source) if task is None else task,
         labelling=lambda: measured.labelling,
         changed=ChangedSamples("int8", measured.preprocess, source.metadata),
+        watch=shift.add,
+        openers=[
+            partial(
+                open_float_engine, source, quantized.calibrated_model.prepared.graph, run.for_job()
+            ),
+            partial(open_session_engine, quantized.quantized_graph, run.for_job()),
+            partial(open_integer_engine, quantized.quantized_graph, executor.arithmetic),
+        ],
+        run=run,
     )

@@ -172,7 +172,7 @@ def compare(
     evaluation = evaluate_engines(
         named_engine(session, names),
         {_NEW: session_engine(new_session)},
-        shift.watch(run.track(opened, "comparing")),
+        run.track(opened, "comparing"),
         [name_of(v) for v in new_graph.outputs],
         batch=run.evaluation_batch
         if takes_any_batch(old_graph) and takes_any_batch(new_graph)
@@ -181,6 +181,7 @@ def compare(
         task=TaskRequest.from_graph(task, new_graph, labels.read(opened, new_graph)),
         labelling=lambda: opened.labelling,
         changed=ChangedSamples(_NEW, opened.preprocess, new_graph.metadata),
+        watch=shift.add,
     )
     form = evaluation.forms[_NEW]
     assert form.drop is not None

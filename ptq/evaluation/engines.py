@@ -43,6 +43,16 @@ def integer_engine(executor: Executor, graph: Graph) -> Engine:
     return run
 
 
+def open_session_engine(graph: Graph, run: RunOptions) -> Engine:
+    """Load a model, and return its engine in ONNX Runtime."""
+    return session_engine(Session(graph, threads=run.threads))
+
+
+def open_integer_engine(graph: Graph, arithmetic: str) -> Engine:
+    """Read a quantized model, and return its engine in the integer executor."""
+    return integer_engine(Executor(graph, arithmetic), graph)
+
+
 def named_engine(session: Session, names: Sequence[str]) -> Engine:
     """Engine of a model in ONNX Runtime that returns the outputs of these names."""
     return lambda feed: [numeric_output(output) for output in session.run(feed, names)]

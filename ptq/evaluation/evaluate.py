@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.data.labelling import Labelling
 from ptq.data.labels import require_class
@@ -25,14 +25,13 @@ from ptq.evaluation.metrics import (
     FidelityMeter,
     is_scores,
 )
+from ptq.evaluation.run_forms import Opener, run_forms
 from ptq.evaluation.tasks.measure import TaskMeasurement
 from ptq.evaluation.tasks.task import Example, TaskRequest
 from ptq.evaluation.user_metric import Metric, metric_drop
 
 REFERENCE = "float"
 ANY_TASK = TaskRequest()
-_MAX_BATCH_BYTES = 2**21
-"""Bytes of samples that run at once; the integers of a convolution take about 40 times as many."""
 
 
 def evaluate_engines(
@@ -47,6 +46,9 @@ def evaluate_engines(
     labelling: Callable[[], Labelling] | None = None,
     reference_form: str = REFERENCE,
     changed: ChangedSamples | None = None,
+    watch: Callable[[Sample], None] = lambda _: None,
+    openers: Sequence[Opener | None] = (),
+    run: RunOptions = DEFAULT_RUN,
 ) -> Evaluation:
     """Run the float model and its other forms on the samples, and compare them.
 
@@ -62,6 +64,10 @@ def evaluate_engines(
         labelling: Returns where the labels of the samples come from; called after they were read.
         reference_form: Name of the form that the reference is; ``int8`` for a quantized model alone.
         changed: Collects the samples whose answer its form changes; None to keep none.
+        watch: Called with each sample, in order.
+        openers: Open the engines in another process, that of the reference first. None for an engine that runs in
+            this one; empty for all.
+        run: How the job runs.
 
     Raises:
         DataError: There is no sample, the model or the metric fails on one, or a label is not a class of the model.
@@ -72,28 +78,28 @@ def evaluate_engines(
     scores = [True] * len(outputs)
     count, kept_samples = 0, []
     # with labelled boxes or texts, the reference has figures of its own
-    watch = None if changed is None else changed.add
-    measured = TaskMeasurement(task, list(engines if task.labels.task else candidates), watch)
+    keep = None if changed is None else changed.add
+    measured = TaskMeasurement(task, list(engines if task.labels.task else candidates), keep)
     numbered = task.name in (None, "classify")  # labels of other tasks are no classes
-    for group in split_into_batches(samples, batch):
-        results = {name: _run_batch(engine, group) for name, engine in engines.items()}
-        for index, sample in enumerate(group):
-            count += 1
-            expected = results[reference_form][index]
-            scores = [so_far and is_scores(e) for so_far, e in zip(scores, expected, strict=True)]
-            if metric is None and numbered and sample.labels:
-                sizes = {n: e.size for n, e in zip(outputs, expected, strict=True) if is_scores(e)}
-                require_class(max(sample.labels), sizes, sample.name)
-            for name, meter in meters.items():
-                meter.add(expected, results[name][index], sample.labels)
-                if metric is not None:
-                    meter.kept_outputs.append(dict(zip(outputs, results[name][index], strict=True)))
+    by_form = dict(zip(engines, openers, strict=False))
+    for sample, results in run_forms(engines, samples, batch, by_form, run):
+        count += 1
+        watch(sample)
+        expected = results[reference_form]
+        scores = [so_far and is_scores(e) for so_far, e in zip(scores, expected, strict=True)]
+        if metric is None and numbered and sample.labels:
+            sizes = {n: e.size for n, e in zip(outputs, expected, strict=True) if is_scores(e)}
+            require_class(max(sample.labels), sizes, sample.name)
+        for name, meter in meters.items():
+            meter.add(expected, results[name], sample.labels)
             if metric is not None:
-                kept_samples.append(sample)
-            else:
-                named = {n: dict(zip(outputs, results[n][index], strict=True)) for n in engines}
-                example = Example(sample.feed, named[reference_form], sample.name, sample.labels)
-                measured.add(example, named, labelled=bool(sample.labels) and numbered)
+                meter.kept_outputs.append(dict(zip(outputs, results[name], strict=True)))
+        if metric is not None:
+            kept_samples.append(sample)
+        else:
+            named = {n: dict(zip(outputs, results[n], strict=True)) for n in engines}
+            example = Example(sample.feed, named[reference_form], sample.name, sample.labels)
+            measured.add(example, named, labelled=bool(sample.labels) and numbered)
     if not count:
         raise DataError("no sample to evaluate on; give at least one")
     measured.finish()
@@ -182,43 +188,3 @@ def _find_class_output(
         key=lambda i: (-(a.top1 if (a := accuracies[i]) is not None else 0.0), not scores[i], i),
     )
     return outputs[ranked[0]]
-
-
-def split_into_batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
-    """Split samples into groups that stack along a leading axis of 1; a group has up to 2 MB, or one sample."""
-    group: list[Sample] = []
-    for sample in samples:
-        if group and (len(group) >= _max_batch(size, group[0]) or not _can_stack(group[0], sample)):
-            yield group
-            group = []
-        group.append(sample)
-    if group:
-        yield group
-
-
-def _max_batch(size: int, sample: Sample) -> int:
-    return min(
-        size, _MAX_BATCH_BYTES // max(sum(array.nbytes for array in sample.feed.values()), 1)
-    )
-
-
-def _can_stack(one: Sample, other: Sample) -> bool:
-    return all(
-        array.ndim > 0 and array.shape[0] == 1 and array.shape == other.feed[name].shape
-        for name, array in one.feed.items()
-    )
-
-
-def _run_batch(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any]]]:
-    try:
-        if len(group) == 1:
-            return [engine(group[0].feed)]
-        stacked = {
-            name: np.concatenate([sample.feed[name] for sample in group]) for name in group[0].feed
-        }
-        results = engine(stacked)
-    except DataError as error:
-        raise DataError(f"{group[0].name}: {error}") from error
-    if any(a.ndim == 0 or a.shape[0] != len(group) for a in results):
-        return [engine(sample.feed) for sample in group]
-    return [[array[i : i + 1] for array in results] for i in range(len(group))]

@@ -11,7 +11,6 @@ Limits).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,13 +57,11 @@ class InputShiftCheck:
             margin = _TOLERANCE * (quantiles[-1] - quantiles[0])
             self._observed[name] = _Observed(quantiles[0] - margin, quantiles[-1] + margin)
 
-    def watch(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """The same samples, whose inputs are counted on their way."""
-        for sample in samples:
-            for name, seen in self._observed.items():
-                if name in sample.feed:
-                    _count(sample, name, seen)
-            yield sample
+    def add(self, sample: Sample) -> None:
+        """Count the inputs of a sample."""
+        for name, seen in self._observed.items():
+            if name in sample.feed:
+                _count(sample, name, seen)
 
     def find(self) -> tuple[Diagnosis, ...]:
         """A diagnosis of each input whose values are far from those of the calibration samples."""

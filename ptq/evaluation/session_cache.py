@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ptq.core.errors import ModelError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.evaluation.engines import Engine, session_engine
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.solver.quantizer import CalibratedModel
@@ -52,13 +54,23 @@ class SessionCache:
         self._sessions.clear()
 
 
+def open_float_engine(source: Graph, prepared: Graph, run: RunOptions) -> Engine:
+    """Load the float model as `open_float_session` does, and return its engine."""
+    return session_engine(_open_first([source, prepared], run))
+
+
 def open_float_session(model: CalibratedModel, run: RunOptions) -> Session:
     """Open the original float model; the prepared one if ONNX Runtime lacks an operator of the original.
 
     Raises:
         ModelError: ONNX Runtime can load neither.
     """
+    return _open_first([model.source, model.prepared.graph], run)
+
+
+def _open_first(graphs: Sequence[Graph], run: RunOptions) -> Session:
+    first, second = graphs
     try:
-        return Session.for_reference(model.source, threads=run.threads)
+        return Session.for_reference(first, threads=run.threads)
     except ModelError:
-        return Session.for_reference(model.prepared.graph, threads=run.threads)
+        return Session.for_reference(second, threads=run.threads)

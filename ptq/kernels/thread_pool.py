@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from math import prod
@@ -34,6 +36,7 @@ Result = TypeVar("Result")
 _local = threading.local()
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
+_limit: int | None = None
 
 
 def thread_count() -> int:
@@ -42,13 +45,24 @@ def thread_count() -> int:
     Raises:
         UsageError: PTQ_THREADS is not a positive number.
     """
-    usable = _usable_cpus()
+    usable = min(_usable_cpus(), _limit or sys.maxsize)
     wanted = os.environ.get("PTQ_THREADS")
     if not wanted:
         return usable
     if not wanted.isdecimal() or int(wanted) < 1:
         raise UsageError(f"PTQ_THREADS is {wanted!r}; set it to a positive number, or unset it")
     return min(int(wanted), usable)
+
+
+@contextmanager
+def limit_threads(count: int | None) -> Iterator[None]:
+    """At most so many threads within the block; None for no limit."""
+    global _limit
+    before, _limit = _limit, count
+    try:
+        yield
+    finally:
+        _limit = before
 
 
 @cache

@@ -7,6 +7,7 @@ any other value for as many values as its distance. The tails of a range are thu
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -20,6 +21,45 @@ from ptq.observers.stats import TensorStats
 
 _MAX_ARRAYS = 32
 """Arrays of values that are kept separately."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampleValues:
+    """Some values of a tensor on one sample.
+
+    Attributes:
+        count: Number of values of the tensor.
+        spread: Extremes and energy of each channel.
+        distance: Of so many values of a channel, one is kept.
+        kept: The kept values, shape (channels, values).
+        extremes: The extremes of each channel, shape (channels, 2).
+    """
+
+    count: int
+    spread: ChannelSpread
+    distance: int
+    kept: FloatArray
+    extremes: FloatArray
+
+
+def take_values(array: NDArray[np.float32], axis: int | None, distance: int) -> SampleValues | None:
+    """Some values of one sample's tensor: of each channel every value in ``distance``, and at least one.
+
+    None if the tensor is empty.
+    """
+    if not array.size:
+        return None
+    axis = None if axis is None else axis % array.ndim
+    before = 1 if axis is None else prod(array.shape[:axis])
+    channels = 1 if axis is None else array.shape[axis]
+    flat = array.reshape(before, channels, -1)
+    least, greatest = channel_extremes(flat, 1)
+    length = before * flat.shape[2]
+    spread = ChannelSpread(least, greatest, squares_by_channel(flat), length)
+    distance = max(1, min(distance, flat.shape[2]))
+    kept = flat[:, :, distance // 2 :: distance].transpose(1, 0, 2).reshape(channels, -1)
+    extremes = np.stack([least, greatest], axis=1)
+    return SampleValues(array.size, spread, distance, kept.copy(), extremes)
 
 
 class ChannelValues:
@@ -38,24 +78,13 @@ class ChannelValues:
         self._kept: dict[int, list[FloatArray]] = {}
         self._extremes: list[FloatArray] = []
 
-    def add(self, array: NDArray[np.float32], distance: int) -> None:
-        """Add one sample's tensor; of each channel, every value in ``distance`` is kept, and at least one."""
-        if not array.size:
-            return
-        axis = None if self.axis is None else self.axis % array.ndim
-        before = 1 if axis is None else prod(array.shape[:axis])
-        channels = 1 if axis is None else array.shape[axis]
-        flat = array.reshape(before, channels, -1)
-        least, greatest = channel_extremes(flat, 1)
-        length = before * flat.shape[2]
-        added = ChannelSpread(least, greatest, squares_by_channel(flat), length)
-        self.spread = added if self.spread is None else self.spread | added
-        self.count += array.size
-        distance = max(1, min(distance, flat.shape[2]))
-        kept = flat[:, :, distance // 2 :: distance].transpose(1, 0, 2).reshape(channels, -1)
-        _append(self._kept.setdefault(distance, []), kept.copy())
-        if distance > 1:
-            _append(self._extremes, np.stack([least, greatest], axis=1))
+    def add(self, values: SampleValues) -> None:
+        """Add one sample."""
+        self.spread = values.spread if self.spread is None else self.spread | values.spread
+        self.count += values.count
+        _append(self._kept.setdefault(values.distance, []), values.kept)
+        if values.distance > 1:
+            _append(self._extremes, values.extremes)
 
 
 def _append(arrays: list[FloatArray], added: FloatArray) -> None:

@@ -68,6 +68,14 @@ class CovarianceBlock:
         """Covariance over all samples."""
         return self.training.merge(self.held_out)
 
+    def merge(self, other: CovarianceBlock) -> CovarianceBlock:
+        """The block of more samples."""
+        training, held_out = (
+            self.training.merge(other.training),
+            self.held_out.merge(other.held_out),
+        )
+        return CovarianceBlock(self.inputs, training, held_out)
+
 
 @dataclass(frozen=True, eq=False)
 class PooledBlock:

@@ -37,6 +37,16 @@ class KeptInputs:
         if self._bytes > _LIMIT:
             self.clear()
 
+    def merge(self, other: KeptInputs) -> None:
+        """Take the values of other samples."""
+        if not other.names:
+            self.clear()
+        if self.names:
+            self._by_sample |= other._by_sample
+            self._bytes += other._bytes
+        if self._bytes > _LIMIT:
+            self.clear()
+
     def has(self, names: Collection[str], samples: Collection[str]) -> bool:
         """Whether these tensors are known on all these samples."""
         return all(self._by_sample.get(sample, {}).keys() >= set(names) for sample in samples)

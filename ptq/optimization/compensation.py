@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.input_covariance import (
+from ptq.calibration.covariance_job import (
     channel_blocks,
     max_block_size,
     rows_per_sample,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.calibration import FOLDS, HALF, Fold, tensors_to_collect
-from ptq.calibration.collect import observe_splits
+from ptq.calibration.observe_splits import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
 from ptq.evaluation.intervals import CONFIDENCE, bootstrap_sums

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 
 from ptq.core.errors import UsageError
@@ -16,11 +17,13 @@ from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.data.worker_pool import start_workers, stop_workers_at_end
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.engines import (
     Engine,
     EngineName,
     integer_engine,
+    open_session_engine,
     reference_engine,
     session_engine,
 )
@@ -29,6 +32,7 @@ from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.relation_check import check_relation
+from ptq.evaluation.run_forms import Opener
 from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.tasks.label_options import LabelOptions
 from ptq.evaluation.tasks.request import TaskRequest, require_task
@@ -39,6 +43,7 @@ from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, open_in_runtime
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.failure import explain_failure
+from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.open import Model, is_quantized, open_model, require_quantized, tflite_content
 from ptq.model.session import Session
@@ -47,6 +52,7 @@ from ptq.verification.ort_like_executor import executor_matching_ort
 
 
 @refuse_unknown_options
+@stop_workers_at_end
 def evaluate(
     model: Model,
     data: DataSource,
@@ -61,6 +67,7 @@ def evaluate(
     cache: CacheOption | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
+    workers: int = 1,
     metric: Metric | None = None,
     task: TaskName | None = None,
     boxes: str | os.PathLike[str] | None = None,
@@ -83,7 +90,8 @@ def evaluate(
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that run at once, if the model takes any number.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core, or with workers one.
+        workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
         metric: The metric of accuracy drops, as for ``quantize``.
         task: What the outputs decide, as for ``quantize``.
         boxes: Labels of boxes: COCO's JSON file, or a folder of YOLO's text files. mAP50 and mAP50-95 are measured.
@@ -113,7 +121,9 @@ def evaluate(
     require_task(task, metric)
     labels = LabelOptions(boxes, transcripts, alphabet)
     labels.check_task(task, metric)
-    run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
+    run = start_workers(
+        RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers
+    )
     graph = open_with_float_border(model)
     if engine == "integer":
         require_quantized(graph)
@@ -122,17 +132,26 @@ def evaluate(
         opened = reading.open(data, graph)
         elsewhere: RuntimeModel | None = None
         if content is not None and runtime == "litert":
-            elsewhere = InterpretedModel(graph, threads=threads, content=content)
+            elsewhere = InterpretedModel(graph, threads=run.threads, content=content)
         elif runtime not in OWN_RUNTIMES:
-            elsewhere = open_in_runtime(runtime, graph, threads=threads)
+            elsewhere = open_in_runtime(runtime, graph, threads=run.threads)
         engine_run: Engine = (
             session_engine(elsewhere)
             if elsewhere is not None
-            else session_engine(Session(graph, threads=threads))
+            else session_engine(Session(graph, threads=run.threads))
             if engine == "ort"
-            else integer_engine(executor_matching_ort(graph, arithmetic), graph)
+            else _open_integer_engine(graph, arithmetic)
         )
-    reference = engine_run if against is None else reference_engine(open_model(against), graph, run)
+    opener: Opener = (
+        partial(open_session_engine, graph, run.for_job())
+        if engine == "ort"
+        else partial(_open_integer_engine, graph, arithmetic)
+    )
+    reference, openers = engine_run, [opener]
+    if against is not None:
+        compared = open_model(against)
+        reference = reference_engine(compared, graph, run)
+        openers = [partial(reference_engine, compared, graph, run.for_job()), opener]
     form = "integers" if engine == "integer" else "int8" if is_quantized(graph) else "float"
     if against is not None and form == "float":
         form = "other"
@@ -141,7 +160,7 @@ def evaluate(
     evaluation = evaluate_engines(
         reference,
         candidates,
-        shift.watch(run.track(opened, "evaluating")),
+        run.track(opened, "evaluating"),
         [name_of(v) for v in graph.outputs],
         batch=run.evaluation_batch
         if takes_any_batch(graph) and not _has_fixed_batch(elsewhere)
@@ -153,6 +172,9 @@ def evaluate(
         changed=None
         if against is None
         else ChangedSamples(form, opened.preprocess, graph.metadata),
+        watch=shift.add,
+        openers=openers if elsewhere is None else (),
+        run=run,
     )
     found = explain_low_accuracy(
         evaluation,
@@ -160,7 +182,7 @@ def evaluate(
         [name_of(v) for v in graph.outputs],
         # the integer executor is slow, and computes nearly the same
         lambda: (
-            session_engine(Session(graph, threads=threads))
+            session_engine(Session(graph, threads=run.threads))
             if engine == "integer" and against is None
             else reference
         ),
@@ -181,6 +203,10 @@ def evaluate(
         runtime=runtime,
         placement=() if elsewhere is None else elsewhere.placement(),
     )
+
+
+def _open_integer_engine(graph: Graph, arithmetic: str) -> Engine:
+    return integer_engine(executor_matching_ort(graph, arithmetic), graph)
 
 
 def _choose_runtime(engine: EngineName, runtime: RuntimeName | None) -> RuntimeName:

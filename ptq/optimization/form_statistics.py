@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptq.calibration.calibration import FOLDS, tensors_to_collect
-from ptq.calibration.collect import observe_splits
 from ptq.calibration.measured_tensors import MeasuredTensors, Source
+from ptq.calibration.observe_splits import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples, rank_by_digest
 from ptq.model.exposed_session import CollectedTensors

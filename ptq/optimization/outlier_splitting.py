@@ -28,7 +28,7 @@ from ptq.core.targets import get_target
 from ptq.core.types import Range
 from ptq.core.wording import plural
 from ptq.data import Samples, spread_with_validation
-from ptq.model.session import Session
+from ptq.evaluation.model_outputs import ModelOutputs
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.observers.qparams import asymmetric_qparams
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
@@ -237,7 +237,7 @@ class _SplitSearch:
         self._row, self._advance = row, advance
         graph = logits_graph(prepared.graph)
         self._trial = make_outlier_factors_inputs(graph, sites)
-        self._session = Session.for_range_search(self._trial.graph, threads=run.threads)
+        self._model = ModelOutputs(self._trial.graph, "range search", run)
         self._output_error = OutputError(graph, samples, run)
         self.start_db = self.reached_db = 0.0
 
@@ -281,7 +281,7 @@ class _SplitSearch:
             inverse = np.divide(1, by, out=np.zeros_like(by), where=by != 0)
             arrays = (by, inverse, params.scale, params.zero_point.astype(params.qtype.dtype))
             feed |= dict(zip(self._trial.inputs[site.tensor], arrays, strict=True))
-        errors = self._output_error.errors(self._session, feed)
+        errors = self._output_error.errors(self._model, feed)
         self._advance()
         return errors
 

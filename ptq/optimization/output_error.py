@@ -14,9 +14,9 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.data import Sample
-from ptq.evaluation.reference import Outputs, ReferenceOutputs, run_sample
+from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.evaluation.reference import Outputs
 from ptq.model.graph import Graph
-from ptq.model.session import Session
 from ptq.observers.quantization_error import mean_error
 from ptq.observers.stats import TensorStats
 from ptq.optimization.significance import is_hopeless
@@ -37,7 +37,7 @@ class OutputError:
     def __init__(
         self, graph: Graph, samples: Iterable[Sample], run: RunOptions, folds: Sequence[int] = ()
     ) -> None:
-        self._session = Session.for_reference(graph, threads=run.threads)
+        self._model = ModelOutputs(graph, "reference", run)
         self.samples: list[Sample] = []
         self._outputs: list[Outputs] = []
         self.folds: list[int] = []
@@ -61,17 +61,18 @@ class OutputError:
         Raises:
             DataError: A sample is unreadable or does not fit, or the model fails on it.
         """
-        added = ReferenceOutputs.from_session(self._session, samples)
-        self.samples += added.samples
-        self._outputs += added.outputs
-        self.folds += folds or [0] * len(added.samples)
-        if not self._signal.size and added.outputs:
-            signals = [[_energy(o) for o in outputs] for outputs in added.outputs]
+        added = list(samples)
+        found = list(self._model.run(added))
+        self.samples += added
+        self._outputs += found
+        self.folds += folds or [0] * len(added)
+        if not self._signal.size and found:
+            signals = [[_energy(o) for o in outputs] for outputs in found]
             self._signal = np.mean(signals, axis=0)
 
     def errors(
         self,
-        session: Session,
+        model: ModelOutputs,
         feed: Feed | Sequence[Feed],
         than: NDArray[np.float64] | None = None,
         checks: Collection[int] = (),
@@ -82,7 +83,7 @@ class OutputError:
         Outputs without signal, and outputs of another shape, do not count.
 
         Args:
-            session: The model to evaluate.
+            model: The model to evaluate.
             feed: Inputs in addition to the sample's: the same for all samples, or one for each.
             than: Errors that these must be lower than. Samples run from the largest of them to the least, and stop
                 once `is_hopeless`; the errors of the remaining samples are NaN. None to run all.
@@ -96,8 +97,9 @@ class OutputError:
         errors = np.full(self.count, math.nan)
         errors[: len(known)] = known
         order = range(self.count) if than is None else np.argsort(-than, kind="stable")
-        for index in (index for index in order if index >= len(known)):
-            outputs = run_sample(session, self.samples[index], feeds[index])
+        remaining = [index for index in order if index >= len(known)]
+        found = model.run([self.samples[k] for k in remaining], [feeds[k] for k in remaining])
+        for index, outputs in zip(remaining, found, strict=False):
             shares = [
                 _energy(o.astype(np.float64) - r) / s
                 for o, r, s in zip(outputs, self._outputs[index], self._signal, strict=True)
@@ -146,7 +148,7 @@ class RangeEvaluator:
             if sums.mean is not None and name in self._stats[0]
         ]
         self._adjustable = make_scales_inputs(logits_graph(graph), plan, tensors, summed)
-        self._session = Session.for_range_search(self._adjustable.graph, threads=run.threads)
+        self._model = ModelOutputs(self._adjustable.graph, "range search", run)
         self._output_error, self.folds = output_error, len(folds)
         self._mean_errors: dict[tuple[int, QuantParams], NDArray[np.float32]] = {}
 
@@ -177,7 +179,7 @@ class RangeEvaluator:
         self.runs += 1
         feeds = [self._feed(*pair) for pair in zip(params, self._stats, strict=True)]
         by_sample = [feeds[fold] for fold in self._output_error.folds]
-        errors = self._output_error.errors(self._session, by_sample, than, checks, known)
+        errors = self._output_error.errors(self._model, by_sample, than, checks, known)
         self._advance()
         return errors
 

@@ -18,6 +18,7 @@ from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
+from ptq.data.worker_pool import start_workers, stop_workers_at_end
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, require_installed
 from ptq.executor.tflite_export import encode_tflite
@@ -40,6 +41,7 @@ from ptq.verification.verify_tflite import verify_tflite
 
 
 @refuse_unknown_options
+@stop_workers_at_end
 def verify(
     model: Model,
     data: DataSource,
@@ -53,6 +55,7 @@ def verify(
     skip_bad_samples: bool = False,
     cache: CacheOption | None = None,
     threads: int = 0,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> Verification:
     """Compare every integer tensor of a quantized model between its runtime and the integer executor.
@@ -74,7 +77,8 @@ def verify(
         samples: Use that many samples, evenly spread; None for all.
         skip_bad_samples: Leave out bad samples instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
-        threads: Threads of ONNX Runtime for one operator; 0 means one for each core.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core, or with workers one.
+        workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
         progress: Called with each stage and its steps.
 
     Raises:
@@ -87,7 +91,7 @@ def verify(
     elsewhere = _other_runtime(runtime)
     if against is not None and elsewhere is None:
         raise UsageError("against says what another runtime should compute; give runtime too")
-    run = RunOptions(threads=threads, progress=progress)
+    run = start_workers(RunOptions(threads=threads, progress=progress), workers)
     content = tflite_content(model)
     graph = open_with_float_border(model)
     with explain_failure(graph):

@@ -6,32 +6,29 @@ model outputs are compared bit for bit with those of the unchanged model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, replace
+from functools import reduce
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ptq.core.errors import DataError, ModelError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.errors import DataError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable
 from ptq.data import Sample
 from ptq.data.recorded_preprocess import AppliedPreprocess
+from ptq.data.sample_map import SampleMap
 from ptq.executor.arithmetics import versioned_name
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
-from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
 from ptq.model.ort_version import ORT_VERSION
-from ptq.model.session import Session, has_exact_int8_sums
-from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8
+from ptq.model.session import has_exact_int8_sums
 from ptq.verification.node_status import NodeStatus, node_statuses
-from ptq.verification.ort_fusions import float_tensors
-from ptq.verification.ort_like_executor import comparable_tensors, with_integer_products
 from ptq.verification.runtime_check import RuntimeCheck
-from ptq.verification.ulp_order import float_order
+from ptq.verification.tensor_comparison import (
+    Compared,
+    ComparisonJob,
+    Tally,
+    TensorComparison,
+)
 
 _FLOAT_EXPLANATION = (
     "without optimizations ONNX Runtime dequantizes, computes in float32 and quantizes: "
@@ -143,7 +140,7 @@ class Verification:
 
 def verify_graph(
     graph: Graph,
-    samples: Iterable[Sample],
+    samples: SizedIterable[Sample],
     *,
     arithmetic: str = "ort",
     optimize: bool = True,
@@ -162,60 +159,24 @@ def verify_graph(
         ModelError: The graph has no integer tensor.
         DataError: There is no sample, or the model fails on one.
     """
-    level = "all" if optimize else "none"
-    executor = Executor(graph, arithmetic)
-    exposed_graph, shifted, float_names = graph.copy(), frozenset[str](), frozenset[str]()
-    if optimize:
-        exposed_graph, shifted = pairs_to_uint8(graph)
-        executor, float_names = with_integer_products(executor, graph)
-    exposed_graph.add_outputs(comparable_tensors(executor.program, graph))
-    if optimize and (further := float_tensors(exposed_graph)):
-        executor = Executor(graph, arithmetic, float_names | further)
-    compared = comparable_tensors(executor.program, graph)
-    if compared.isdisjoint(executor.program.params):
-        raise ModelError("the model has no integer tensor; quantize it first")
-    producers = {
-        name: (step.name, step.op)
-        for step in executor.program.steps
-        if isinstance(step, Step)
-        for name in step.outputs
-        if name in compared
-    }
-    plain = Session(graph, threads=run.threads, optimize=level)
-    exposed = Session(exposed_graph, threads=run.threads, optimize=level)
-    outputs = [name_of(v) for v in graph.outputs]
-    borders = compared - producers.keys()
-    wanted = list(dict.fromkeys([*outputs, *producers, *borders]))
-    tallies = {name: [0, 0, 0, 0] for name in producers}
-    count, intact = 0, True
-    for sample in samples:
-        count += 1
-        try:
-            theirs = dict(zip(wanted, exposed.run(sample.feed, wanted), strict=True))
-            theirs.update({name: to_int8(theirs[name]) for name in shifted & theirs.keys()})
-            plain_outputs = plain.run(sample.feed, outputs)
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
-        intact &= all(
-            _is_bitwise_equal(theirs[name], array)
-            for name, array in zip(outputs, plain_outputs, strict=True)
-        )
-        given = [{n: theirs[n] for n in names} for names in (borders, compared)]
-        ours, local = parallel_map(partial(executor.run, sample.feed, producers), given)
-        for name, tally in tallies.items():
-            _count_differences(tally, theirs[name], ours[name], local[name])
-    if not count:
+    job = ComparisonJob(graph, arithmetic, optimize, run.for_job())
+    comparison = TensorComparison(job)
+    executor, producers = comparison.executor, comparison.producers
+    parts = SampleMap(job, run, comparison.run_part).map(samples, most=None)
+    found = reduce(Compared.merge, parts, Compared({name: Tally() for name in producers}))
+    if not found.samples:
         raise DataError("no sample to verify on; give at least one")
     return Verification(
         arithmetic=arithmetic,
         optimized=optimize,
-        samples=count,
+        samples=found.samples,
         tensors=tuple(
-            TensorDifference(name, *producers[name], *tally) for name, tally in tallies.items()
+            TensorDifference(name, *producers[name], *astuple(tally))
+            for name, tally in found.tallies.items()
         ),
         islands=executor.islands,
         floats=_float_nodes(graph, executor),
-        intact=intact,
+        intact=found.intact,
         exact_products=has_exact_int8_sums(),
         ort_version=ORT_VERSION,
         arithmetic_version=versioned_name(arithmetic),
@@ -232,28 +193,3 @@ def _float_nodes(graph: Graph, executor: Executor) -> tuple[NodeStatus, ...]:
         elif status.runs == "float":
             statuses.append(status)
     return tuple(statuses)
-
-
-def _count_differences(
-    tally: list[int], theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]
-) -> None:
-    """Add one sample to [elements, differing, largest, differing locally]."""
-    if not theirs.shape == ours.shape == local.shape:
-        count = max(theirs.size, ours.size, 1)
-        tally[:] = tally[0] + count, tally[1] + count, max(tally[2], 1), tally[3] + count
-        return
-    distances = np.abs(float_order(theirs) - float_order(ours))
-    tally[0] += distances.size
-    tally[1] += int(np.count_nonzero(distances))
-    tally[2] = max(tally[2], int(distances.max(initial=0)))
-    tally[3] += int(np.count_nonzero(theirs != local))
-
-
-def _is_bitwise_equal(one: Any, other: Any) -> bool:
-    """Whether two outputs are equal bit for bit: arrays, sequences of arrays, or None."""
-    if isinstance(one, list):
-        pairs = zip(one, other, strict=True) if len(one) == len(other) else [(one, None)]
-        return all(_is_bitwise_equal(*pair) for pair in pairs)
-    if one is None or other is None:
-        return one is other
-    return bool(one.shape == other.shape and one.tobytes() == other.tobytes())

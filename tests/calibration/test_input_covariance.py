@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from networks import build_network, gaussian_array
 
-from ptq.calibration.input_covariance import rows_per_sample
+from ptq.calibration.covariance_job import rows_per_sample
 from ptq.calibration.rounding_samples import sample_count
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration

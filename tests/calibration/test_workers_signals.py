@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from ptq.calibration.workers import _hold_interrupts
+from ptq.data.interrupts import hold_interrupts
 
 BLOCKED = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
 
@@ -30,7 +30,7 @@ def test_a_process_that_starts_meanwhile_never_gets_it(within: bool) -> None:
     if not within:
         assert started() == "False"
         return
-    with _hold_interrupts():
+    with hold_interrupts():
         assert started() == "True"
 
 
@@ -39,7 +39,7 @@ def test_what_comes_meanwhile_comes_afterwards() -> None:
     steps = []
 
     def interrupted() -> None:
-        with _hold_interrupts():
+        with hold_interrupts():
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.05)  # for whichever thread takes it
             steps.append("after it")
@@ -59,7 +59,7 @@ def test_what_another_thread_takes_comes_afterwards_too() -> None:
     other.start()
 
     def interrupted() -> None:
-        with _hold_interrupts():
+        with hold_interrupts():
             signal.pthread_kill(other.ident or 0, signal.SIGINT)
             time.sleep(0.05)
             steps.append("after it")

@@ -15,7 +15,8 @@ from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
 from ptq.evaluation.engines import session_engine
-from ptq.evaluation.evaluate import evaluate_engines, split_into_batches
+from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.run_forms import split_into_batches
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 

@@ -48,9 +48,8 @@ def _check(calibration: Floats, evaluation: Floats) -> tuple[object, ...]:
     stats.update(calibration)
     known = InputQuantiles.from_statistics(["x"], {"x": stats}, len(calibration))
     check = InputShiftCheck(known)
-    assert sum(1 for _ in check.watch(Sample("", {"x": row}) for row in evaluation)) == len(
-        evaluation
-    )
+    for row in evaluation:
+        check.add(Sample("", {"x": row}))
     return check.find()
 
 

@@ -7,8 +7,8 @@ import pytest
 from networks import build_network, gaussian_array
 
 from ptq.calibration.calibration import FOLDS, tensors_to_collect
-from ptq.calibration.collect import observe_splits
 from ptq.calibration.measured_tensors import MeasuredTensors, measure_tensors
+from ptq.calibration.observe_splits import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.core.types import UINT8
 from ptq.data import Samples, open_samples, rank_by_digest

@@ -163,8 +163,8 @@ class _GroupRuns:
         for row, group in zip(factors, groups, strict=True):
             row[group] = 1
         found = []
-        for sample in self._samples:
-            found.append(self._injector.output_error_energy(sample, factors))
+        for pair in self._injector.output_error_energies(self._samples, factors):
+            found.append(pair)
             self._advance()
         noise: Energies = np.sum([energies for energies, _ in found], axis=0)
         signal: Energies = np.sum([own for _, own in found], axis=0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,23 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
+from ptq.data.sample_map import SampleMap
+from ptq.data.sample_parts import Part
 from ptq.model.session import Session
 from ptq.rewrite.instrument.error_sources import ErrorProbe
 
 _KEPT_BYTES = 2**28
 """Rounding errors and outputs that are kept; those of further samples are computed again by each call."""
 _Arrays = Sequence[NDArray[Any]]
+_Energies = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class ErrorInjector:
-    """Runs the float model with chosen rounding errors added.
+    """Runs the float model with chosen rounding errors added, on all processes of the run.
 
     Attributes:
         probe: The graphs and the error sources.
-        runs: How often a graph of the probe ran.
+        runs: How often a graph of the probe ran; repetitions on large samples do not count.
     """
 
     def __init__(self, probe: ErrorProbe, run: RunOptions = DEFAULT_RUN) -> None:
@@ -34,6 +38,54 @@ class ErrorInjector:
             ModelError: ONNX Runtime does not take one of them.
         """
         self.probe, self.runs = probe, 0
+        self._known = set[str]()
+        job = _InjectionJob(probe, run.for_job())
+        self._map = SampleMap(job, run, job.open())
+
+    def output_error_energies(
+        self, samples: Sequence[Sample], factors: NDArray[np.float32]
+    ) -> Iterator[_Energies]:
+        """The energy of the error that the scaled rounding errors cause in each output, for each sample.
+
+        Args:
+            samples: The samples to run.
+            factors: The factor of each error source in each run, shape (runs, sources).
+
+        Yields:
+            The energy of the errors, shape (outputs, runs), and of the outputs themselves, shape (outputs,). Both
+            are 0 for outputs that are not float, or whose shape depends on values.
+
+        Raises:
+            DataError: The model fails on a sample; the text names it.
+        """
+        arguments = [factors] * len(samples)
+        found = self._map.map(samples, arguments=arguments, in_turn=True)
+        for sample, pair in zip(samples, found, strict=True):
+            self.runs += len(factors) + (0 if sample.name in self._known else 2)
+            self._known.add(sample.name)
+            yield pair
+
+
+@dataclass(frozen=True, eq=False)
+class _InjectionJob:
+    probe: ErrorProbe
+    run: RunOptions
+
+    def open(self) -> Callable[[Part], _Energies]:
+        injection = _Injection(self.probe, self.run)
+
+        def run_part(part: Part) -> _Energies:
+            [sample], [factors] = part.samples, part.arguments
+            return injection.output_error_energy(sample, factors)
+
+        return run_part
+
+
+class _Injection:
+    """Both graphs of a probe, loaded in one process; see `ErrorInjector`."""
+
+    def __init__(self, probe: ErrorProbe, run: RunOptions) -> None:
+        self.probe = probe
         self._known: dict[str, tuple[_Arrays, _Arrays]] = {}
         self._free = _KEPT_BYTES
         self._errors = Session(probe.error_graph, threads=run.threads)
@@ -42,19 +94,7 @@ class ErrorInjector:
     def output_error_energy(
         self, sample: Sample, factors: NDArray[np.float32]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The energy of the error that the scaled rounding errors cause in each output, for one sample.
-
-        Args:
-            sample: The sample to run.
-            factors: The factor of each error source in each run, shape (runs, sources).
-
-        Returns:
-            The energy of the errors, shape (outputs, runs), and of the outputs themselves, shape (outputs,). Both
-            are 0 for outputs that are not float, or whose shape depends on values.
-
-        Raises:
-            DataError: The model fails on the sample; the text names it.
-        """
+        """What `ErrorInjector.output_error_energies` yields for one sample."""
         runs = self.output_errors(sample, factors)
         clean = next(runs)
         sums = [[_energy(noise) if noise.size else -1.0 for noise in noises] for noises in runs]
@@ -79,7 +119,6 @@ class ErrorInjector:
             yield [*clean]
             for row in factors:
                 outputs = self._injected.run({**sample.feed, **injected.feed(row)})
-                self.runs += 1
                 yield [_output_error(o, c) for o, c in zip(outputs, clean, strict=True)]
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
@@ -89,7 +128,6 @@ class ErrorInjector:
         errors = self._errors.run(sample.feed, self.probe.error_outputs)
         none = _InjectedErrors(self.probe, errors).feed(np.zeros(len(errors), np.float32))
         clean = self._injected.run({**sample.feed, **none})
-        self.runs += 2
         size = sum(array.nbytes for array in (*errors, *clean))
         if size <= self._free:
             self._free -= size

@@ -19,6 +19,7 @@ from ptq.core.targets import TargetName
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
+from ptq.data.worker_pool import start_workers, stop_workers_at_end
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
@@ -54,6 +55,7 @@ REASON = "to measure its sensitivity"
 
 
 @refuse_unknown_options
+@stop_workers_at_end
 def sensitivity(
     model: Model,
     data: DataSource,
@@ -74,6 +76,7 @@ def sensitivity(
     cache: CacheOption | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> Ranking:
     """Rank the nodes of a model by the accuracy regained when each stays in float.
@@ -96,7 +99,8 @@ def sensitivity(
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that run at once, if the model takes any number.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core, or with workers one.
+        workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
@@ -117,7 +121,9 @@ def sensitivity(
     options.check_target()
     require_count("measure", measure)
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
-    run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
+    run = start_workers(
+        RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers
+    )
     job = open_job(model, data, eval_data, reading, options, run, search=True)
     job = optimize_before_calibration(job)
     calibrated, folds = calibrate_model(job)
@@ -126,7 +132,9 @@ def sensitivity(
     assert job.samples.search is not None
     chosen = job.samples.search.spread(MAX_SAMPLES)
     shift = InputShiftCheck(calibration_inputs(calibrated))
-    held_out = list(shift.watch(run.track(chosen, "reading samples to measure on")))
+    held_out = list(run.track(chosen, "reading samples to measure on"))
+    for sample in held_out:
+        shift.add(sample)
     trials = Trials(
         calibrated,
         recipe,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from ptq.data import Sample
 from ptq.data.labelling import Labelling
 from ptq.data.splits import takes_any_batch
 from ptq.evaluation.drop import Drop
-from ptq.evaluation.engines import Engine, session_engine
+from ptq.evaluation.engines import Engine, open_session_engine, session_engine
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.session_cache import open_float_session
@@ -79,6 +80,7 @@ class Trials:
         return evaluate_engines(
             self._reference_engine(), {"int8": quantized}, self.samples, self.outputs,
             batch=self._batch, metric=self._metric, task=self._task, labelling=self._labelling,
+            openers=[None, partial(open_session_engine, graph, self._run.for_job())], run=self._run,
         )  # fmt: skip
 
     def _reference_engine(self) -> Engine:

@@ -39,9 +39,7 @@ def injector(parts: ErrorProbe) -> ErrorInjector:
 
 def alone(parts: ErrorProbe) -> np.ndarray:
     runs = injector(parts)
-    found = [
-        runs.output_error_energy(s, np.eye(len(parts.sources), dtype=np.float32)) for s in THESE
-    ]
+    found = [*runs.output_error_energies(THESE, np.eye(len(parts.sources), dtype=np.float32))]
     noise, signal = (np.sum([pair[k] for pair in found], axis=0) for k in (0, 1))
     return noise / signal[:, None]
 
@@ -100,7 +98,7 @@ def test_all_sources_are_measured_alone_where_each_counts() -> None:
     assert found.error_shares == pytest.approx(alone(parts), rel=1e-5, abs=1e-9)
     every = injector(parts)
     ones = np.ones((1, len(parts.sources)), np.float32)
-    pairs = [every.output_error_energy(sample, ones) for sample in THESE]
+    pairs = list(every.output_error_energies(THESE, ones))
     noise, signal = (np.sum([pair[k] for pair in pairs], axis=0) for k in (0, 1))
     assert found.joint_shares == pytest.approx(noise[:, 0] / signal)
 

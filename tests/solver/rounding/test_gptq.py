@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
-from ptq.calibration import input_covariance
+from ptq.calibration import covariance_job
 from ptq.core.plan import Plan
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
@@ -132,7 +132,7 @@ def test_scales_stay_and_integers_move_by_few_steps(
 def test_the_same_bytes_from_any_batching_and_thread_count(
     rounded: ptq.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_covariance, "_BATCH", 3)
+    monkeypatch.setattr(covariance_job, "BATCH", 3)
     monkeypatch.setenv("PTQ_THREADS", "1")
     assert quantized().graph.to_bytes() == rounded.graph.to_bytes()
 
@@ -191,7 +191,7 @@ def test_without_samples_weights_are_rounded_to_the_nearest_and_the_report_says_
 def test_long_sums_are_cut_into_whole_channels(
     longest: int, nearest: ptq.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_covariance, "_MAX_BLOCK", longest)
+    monkeypatch.setattr(covariance_job, "_MAX_BLOCK", longest)
     result = quantized()
     assert result.plan.rounding is not None
     assert len(result.plan.rounding) == (5 if longest >= 9 else 3)
@@ -199,8 +199,8 @@ def test_long_sums_are_cut_into_whole_channels(
 
 
 def test_covariances_keep_within_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_covariance, "_MEMORY_LIMIT", 1)
-    monkeypatch.setattr(input_covariance, "_MIN_BLOCK", 9)
+    monkeypatch.setattr(covariance_job, "_MEMORY_LIMIT", 1)
+    monkeypatch.setattr(covariance_job, "_MIN_BLOCK", 9)
     result = quantized()
     assert result.plan.rounding is not None
     assert len(result.plan.rounding) == 5

@@ -1,0 +1,97 @@
+"""Statistics of every tensor's values in several splits of the samples, in one pass on all processes of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ptq.calibration.collect import (
+    NO_SAMPLES,
+    BatchBuffers,
+    RunningStatistics,
+    count_groups,
+    empty_statistics,
+)
+from ptq.core.errors import DataError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable
+from ptq.data import Sample
+from ptq.data.sample_map import SampleMap
+from ptq.data.sample_parts import Part
+from ptq.model.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.graph import Graph
+from ptq.observers.calibration_file import Calibration
+
+_LEAST = 4
+"""Samples of a part: the statistics of a part take megabytes."""
+
+
+def observe_splits(
+    graph: Graph,
+    samples: SizedIterable[Sample],
+    wanted: CollectedTensors,
+    splits: Sequence[Collection[str]],
+    *,
+    held: Collection[str] = (),
+    run: RunOptions = DEFAULT_RUN,
+) -> list[Calibration]:
+    """Observe tensors over several splits of the samples in one pass; one result for each split.
+
+    Args:
+        graph: A prepared graph.
+        samples: The samples to run.
+        wanted: The tensors to observe.
+        splits: The names of each split's samples.
+        held: Tensors that are computed as if they were observed (see `session_with_outputs`).
+        run: How the job runs.
+
+    Raises:
+        DataError: There is no sample, or the model fails on one; the text names it.
+    """
+    split_of = {name: number for number, names in enumerate(splits) for name in names}
+    job = _ObserveJob(graph, wanted, split_of, len(splits), tuple(held), run.for_job())
+    parts = SampleMap(job, run).map(samples, least=_LEAST, most=None)
+    counted: list[RunningStatistics] = []
+    for found in parts:
+        counted = list(map(RunningStatistics.merge, counted, found)) if counted else found
+    if not any(one.samples for one in counted):
+        raise DataError(NO_SAMPLES)
+    digest = graph.digest()
+    return [Calibration(digest, c.samples, c.tensors, c.channels) for c in counted]
+
+
+@dataclass(frozen=True, eq=False)
+class _ObserveJob:
+    graph: Graph
+    wanted: CollectedTensors
+    split_of: Mapping[str, int]
+    splits: int
+    held: Sequence[str]
+    run: RunOptions
+
+    def open(self) -> Callable[[Part], list[RunningStatistics]]:
+        session = session_with_outputs(
+            self.graph, self.wanted, held=self.held, threads=self.run.threads
+        )
+        memory = BatchBuffers(session, self.wanted.names, max(1, self.run.calibration_batch))
+
+        def observe(part: Part) -> list[RunningStatistics]:
+            counted = [empty_statistics(self.wanted) for _ in range(self.splits)]
+            split_of = {name: counted[number] for name, number in self.split_of.items()}
+            count_groups(memory, _group_by_split(part.samples, split_of, memory))
+            return counted
+
+        return observe
+
+
+def _group_by_split(
+    samples: Iterable[Sample], split_of: Mapping[str, RunningStatistics], memory: BatchBuffers
+) -> Iterator[tuple[RunningStatistics, list[Sample]]]:
+    """Groups of samples that fit the memory, each of one split, with the statistics of the split."""
+    waiting: dict[int, list[Sample]] = {}
+    for sample in samples:
+        counted = split_of[sample.name]
+        group = waiting.setdefault(id(counted), [])
+        group.append(sample)
+        if len(group) >= memory.next_batch:
+            yield counted, waiting.pop(id(counted))
+    yield from ((split_of[group[0].name], group) for group in waiting.values())

@@ -1,0 +1,106 @@
+"""Parts of samples: by their place in a source that each process can open, else the samples themselves."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ptq.core.run_options import SizedIterable
+from ptq.data.sample import FoundSamples, Sample, Samples
+
+R = TypeVar("R")
+_READ_SAMPLES, _SENT_SAMPLES = 64, 8
+"""Samples of a part at most that a process reads, and that are sent themselves, unless a job wants more."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some consecutive samples of a set.
+
+    Attributes:
+        samples: They can be read once.
+        count: How many there are, with bad ones; 0 if the part is the whole set.
+        first: The number of the first one in the set.
+        arguments: What varies by sample; empty if nothing does.
+    """
+
+    samples: SizedIterable[Sample]
+    count: int
+    first: int = 0
+    arguments: Sequence[Any] = ()
+
+    def run(self, runner: Callable[[Part], R]) -> tuple[R, FoundSamples | None]:
+        """The result of a job that is open, and what reading the samples has shown; here or in another process."""
+        if not isinstance(self.samples, Samples):
+            return runner(self), None
+        good = _GoodSamples(self.samples)
+        return runner(Part(good, self.count, self.first, self.arguments)), self.samples.found
+
+
+@dataclass(frozen=True, eq=False)
+class _GoodSamples:
+    """Samples of a part, which may all be bad."""
+
+    samples: Samples
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self.samples.read_good()
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+
+class PartCutter:
+    """Cuts samples into parts: by their place if other processes can open it, else the samples themselves.
+
+    A bad sample that is left out has its place in a part, so that the same samples share a part either way.
+
+    Attributes:
+        has_places: Whether parts are places.
+        most: The most samples of a part, unless a job wants more.
+        remaining: How many samples are left at most.
+        skipped: The bad samples that were left out, of parts that are places.
+        is_empty: Whether there was no good sample so far.
+    """
+
+    def __init__(
+        self, samples: SizedIterable[Sample], arguments: Sequence[Any], *, alone: bool
+    ) -> None:
+        self._samples, self._arguments = samples, arguments
+        self.has_places = not alone and isinstance(samples, Samples) and samples.origin is not None
+        self._stream: Iterator[Sample | None] = iter(())
+        if not self.has_places:
+            self._stream = samples.read_each() if isinstance(samples, Samples) else iter(samples)
+        self._taken = 0
+        self.remaining = sys.maxsize if alone else len(samples)
+        self.skipped: list[tuple[str, str]] = []
+        self.is_empty = True
+        self.most = _READ_SAMPLES if self.has_places else _SENT_SAMPLES
+
+    def take(self, size: int) -> Part | None:
+        """The next part of so many samples; None if there is none."""
+        first, end = self._taken, self._taken + min(size, self.remaining)
+        part: SizedIterable[Sample]
+        if isinstance(self._samples, Samples) and self.has_places:
+            part = self._samples.subset(range(first, end))
+        else:
+            each = list(itertools.islice(self._stream, end - first))
+            end = first + len(each)
+            part = [sample for sample in each if sample is not None]
+            self.is_empty &= not part
+        if first == end:
+            self.remaining = 0
+            return None
+        self._taken, self.remaining = end, self.remaining - (end - first)
+        return Part(part, end - first, first, self._arguments[first:end])
+
+    def record(self, part: Part, found: FoundSamples | None) -> None:
+        """Take what reading a part has shown."""
+        if found is None or not isinstance(self._samples, Samples):
+            return
+        self._samples.record(found)
+        self.skipped += found.skipped
+        self.is_empty &= len(found.skipped) == part.count

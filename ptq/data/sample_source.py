@@ -1,0 +1,93 @@
+"""One sample, one that cannot be used, and what sources of samples have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from ptq.core.errors import DataError
+from ptq.data.image_pattern import digest_pattern
+from ptq.data.labelling import Labelling
+from ptq.data.preparation import Preparation
+from ptq.data.sample_digest import digest_feed
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One feed of the model.
+
+    Attributes:
+        name: File or row of the sample, e.g. ``cats/7.png`` or ``data.npz[12]``; for messages.
+        feed: Arrays by input name, with the shapes and types of the model's inputs.
+        labels: Acceptable classes; empty if the sample is not labelled.
+    """
+
+    name: str
+    feed: dict[str, NDArray[Any]]
+    labels: tuple[int, ...] = ()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the feed: the identity of the sample by content."""
+        return digest_feed(self.feed)
+
+    @cached_property
+    def pattern(self) -> bytes | None:
+        """Identity of an image up to scale, mean and std (`ptq.data.image_pattern`); None for other samples."""
+        return digest_pattern(self.feed)
+
+
+class SampleSource(Protocol):
+    """A source of samples in a fixed order; every position is one sample."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the class folders, in label order; empty if there are none."""
+        ...
+
+    @property
+    def preprocess(self) -> Preparation | None:
+        """Preprocessing of each image, WAV file or text; None if the samples are arrays."""
+        ...
+
+    @property
+    def labelling(self) -> Labelling:
+        """Where the labels come from, if there are any."""
+        ...
+
+    def positions(self, at_most: int | None = None) -> range:
+        """All positions, or the first ``at_most``."""
+        ...
+
+    def name(self, position: int) -> str:
+        """Name of the sample in messages."""
+        ...
+
+    def identity(self, position: int) -> str:
+        """Text that stays the same if samples are added: relative path, or index."""
+        ...
+
+    def highest_label(self, positions: Sequence[int] | None) -> int:
+        """Highest label of the positions (None: all) without reading samples; -1 if none is known."""
+        ...
+
+    def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
+        """Samples at ascending positions. A source of unknown length stops at its end."""
+        ...
+
+
+@dataclass(frozen=True)
+class BadSample:
+    """A sample that cannot be used.
+
+    Attributes:
+        name: The sample's name.
+        error: Why it cannot be used.
+    """
+
+    name: str
+    error: DataError

@@ -1,0 +1,71 @@
+"""A model whose outputs on samples are computed on all processes of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+
+from ptq.core.run_options import RunOptions
+from ptq.data import Sample
+from ptq.data.sample_map import SampleMap
+from ptq.data.sample_parts import Part
+from ptq.evaluation.reference import Outputs, run_sample
+from ptq.model.graph import Graph
+from ptq.model.session import Session
+
+Purpose = Literal["reference", "range search"]
+"""What the session is for; see the constructors of `Session`."""
+_OPEN: Mapping[str, Callable[..., Session]] = {
+    "reference": Session.for_reference,
+    "range search": Session.for_range_search,
+}
+
+
+class ModelOutputs:
+    """A loaded model."""
+
+    def __init__(self, graph: Graph, purpose: Purpose, run: RunOptions) -> None:
+        """Load the model in this process.
+
+        Raises:
+            ModelError: ONNX Runtime does not take it.
+        """
+        job = _OutputsJob(graph, purpose, run.for_job())
+        self._map = SampleMap(job, run, job.open())
+
+    def run(
+        self, samples: Sequence[Sample], feeds: Sequence[Mapping[str, NDArray[Any]]] = ()
+    ) -> Iterator[Outputs]:
+        """The outputs on each sample.
+
+        Args:
+            samples: The samples.
+            feeds: For each sample, inputs in addition to its own; empty for none.
+
+        Raises:
+            DataError: The model fails on a sample; the text names it.
+        """
+        for found in self._map.map(samples, arguments=feeds):
+            yield from found
+
+
+@dataclass(frozen=True, eq=False)
+class _OutputsJob:
+    graph: Graph
+    purpose: Purpose
+    run: RunOptions
+
+    def open(self) -> Callable[[Part], list[Outputs]]:
+        session = _OPEN[self.purpose](self.graph, threads=self.run.threads)
+
+        def run_part(part: Part) -> list[Outputs]:
+            feeds = part.arguments or [None] * len(part.samples)
+            return [
+                run_sample(session, sample, feed)
+                for sample, feed in zip(part.samples, feeds, strict=True)
+            ]
+
+        return run_part

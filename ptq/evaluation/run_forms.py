@@ -1,0 +1,140 @@
+"""The outputs of several forms of a model on samples, in batches, on all processes of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import DataError
+from ptq.core.run_options import RunOptions, TrackedItems
+from ptq.data import Sample, Samples
+from ptq.data.sample_map import SampleMap
+from ptq.data.sample_parts import Part
+from ptq.evaluation.engines import Engine
+
+Opener = Callable[[], Engine]
+"""Opens an engine; it can be pickled."""
+_FormOutputs = dict[str, list[NDArray[Any]]]
+_MAX_BATCH_BYTES = 2**21
+"""Bytes of samples that run at once; the integers of a convolution take about 40 times as many."""
+_PART = 8
+"""Samples of a part at most, unless a batch has more."""
+
+
+def run_forms(
+    engines: Mapping[str, Engine],
+    samples: Iterable[Sample],
+    batch: int,
+    openers: Mapping[str, Opener | None],
+    run: RunOptions,
+) -> Iterator[tuple[Sample, _FormOutputs]]:
+    """Run all forms on the samples; yield each sample with the outputs of each form.
+
+    With openers, samples of different shapes form batches within parts, on any number of processes alike.
+
+    Args:
+        engines: The engine of each form.
+        samples: The samples.
+        batch: Number of samples of equal shape that run at once, up to 2 MB.
+        openers: Open the engines in another process; None for an engine that runs in this one, after the others.
+            Empty to run all in this one.
+        run: How the job runs.
+
+    Raises:
+        DataError: A form fails on a sample; the text names it.
+    """
+    items = samples.items if isinstance(samples, TrackedItems) else samples
+    if not openers or not isinstance(items, (Samples, list)):
+        for group in split_into_batches(samples, batch):
+            yield from _run_group(engines, group)
+        return
+    assert isinstance(samples, (TrackedItems, Samples, list))
+    first = items.first(1) if isinstance(items, Samples) else items[:1]
+    size = max((_part_size(batch, sample) for sample in first), default=1)
+    elsewhere = {name: opener for name, opener in openers.items() if opener is not None}
+    here = {name: engine for name, engine in engines.items() if name not in elsewhere}
+    opened = partial(_run_part, {name: engines[name] for name in elsewhere}, batch)
+    parts = SampleMap(_FormsJob(elsewhere, batch), run, opened)
+    for found in parts.map(samples, least=size, most=size):
+        groups = split_into_batches([sample for sample, _ in found], batch)
+        own = [outputs for group in groups for _, outputs in _run_group(here, group)]
+        for (sample, outputs), more in zip(found, own, strict=True):
+            yield sample, {**outputs, **more}
+
+
+def _part_size(batch: int, sample: Sample) -> int:
+    """Samples of a part: whole batches of samples like this one."""
+    of_batch = max(1, _max_batch(batch, sample))
+    return of_batch * max(1, _PART // of_batch)
+
+
+@dataclass(frozen=True, eq=False)
+class _FormsJob:
+    openers: Mapping[str, Opener]
+    batch: int
+
+    def open(self) -> Callable[[Part], list[tuple[Sample, _FormOutputs]]]:
+        engines = {name: opener() for name, opener in self.openers.items()}
+        return partial(_run_part, engines, self.batch)
+
+
+def _run_part(
+    engines: Mapping[str, Engine], batch: int, part: Part
+) -> list[tuple[Sample, _FormOutputs]]:
+    groups = split_into_batches(part.samples, batch)
+    return [found for group in groups for found in _run_group(engines, group)]
+
+
+def _run_group(
+    engines: Mapping[str, Engine], group: Sequence[Sample]
+) -> list[tuple[Sample, _FormOutputs]]:
+    results = {name: _run_batch(engine, group) for name, engine in engines.items()}
+    return [
+        (sample, {name: found[index] for name, found in results.items()})
+        for index, sample in enumerate(group)
+    ]
+
+
+def split_into_batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
+    """Split samples into groups that stack along a leading axis of 1; a group has up to 2 MB, or one sample."""
+    group: list[Sample] = []
+    for sample in samples:
+        if group and (len(group) >= _max_batch(size, group[0]) or not _can_stack(group[0], sample)):
+            yield group
+            group = []
+        group.append(sample)
+    if group:
+        yield group
+
+
+def _max_batch(size: int, sample: Sample) -> int:
+    return min(
+        size, _MAX_BATCH_BYTES // max(sum(array.nbytes for array in sample.feed.values()), 1)
+    )
+
+
+def _can_stack(one: Sample, other: Sample) -> bool:
+    return all(
+        array.ndim > 0 and array.shape[0] == 1 and array.shape == other.feed[name].shape
+        for name, array in one.feed.items()
+    )
+
+
+def _run_batch(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any]]]:
+    try:
+        if len(group) == 1:
+            return [engine(group[0].feed)]
+        stacked = {
+            name: np.concatenate([sample.feed[name] for sample in group]) for name in group[0].feed
+        }
+        results = engine(stacked)
+    except DataError as error:
+        raise DataError(f"{group[0].name}: {error}") from error
+    if any(a.ndim == 0 or a.shape[0] != len(group) for a in results):
+        return [engine(sample.feed) for sample in group]
+    return [[array[i : i + 1] for array in results] for i in range(len(group))]

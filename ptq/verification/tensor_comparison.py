@@ -1,0 +1,182 @@
+"""The integers of ONNX Runtime and of the executor on samples, tensor by tensor, on all processes of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import DataError, ModelError
+from ptq.core.run_options import RunOptions
+from ptq.data.sample_parts import Part
+from ptq.executor.executor import Executor
+from ptq.executor.program import Step
+from ptq.kernels.thread_pool import parallel_map
+from ptq.model.graph import Graph
+from ptq.model.node import name_of
+from ptq.model.session import Session
+from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8
+from ptq.verification.ort_fusions import float_tensors
+from ptq.verification.ort_like_executor import comparable_tensors, with_integer_products
+from ptq.verification.ulp_order import float_order
+
+
+@dataclass
+class Tally:
+    """Comparison of one tensor over some samples.
+
+    Attributes:
+        elements: Number of compared integers.
+        differing: Number of integers that differ end to end.
+        largest: Largest difference end to end.
+        differing_locally: Number of integers that differ when the node reads ONNX Runtime's own inputs.
+    """
+
+    elements: int = 0
+    differing: int = 0
+    largest: int = 0
+    differing_locally: int = 0
+
+    def add(self, theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]) -> None:
+        """Add one sample."""
+        if not theirs.shape == ours.shape == local.shape:
+            count = max(theirs.size, ours.size, 1)
+            self.merge(Tally(count, count, 1, count))
+            return
+        distances = np.abs(float_order(theirs) - float_order(ours))
+        different, apart = np.count_nonzero(distances), np.count_nonzero(theirs != local)
+        largest = int(distances.max(initial=0))
+        self.merge(Tally(distances.size, int(different), largest, int(apart)))
+
+    def merge(self, other: Tally) -> None:
+        """Add what other samples gave."""
+        self.elements += other.elements
+        self.differing += other.differing
+        self.largest = max(self.largest, other.largest)
+        self.differing_locally += other.differing_locally
+
+
+@dataclass
+class Compared:
+    """What a part of the samples gave.
+
+    Attributes:
+        tallies: The comparison of each tensor.
+        samples: Number of samples.
+        intact: Whether reading the integers left ONNX Runtime's outputs unchanged.
+    """
+
+    tallies: dict[str, Tally]
+    samples: int = 0
+    intact: bool = True
+
+    def merge(self, other: Compared) -> Compared:
+        """This with other samples."""
+        for name, tally in self.tallies.items():
+            tally.merge(other.tallies[name])
+        return Compared(self.tallies, self.samples + other.samples, self.intact and other.intact)
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonJob:
+    """Compares a quantized graph between ONNX Runtime and the executor.
+
+    Attributes:
+        graph: The graph.
+        arithmetic: Arithmetic of the executor.
+        optimize: Run ONNX Runtime with graph optimizations.
+        run: How the job runs.
+    """
+
+    graph: Graph
+    arithmetic: str
+    optimize: bool
+    run: RunOptions
+
+    def open(self) -> Callable[[Part], Compared]:
+        """Load the graph in both."""
+        return TensorComparison(self).run_part
+
+
+class TensorComparison:
+    """A quantized graph, loaded in both.
+
+    Attributes:
+        executor: The executor.
+        producers: The name and the operator of the node that computes each compared tensor.
+    """
+
+    def __init__(self, job: ComparisonJob) -> None:
+        """Load the graph.
+
+        Raises:
+            ModelError: The graph has no integer tensor.
+        """
+        graph, arithmetic, optimize = job.graph, job.arithmetic, job.optimize
+        level = "all" if optimize else "none"
+        executor = Executor(graph, arithmetic)
+        exposed_graph, float_names = graph.copy(), frozenset[str]()
+        self._shifted = frozenset[str]()
+        if optimize:
+            exposed_graph, self._shifted = pairs_to_uint8(graph)
+            executor, float_names = with_integer_products(executor, graph)
+        exposed_graph.add_outputs(comparable_tensors(executor.program, graph))
+        if optimize and (further := float_tensors(exposed_graph)):
+            executor = Executor(graph, arithmetic, float_names | further)
+        self._compared = comparable_tensors(executor.program, graph)
+        if self._compared.isdisjoint(executor.program.params):
+            raise ModelError("the model has no integer tensor; quantize it first")
+        self.executor = executor
+        self.producers: Mapping[str, tuple[str, str]] = {
+            name: (step.name, step.op)
+            for step in executor.program.steps
+            if isinstance(step, Step)
+            for name in step.outputs
+            if name in self._compared
+        }
+        self._plain = Session(graph, threads=job.run.threads, optimize=level)
+        self._exposed = Session(exposed_graph, threads=job.run.threads, optimize=level)
+        self._outputs = [name_of(v) for v in graph.outputs]
+        self._borders = self._compared - self.producers.keys()
+
+    def run_part(self, part: Part) -> Compared:
+        """Compare on some samples.
+
+        Raises:
+            DataError: The model fails on a sample; the text names it.
+        """
+        wanted = list(dict.fromkeys([*self._outputs, *self.producers, *self._borders]))
+        found = Compared({name: Tally() for name in self.producers})
+        for sample in part.samples:
+            found.samples += 1
+            try:
+                theirs = dict(zip(wanted, self._exposed.run(sample.feed, wanted), strict=True))
+                shifted = self._shifted & theirs.keys()
+                theirs.update({name: to_int8(theirs[name]) for name in shifted})
+                plain_outputs = self._plain.run(sample.feed, self._outputs)
+            except DataError as error:
+                raise DataError(f"{sample.name}: {error}") from error
+            found.intact &= all(
+                _is_bitwise_equal(theirs[name], array)
+                for name, array in zip(self._outputs, plain_outputs, strict=True)
+            )
+            given = [{n: theirs[n] for n in names} for names in (self._borders, self._compared)]
+            run = partial(self.executor.run, sample.feed, self.producers)
+            ours, local = parallel_map(run, given)
+            for name, tally in found.tallies.items():
+                tally.add(theirs[name], ours[name], local[name])
+        return found
+
+
+def _is_bitwise_equal(one: Any, other: Any) -> bool:
+    """Whether two outputs are equal bit for bit: arrays, sequences of arrays, or None."""
+    if isinstance(one, list):
+        pairs = zip(one, other, strict=True) if len(one) == len(other) else [(one, None)]
+        return all(_is_bitwise_equal(*pair) for pair in pairs)
+    if one is None or other is None:
+        return one is other
+    return bool(one.shape == other.shape and one.tobytes() == other.tobytes())
