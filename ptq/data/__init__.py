@@ -2,14 +2,19 @@
 
 The way of a sample:
 
-sample: `Sample` and `Samples`: one feed of the model, and a set of them that can be split without reading it
+sample: `Samples`: a set of samples that can be split without reading it
 array_source: bases of the sources of arrays
 sample_digest: identity of samples by content
 image_pattern: identity of images up to their preprocessing
 thumbnail: the image in a feed as a small picture
 input_spec: `InputSpec`: what a model input takes, and whether an array fits it
 open: `open_samples`: which kind of source the user named, opened
-shard_map: one primitive: a job on shards of the samples, merged exactly
+sample_source: `Sample`, and what sources of samples have in common
+sample_map: one primitive: a job on parts of the samples, on all processes of a run, results in order
+sample_parts: parts of samples, by their place or by value
+worker_pool: the processes of a run, warm over all its stages
+interrupts: Ctrl-C and worker processes
+shard_map: a job on shards of the samples of a cluster, merged exactly
 wrapped_source: a source that reads another one in its own way
 places: what a text names as data: braces, patterns, shards
 folder: the files in a folder of samples

@@ -107,7 +107,8 @@ def test_a2_masks_integers_and_infinities_have_no_scale() -> None:
     masked[:, 0] = -np.inf
     assert _check(rows[:20], masked[20:]) == ()
     check = InputShiftCheck(InputQuantiles(20, {"x": tuple(np.linspace(0, 1, len(LEVELS)))}))
-    assert len(list(check.watch([Sample("", {"x": np.full((4,), 900)})] * 20))) == 20
+    for _ in range(20):
+        check.add(Sample("", {"x": np.full((4,), 900)}))
     assert check.find() == ()
 
 

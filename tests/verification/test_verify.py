@@ -65,7 +65,7 @@ def changed(graph: Graph, name: str, change: Callable[[np.ndarray], np.ndarray])
 def patched(monkeypatch: pytest.MonkeyPatch, other: Graph) -> None:
     """Let the executor run another graph than ONNX Runtime."""
     monkeypatch.setattr(
-        "ptq.verification.verify.Executor", lambda graph, *more: Executor(other, *more)
+        "ptq.verification.tensor_comparison.Executor", lambda graph, *more: Executor(other, *more)
     )
 
 
