@@ -13,6 +13,7 @@ from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, FixedQParams, OpS
 from ptq.core.target import Target
 from ptq.core.targets import TARGETS
 from ptq.executor.arithmetics import ARITHMETICS
+from ptq.rewrite.tflite.rows import ROWS
 
 NOT_QUANTIZED = "stays float"
 
@@ -27,7 +28,8 @@ class OpRow:
         outputs: By target: source of the output's scale and zero point.
         onnxruntime: Integer operator in ONNX Runtime: its name; ``itself`` if the operator also takes integers;
             ``folded`` if the previous node's requantization includes it; ``float`` if there is none.
-        litert: Operator in LiteRT; empty if there is none.
+        litert: Operator in LiteRT; ``in float`` if a `.tflite` file computes it by float operators; empty if there
+            is none.
         runs: By arithmetic: ``runs``; ``by table`` for a function that the runtime computes in float and
             the executor reads from a lookup table; ``cannot run`` if the executor runs ONNX Runtime in float.
     """
@@ -64,7 +66,7 @@ def _row(spec: OpSpec) -> OpRow:
         inputs=tuple(roles),
         outputs={name: _output(spec, target) for name, target in TARGETS.items()},
         onnxruntime=_form(spec),
-        litert=spec.litert or "",
+        litert=_litert_form(spec),
         runs={name: _execution_of(spec, name) for name in ARITHMETICS},
     )
 
@@ -88,6 +90,12 @@ def _form(spec: OpSpec) -> str:
     if spec.qlinear == AS_LOOKUP_TABLE:
         return "folded, or itself"
     return spec.qlinear.op.rpartition("::")[2]
+
+
+def _litert_form(spec: OpSpec) -> str:
+    row = ROWS.get(spec.op)
+    name = spec.litert or ""
+    return ", ".join(filter(None, (name, "in float"))) if row and row.integer is None else name
 
 
 def _execution_of(spec: OpSpec, arithmetic: str) -> str:

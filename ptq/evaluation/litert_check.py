@@ -63,11 +63,20 @@ def _summarize(compared: LitertComparison) -> LitertKernelCheck:
         sum(t.differing for t in tallies),
         "" if compared.first is None else compared.first[0],
         len(compared.islands),
+        sum(t.differing for t in compared.float_parts.values()),
+        max((t.largest for t in compared.float_parts.values()), default=0),
     )
 
 
 def _find_differences(check: LitertCheck) -> Iterator[Diagnosis]:
     for kernels in check.kernels:
+        if kernels.float_largest > 1:
+            yield Diagnosis(
+                f"a float part differs by {kernels.float_largest} steps from ONNX Runtime's float",
+                f"{kernels.name} of LiteRT {check.version}",
+                "measure the accuracy in LiteRT, and report this with the model",
+                serious=True,
+            )
         if kernels.differing and not kernels.float_islands:
             yield Diagnosis(
                 f"LiteRT computes other values than the executor, first in {kernels.first}",

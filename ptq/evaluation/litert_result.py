@@ -20,6 +20,8 @@ class LitertKernelCheck:
         differing: Number that differ.
         first: The first tensor that differs; empty if none does.
         float_islands: Number of float parts between integers, which LiteRT computes by its own float kernels.
+        float_differing: Number of integers behind float parts that differ if a part reads LiteRT's own integers.
+        float_largest: Largest of these differences, in steps.
         not_run: Why the kernels did not run; empty if they did.
     """
 
@@ -29,6 +31,8 @@ class LitertKernelCheck:
     differing: int = 0
     first: str = ""
     float_islands: int = 0
+    float_differing: int = 0
+    float_largest: int = 0
     not_run: str = ""
 
     @property
@@ -46,6 +50,11 @@ class LitertKernelCheck:
             text += (
                 f" ({plural(self.float_islands, 'float part')} between integers: float kernels differ in their "
                 "last bits)"
+            )
+        if self.float_differing:
+            text += (
+                f"; behind float parts {plural(self.float_differing, 'value')} by at most "
+                f"{plural(self.float_largest, 'step')}"
             )
         return text
 

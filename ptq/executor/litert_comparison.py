@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.executor.executor import Executor
+from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program import Step
 from ptq.model.graph import Graph
 from ptq.model.tflite.interpreter import Kernels, LitertModel
@@ -52,6 +53,8 @@ class LitertComparison:
         outputs: Model outputs.
         islands: Operators of each float island, by name. Behind one, the executor takes LiteRT's integers if the
             kernels show them.
+        float_parts: Integer tensors that float islands write, if the kernels show them: each against ONNX Runtime's
+            float on LiteRT's own integers.
     """
 
     kernels: Kernels
@@ -60,6 +63,7 @@ class LitertComparison:
     tensors: dict[str, Tally] = field(default_factory=dict)
     outputs: dict[str, Tally] = field(default_factory=dict)
     islands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    float_parts: dict[str, Tally] = field(default_factory=dict)
 
     @property
     def first(self) -> tuple[str, Tally] | None:
@@ -106,19 +110,30 @@ def compare_with_executor(
         if shows_tensors and name in executor.program.params and name in orders
     }
     written = {name for step in executor.program.steps for name in step.outputs}
+    float_parts = {
+        name: Tally(step.name, " ".join(step.ops))
+        for step in executor.program.steps
+        if isinstance(step, FloatIsland)
+        for name in step.outputs
+        if shows_tensors and name in executor.program.params and name in orders
+    }
     found = LitertComparison(
         kernels, executor.arithmetic, tensors=tensors, islands=executor.islands,
-        outputs={name: Tally(name, "output") for name in model.outputs},
+        outputs={name: Tally(name, "output") for name in model.outputs}, float_parts=float_parts,
     )  # fmt: skip
     for feed in feeds:
         theirs = model.run(feed)
         shown = _in_onnx_order(model, orders) if shows_tensors else {}
         borders = {n: a for n, a in shown.items() if n in written and n not in tensors}
         ours = executor.run(feed, list(tensors), borders)
-        local = executor.run(feed, list(tensors), shown) if shows_tensors else ours
+        taps = [*tensors, *float_parts]
+        local = executor.run(feed, taps, shown) if shows_tensors else ours
         for name, tally in tensors.items():
             if name in shown:
                 _count(tally, shown[name], ours[name], local[name])
+        for name, tally in float_parts.items():
+            if name in shown:
+                _count(tally, shown[name], local[name], local[name])
         for name, tally in found.outputs.items():
             _count(tally, theirs[name], ours[name], ours[name])
         found.samples += 1

@@ -17,7 +17,10 @@ from qdq_builder import QdqBuilder
 
 import ptq
 from ptq.core.errors import UnsupportedError, UsageError
+from ptq.evaluation.litert_check import _find_differences
+from ptq.evaluation.litert_result import LitertCheck, LitertKernelCheck
 from ptq.executor.executor import Executor
+from ptq.executor.litert_comparison import compare_with_executor
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
 from ptq.rewrite.tflite.write import TfliteOptions
@@ -305,3 +308,33 @@ def test_without_litert_the_package_is_named_before_calibration(monkeypatch):
             SAMPLE / "fashion_mobilenet.onnx", SAMPLE / "images" / "calibration",
             target="litert", form="tflite", samples=8,
         )  # fmt: skip
+
+
+def test_integers_behind_a_float_part_differ_by_at_most_one_step_and_are_counted() -> None:
+    b = QdqBuilder()
+    scale, shift = (b.constant(np.linspace(0.5, 2, 64, dtype=np.float32)) for _ in range(2))
+    x = b.node("Add", b.input(["N", 50, 64]), b.constant(np.float32(0.1)))
+    y = b.node("LayerNormalization", x, scale, shift, axis=-1)
+    b.output(b.requantize(y, 0.02))
+    graph = b.to_graph()
+    file = encode_tflite(graph)
+    rng = np.random.default_rng(0)
+    feeds = [{"input0": rng.normal(0, 2, (4, 50, 64)).astype(np.float32)} for _ in range(3)]
+    found = compare_with_executor(
+        file.content, graph, feeds, kernels="reference", orders=file.orders
+    )
+    [tally] = found.float_parts.values()
+    assert tally.op == "Add LayerNormalization"
+    assert tally.elements == 3 * 4 * 50 * 64
+    assert tally.largest <= 1
+    assert all(not other.differing for other in found.tensors.values())
+
+
+@pytest.mark.parametrize(("steps", "serious"), [(1, False), (2, True)])
+def test_a_float_part_that_differs_by_more_than_one_step_is_a_finding(
+    steps: int, serious: bool
+) -> None:
+    kernels = LitertKernelCheck("reference", "litert", 100, 3, "t", 2, 3, steps)
+    found = [*_find_differences(LitertCheck("2.3.0", 8, (kernels,)))]
+    assert bool(found) == serious
+    assert f"behind float parts 3 values by at most {steps} step" in str(kernels)
