@@ -7,7 +7,6 @@ ptq.quantize("model.onnx", "images/", cost_table="cost-table.json")
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,44 +14,32 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ptq.calibration.calibration import collect_statistics
-from ptq.core.errors import ModelError, PtqError, UsageError
+from ptq.core.errors import PtqError, UsageError
 from ptq.core.ops import OPS
 from ptq.core.option_checks import refuse_unknown_options, require_number
 from ptq.core.run_options import Progress, RunOptions
 from ptq.core.targets import get_target
 from ptq.core.types import FLOAT32
-from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
-from ptq.model.node import Node, dtype_of, is_constant, name_of, operator_of, shape_of, spec_name
+from ptq.model.node import Node, dtype_of, is_constant, operator_of, spec_name
 from ptq.model.open import Model
 from ptq.model.ort_version import ORT_VERSION
-from ptq.model.session import Session
+from ptq.optimization.kernel_times import DIGITS, measure_unit, time_kernel
 from ptq.optimization.provenance import describe_processor
 from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
-from ptq.rewrite.instrument.timing_graph import build_quantizer_graph
-from ptq.rewrite.prepare.prepare import open_and_prepare, prepare
+from ptq.rewrite.prepare.prepare import open_and_prepare
 from ptq.solver.partition.cost_model import VIEWS, estimate_cost, estimate_sizes
 from ptq.solver.partition.cost_table import (
     ORT_1_31_AVX512_VNNI,
     OrtCostTable,
-    use_cost_table,
 )
 from ptq.solver.partition.cost_table_file import save_cost_table
 from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
-from ptq.solver.quantizer import CalibratedModel, apply_plan, solve_plan
-from ptq.solver.recipe import Recipe
 
-_QUANTIZED_ELEMENTS = 2**18
-"""Elements of the quantizer whose time for one element is the unit of all tables."""
-_SECONDS, _MIN_ROUNDS, _WARM_UP = 0.06, 15, 2
-_DIGITS = 4
 _MIN_OF_KIND, _LARGEST_FACTOR = 3, 20.0
 GRID_SECONDS = 60.0
 """Time after which no further kernel of the standard grid is started; the 82 kernels take about 20 s."""
-Feed = dict[str, NDArray[Any]]
 _BASE = ORT_1_31_AVX512_VNNI
 
 
@@ -109,7 +96,7 @@ def tune(
     nodes = _collect_kernels(models)
     limit = seconds if models is not None or seconds is not None else GRID_SECONDS
     start = perf_counter()
-    overhead, unit = _measure_unit(run)
+    overhead, unit = measure_unit(run)
     advance = run.start_stage("timing kernels", len(nodes))
     kernels: dict[str, tuple[float, float]] = {}
     left_out: list[tuple[str, str]] = []
@@ -119,7 +106,7 @@ def tune(
             advance()
             continue
         try:
-            kernels[key] = _time_kernel(graph, node, overhead, unit, run)
+            kernels[key] = time_kernel(graph, node, overhead, unit, run)
         except PtqError as error:  # a kernel that ONNX Runtime lacks, or a shape that it refuses
             left_out.append((key, str(error)))
         advance()
@@ -185,7 +172,7 @@ def fit_scales(
 
 def _median_factor(ratios: Sequence[float]) -> float:
     factor = float(np.clip(np.median(ratios), 1 / _LARGEST_FACTOR, _LARGEST_FACTOR))
-    return float(f"{factor:.{_DIGITS}g}")
+    return float(f"{factor:.{DIGITS}g}")
 
 
 def _list_kernels(graph: Graph) -> Iterator[tuple[str, Node]]:
@@ -199,98 +186,3 @@ def _list_kernels(graph: Graph) -> Iterator[tuple[str, Node]]:
         values = [v for v in (*node.inputs, *node.outputs) if v is not None and not is_constant(v)]
         if key is not None and all(dtype_of(v) == FLOAT32 for v in values):
             yield key, node
-
-
-def _time_kernel(
-    graph: Graph, node: Node, overhead: float, unit: float, run: RunOptions
-) -> tuple[float, float]:
-    """The passes of a node in float and on integers."""
-    inputs = list(
-        dict.fromkeys(name_of(v) for v in node.inputs if v is not None and not is_constant(v))
-    )
-    alone = graph.extract([node], inputs, [name_of(v) for v in node.outputs])
-    rng = np.random.default_rng(0)
-    feed: Feed = {
-        name_of(v): rng.standard_normal(_shape(v)).astype(np.float32) for v in alone.inputs
-    }
-    integers = _quantize_alone(alone, feed)
-    other: Feed = {
-        name_of(v): rng.integers(0, 255, _shape(v)).astype(np.uint8)
-        if dtype_of(v) != FLOAT32
-        else feed[name_of(v)]
-        for v in integers.inputs
-    }
-    pairs = [
-        (Session(alone, threads=run.threads), feed),
-        (Session(integers, threads=run.threads), other),
-    ]
-    in_float, on_integers = _time_in_turns(pairs)
-    call = _BASE.kernel_call
-    return tuple(  # type: ignore[return-value]
-        float(f"{max((seconds - overhead) / unit, call):.{_DIGITS}g}")
-        for seconds in (in_float, on_integers)
-    )
-
-
-def _quantize_alone(alone: Graph, feed: Mapping[str, NDArray[Any]]) -> Graph:
-    """The node on integers, from integers to integers where it has quantizers.
-
-    Raises:
-        ModelError: The node stays float.
-    """
-    with use_cost_table(replace(_BASE, small_model=math.inf)):
-        prepared = prepare(alone)
-        samples = SampleOptions().open(
-            {n: a[None] if a.shape[:1] != (1,) else a for n, a in feed.items()}, alone
-        )
-        statistics = collect_statistics(prepared.graph, samples)
-        model = CalibratedModel("kernel", alone, prepared, statistics)
-        recipe = Recipe(method="minmax", rounding="nearest", correct_bias=False)
-        made = apply_plan(model, recipe, solve_plan(model, recipe))
-    if len(made.plan.floats) == len(prepared.graph.nodes):
-        raise ModelError("; ".join(sorted(set(made.plan.floats.values()))))
-    whole = made.quantized_graph
-    first = [
-        n for n in whole.nodes if operator_of(n) == "QuantizeLinear" and n.inputs[0] in whole.inputs
-    ]
-    last = {name_of(v): v.producer() for v in whole.outputs}
-    ends = [n for n in last.values() if n is not None and operator_of(n) == "DequantizeLinear"]
-    kept = [n for n in whole.nodes if n not in first and n not in ends]
-    inputs = [name_of(n.outputs[0]) for n in first]
-    inputs += [name_of(v) for v in whole.inputs if not any(n.inputs[0] is v for n in first)]
-    outputs = [
-        name_of(n.inputs[0]) if n in ends and n is not None and n.inputs[0] is not None else name
-        for name, n in last.items()
-    ]
-    return whole.extract(kept, inputs, outputs)
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    return tuple(1 if side is None else side for side in shape_of(value) or ())
-
-
-def _measure_unit(run: RunOptions) -> tuple[float, float]:
-    """Seconds of a call that computes nothing, and of a quantizer for one element."""
-
-    def build(size: int) -> tuple[Session, Feed]:
-        session = Session(build_quantizer_graph(size), threads=run.threads)
-        return session, {"x": np.zeros(size, np.float32)}
-
-    nothing, many = _time_in_turns([build(1), build(_QUANTIZED_ELEMENTS)])
-    return nothing, max(many - nothing, 1e-12) / _QUANTIZED_ELEMENTS
-
-
-def _time_in_turns(
-    pairs: Sequence[tuple[Session, Mapping[str, NDArray[Any]]]],
-) -> list[float]:
-    """The least time of each session, which other work disturbs least; the sessions run in turns."""
-    taken: list[list[float]] = [[] for _ in pairs]
-    for session, feed in [*pairs] * _WARM_UP:
-        session.run(feed)
-    start = perf_counter()
-    while len(taken[0]) < _MIN_ROUNDS or perf_counter() - start < _SECONDS:
-        for times, (session, feed) in zip(taken, pairs, strict=True):
-            before = perf_counter()
-            session.run(feed)
-            times.append(perf_counter() - before)
-    return [min(times) for times in taken]

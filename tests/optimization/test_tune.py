@@ -15,9 +15,17 @@ from networks import build_network, gaussian_array
 import ptq
 from ptq.core.ops import OPS
 from ptq.core.targets import get_target
+from ptq.model.graph import Graph
 from ptq.model.node import spec_name
+from ptq.model.session import Session
+from ptq.optimization.kernel_times import list_layout_changes
 from ptq.optimization.tune import fit_scales
 from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
+from ptq.rewrite.instrument.timing_graph import (
+    build_block_graph,
+    build_crossing_graph,
+    build_layout_graph,
+)
 from ptq.solver.partition.cost_model import estimate_sizes, kernel_cost
 from ptq.solver.partition.cost_table import (
     ORT_1_31_AVX512_VNNI,
@@ -191,3 +199,29 @@ def test_a_table_of_before_has_no_scales_and_is_read(tuned: ptq.Tuned, tmp_path:
     del document["scales"]
     (tmp_path / "t.json").write_text(json.dumps(document), encoding="utf-8")
     assert load_cost_table(tmp_path / "t.json") == replace(tuned.table, scales={})
+
+
+def test_the_layout_changes_of_a_convolution_alone_run_in_this_onnx_runtime() -> None:
+    """Else a table counts them in each convolution, though there are none between two."""
+    shapes = (1, 24, 20, 20), (1, 40, 10, 10)
+    graphs = [build_layout_graph(*shapes), build_block_graph(*shapes, 16)]
+    graphs += [build_block_graph(None, shapes[1], 16), build_crossing_graph(24, 20)]
+    for graph in graphs:
+        feed = {v.name: np.zeros([int(n) for n in v.shape], v.dtype.numpy()) for v in graph.inputs}
+        assert Session(graph, threads=1).run(feed)
+
+
+def test_an_integer_convolution_is_timed_without_its_changes_of_layout() -> None:
+    """A pointwise convolution of few channels moves more bytes to change layouts than it multiplies."""
+    text = "y = Conv(x, w)"
+    shape = {"x": (1, 16, 112, 112)}
+    network = build_network(text, shape, w=gaussian_array(16, 16, 1, 1).astype(np.float32))
+    (node,) = Graph.from_proto(network).nodes
+    assert [form for form, _ in list_layout_changes(node)] == [1, 0]
+    with_them = ptq.tune(network, threads=1).table.kernels
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ptq.optimization.kernel_times.list_layout_changes", lambda _: [])
+        without = ptq.tune(network, threads=1).table.kernels
+    assert with_them.keys() == without.keys()
+    ((one,), (other,)) = (list(t.values()) for t in (with_them, without))
+    assert one[1] < other[1]

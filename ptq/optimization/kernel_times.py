@@ -1,0 +1,172 @@
+"""The time of one kernel alone, in float and on integers, without what only a kernel alone needs.
+
+A convolution on integers has channels last, and one in float has blocks of channels. Alone, both have changes of
+layout around them; between two of their kind there are none. These are timed apart and left out. Where a tensor
+crosses from float to integers they take place: the unit of all times includes one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.calibration.calibration import collect_statistics
+from ptq.core.errors import ModelError
+from ptq.core.run_options import RunOptions
+from ptq.core.types import FLOAT32
+from ptq.data.splits import SampleOptions
+from ptq.model.graph import Graph
+from ptq.model.node import Node, dtype_of, is_constant, name_of, operator_of, shape_of
+from ptq.model.session import Session
+from ptq.rewrite.instrument.timing_graph import (
+    build_block_graph,
+    build_crossing_graph,
+    build_empty_graph,
+    build_layout_graph,
+)
+from ptq.rewrite.prepare.prepare import prepare
+from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, use_cost_table
+from ptq.solver.quantizer import CalibratedModel, apply_plan, solve_plan
+from ptq.solver.recipe import Recipe
+
+_BLOCK_STEP = 4
+"""Channels that ONNX Runtime moves at once into blocks; with others a convolution keeps channels first."""
+_CHANNELS, _SIDE = 96, 56
+"""The tensor whose crossing from float to integers gives the unit of all tables, by its time for one element."""
+_SECONDS, _MIN_ROUNDS, _WARM_UP = 0.06, 15, 2
+DIGITS = 4
+"""Digits of a time in a table."""
+Feed = dict[str, NDArray[Any]]
+
+
+def time_kernel(
+    graph: Graph, node: Node, overhead: float, unit: float, run: RunOptions
+) -> tuple[float, float]:
+    """The passes of a node in float and on integers."""
+    inputs = list(
+        dict.fromkeys(name_of(v) for v in node.inputs if v is not None and not is_constant(v))
+    )
+    alone = graph.extract([node], inputs, [name_of(v) for v in node.outputs])
+    rng = np.random.default_rng(0)
+    feed: Feed = {
+        name_of(v): rng.standard_normal(_shape(v)).astype(np.float32) for v in alone.inputs
+    }
+    integers = _quantize_alone(alone, feed)
+    other: Feed = {
+        name_of(v): rng.integers(0, 255, _shape(v)).astype(np.uint8)
+        if dtype_of(v) != FLOAT32
+        else feed[name_of(v)]
+        for v in integers.inputs
+    }
+    pairs = [
+        (Session(alone, threads=run.threads), feed),
+        (Session(integers, threads=run.threads), other),
+    ]
+    layouts = list_layout_changes(node)
+    forms = []
+    for form, graph in layouts:
+        with suppress(ModelError):  # kernels of a domain that another version may not have
+            pairs.append((Session(graph, threads=run.threads), _make_zeros(graph)))
+            forms.append(form)
+    taken = _time_in_turns(pairs)
+    for form, seconds in zip(forms, taken[2:], strict=True):
+        taken[form] -= max(seconds - overhead, 0.0)
+    call = ORT_1_31_AVX512_VNNI.kernel_call
+    in_float, on_integers = (
+        float(f"{max((seconds - overhead) / unit, call):.{DIGITS}g}") for seconds in taken[:2]
+    )
+    return in_float, on_integers
+
+
+def list_layout_changes(node: Node) -> list[tuple[int, Graph]]:
+    """What ONNX Runtime does around a convolution alone, and not between two: in float (0) and on integers (1)."""
+    before, after = _shape(node.inputs[0]), _shape(node.outputs[0])
+    if operator_of(node) != "Conv" or len(before) != 4:
+        return []
+    changes = [(1, build_layout_graph(before, after))]
+    block = ORT_1_31_AVX512_VNNI.block
+    blocks = [shape if shape[1] >= block else None for shape in (before, after)]
+    if after[1] >= block and after[1] % _BLOCK_STEP == before[1] % _BLOCK_STEP == 0:
+        changes.append((0, build_block_graph(blocks[0], blocks[1], block)))
+    return changes
+
+
+def _make_zeros(graph: Graph) -> Feed:
+    return {
+        name_of(v): np.zeros(_shape(v), np.float32 if dtype_of(v) == FLOAT32 else np.uint8)
+        for v in graph.inputs
+    }
+
+
+def _quantize_alone(alone: Graph, feed: Mapping[str, NDArray[Any]]) -> Graph:
+    """The node on integers, from integers to integers where it has quantizers.
+
+    Raises:
+        ModelError: The node stays float.
+    """
+    with use_cost_table(replace(ORT_1_31_AVX512_VNNI, small_model=math.inf)):
+        prepared = prepare(alone)
+        samples = SampleOptions().open(
+            {n: a[None] if a.shape[:1] != (1,) else a for n, a in feed.items()}, alone
+        )
+        statistics = collect_statistics(prepared.graph, samples)
+        model = CalibratedModel("kernel", alone, prepared, statistics)
+        recipe = Recipe(method="minmax", rounding="nearest", correct_bias=False)
+        made = apply_plan(model, recipe, solve_plan(model, recipe))
+    if len(made.plan.floats) == len(prepared.graph.nodes):
+        raise ModelError("; ".join(sorted(set(made.plan.floats.values()))))
+    whole = made.quantized_graph
+    first = [
+        n for n in whole.nodes if operator_of(n) == "QuantizeLinear" and n.inputs[0] in whole.inputs
+    ]
+    last = {name_of(v): v.producer() for v in whole.outputs}
+    ends = [n for n in last.values() if n is not None and operator_of(n) == "DequantizeLinear"]
+    kept = [n for n in whole.nodes if n not in first and n not in ends]
+    inputs = [name_of(n.outputs[0]) for n in first]
+    inputs += [name_of(v) for v in whole.inputs if not any(n.inputs[0] is v for n in first)]
+    outputs = [
+        name_of(n.inputs[0]) if n in ends and n is not None and n.inputs[0] is not None else name
+        for name, n in last.items()
+    ]
+    return whole.extract(kept, inputs, outputs)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(1 if side is None else side for side in shape_of(value) or ())
+
+
+def measure_unit(run: RunOptions) -> tuple[float, float]:
+    """Seconds of a call that computes nothing, and of a quantizer and its change of layout for one element."""
+    shape = (1, _CHANNELS, _SIDE, _SIDE)
+    pairs: list[tuple[Session, Feed]] = [
+        (Session(build_empty_graph(), threads=run.threads), {"x": np.zeros(1, np.float32)}),
+        (
+            Session(build_crossing_graph(_CHANNELS, _SIDE), threads=run.threads),
+            {"x": np.random.default_rng(0).standard_normal(shape).astype(np.float32)},
+        ),
+    ]
+    nothing, many = _time_in_turns(pairs)
+    return nothing, max(many - nothing, 1e-12) / math.prod(shape)
+
+
+def _time_in_turns(
+    pairs: Sequence[tuple[Session, Mapping[str, NDArray[Any]]]],
+) -> list[float]:
+    """The least time of each session, which other work disturbs least; the sessions run in turns."""
+    taken: list[list[float]] = [[] for _ in pairs]
+    for session, feed in [*pairs] * _WARM_UP:
+        session.run(feed)
+    start = perf_counter()
+    while len(taken[0]) < _MIN_ROUNDS or perf_counter() - start < _SECONDS:
+        for times, (session, feed) in zip(taken, pairs, strict=True):
+            before = perf_counter()
+            session.run(feed)
+            times.append(perf_counter() - before)
+    return [min(times) for times in taken]
