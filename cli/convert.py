@@ -39,7 +39,7 @@ def convert(
     no_clobber: o.NoClobber = False,
     json: o.Json = None,
 ) -> None:
-    """Convert a quantized model from QDQ to QOperator form, or back, or to LiteRT's .tflite.
+    """Convert a quantized model to QDQ, QOperator or LiteRT form.
 
     The integer function stays the same. This is proved before anything is written. Operators without
     an equivalent in the other form stay unchanged. So do operators that ONNX Runtime computes in

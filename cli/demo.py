@@ -23,10 +23,10 @@ def demo(
         typer.Argument(metavar="FOLDER", help="Where the model and the page are written."),
     ] = Path(),
 ) -> None:
-    """Quantize the sample: a small network and real images, in about ten seconds.
+    """Quantize the sample, a small network with real images.
 
-    Runs ptq quantize on Fashion-MNIST and prints that command first. Writes demo.int8.onnx and demo.html, the page
-    of the report, into FOLDER; the current folder by default.
+    This takes about ten seconds. It runs ptq quantize on Fashion-MNIST and prints that command first. It
+    writes demo.int8.onnx and demo.html, the page of the report, into FOLDER; the current folder by default.
     """
     from . import outputs
 

@@ -69,10 +69,11 @@ def frontier(
     no_clobber: o.NoClobber = False,
     images: Images = None,
 ) -> None:
-    """Show every trade of speed against error: which nodes to leave in float for it.
+    """Show every trade of speed against error.
 
-    Speed and error of each point are estimated from one set of runs of the float model and from a table of measured
-    times. The ends, one point between and the point that --prefer chooses are measured.
+    Each point says which nodes stay in float. Speed and error of each point are estimated from one set of
+    runs of the float model and from a table of measured times. The ends, one point between and the point
+    that --prefer chooses are measured.
     """
     from functools import partial
 

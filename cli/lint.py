@@ -14,10 +14,11 @@ def lint(
     target: o.Target = "litert",
     json: o.Json = None,
 ) -> None:
-    """Check a quantized model against the published rules of a target.
+    """Check a quantized model against the rules of a target.
 
-    This works for a model of any tool. The targets with rules are litert and gemmlowp (LiteRT's 8-bit
-    quantization specification), tensorrt (its importer) and ort-xnnpack (what the provider takes).
+    The rules are published ones, and the model may be of any tool. The targets with rules are litert and
+    gemmlowp (LiteRT's 8-bit quantization specification), tensorrt (its importer) and ort-xnnpack (what the
+    provider takes).
     Errors break a rule; notes mark what is not covered, not fused or not taken. The exit code is 1 if
     there is an error. Usual reasons why the integers are slow in ONNX Runtime are named too.
     """

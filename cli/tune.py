@@ -36,7 +36,7 @@ def tune(
     json: o.Json = None,
     no_clobber: o.NoClobber = False,
 ) -> None:
-    """Time the kernels of models on this machine, in float and on integers.
+    """Time kernels on this machine, in float and on integers.
 
     The table decides which nodes stay float: give it to ptq quantize with --cost-table. Kernels that
     were not timed have the times of the shipped table, scaled as the timed ones of their kind differ from it.

@@ -14,7 +14,7 @@ from typer.main import get_command
 BLOCKED = "import sys; sys.modules['fast_sugiyama'] = None; "
 ADVICE = (
     "No picture of the graph: the package fast-sugiyama is not installed. Install it with:\n"
-    '<code>python -m pip install "onnx-ptq[page]"</code>'
+    '<code>python -m pip install "fast-sugiyama>=0.5"</code>'
 )
 COMMANDS = {
     "quantize": ("{model}", "--data", "{data}", "--effort", "fast", "--report", "p.html"),
@@ -48,8 +48,8 @@ def test_ptq_and_its_command_line_are_imported_without_it() -> None:
 
 
 def test_every_command_is_in_the_table() -> None:
-    runs_quantize = "demo"
-    assert [*COMMANDS, runs_quantize] == list(getattr(get_command(app), "commands"))  # noqa: B009 # untyped
+    runs_quantize, prints_a_page = "demo", "explain"
+    assert [*COMMANDS, runs_quantize, prints_a_page] == list(getattr(get_command(app), "commands"))  # noqa: B009 # untyped
 
 
 @pytest.mark.usefixtures("without_layout")

@@ -64,6 +64,8 @@ def _exhibit(sample: ChangedSample, by_class: Mapping[int, str], names: tuple[st
         boxes = (*_boxes(sample.reference, "reference"), *_boxes(sample.other, "other"))
         pieces = [(("span", _count_boxes(answer)),) for answer in (sample.reference, sample.other)]
         answers += zip(names, pieces, strict=True)
+    elif sample.overlaid:
+        answers.append(("differ", (("span", plural(sample.changed, "pixel")),)))
     else:
         answers += zip(names, _compare(sample.reference, sample.other, by_class), strict=True)
     source = _encode(sample.picture) if sample.picture else ""
