@@ -85,7 +85,9 @@ def collect_statistics(
         return [observe(graph, passing, wanted, held=held, run=run, keeper=keeper)]
 
     wanted, kept = tensors_to_collect(graph), "" if keeper is None else "a checkpoint"
-    [calibration] = observe_in_rounds(graph, samples, wanted, run, observe_round, only_one=kept)
+    [calibration] = observe_in_rounds(
+        graph, samples, wanted, run, observe_round, kept=keep_samples, only_one=kept
+    )
     preprocess = encode_preprocess(samples.preprocess)
     return replace(
         calibration,

@@ -52,6 +52,7 @@ def observe_in_rounds(
     observe: ObserveRound,
     *,
     splits: int = 1,
+    kept: int = 0,
     only_one: str = "",
 ) -> list[Calibration]:
     """Observe all tensors, in as many rounds as ``run.memory`` asks for; in one round without a limit.
@@ -63,6 +64,7 @@ def observe_in_rounds(
         run: How the job runs.
         observe: What a round does.
         splits: Number of statistics of each tensor.
+        kept: The most samples that ``observe`` keeps in memory.
         only_one: What a second round would not permit; empty if nothing.
 
     Returns:
@@ -77,7 +79,10 @@ def observe_in_rounds(
     need = _measure_need(graph, wanted, samples, run)
     remaining, parts = wanted.names, list[list[Calibration]]()
     while remaining or not parts:
-        names, batch = need.fit(remaining, run.memory, run.calibration_batch, splits)
+        # later rounds find the kept samples in memory
+        reserved = 0 if parts else min(kept, len(samples)) * need.sample
+        limit = run.memory - reserved
+        names, batch = need.fit(remaining, limit, run.calibration_batch, splits, reserved)
         remaining = remaining[len(names) :]
         if only_one and remaining:
             raise UsageError(
@@ -112,7 +117,7 @@ class _Need:
     sizes: Mapping[str, int]
 
     def fit(
-        self, names: Sequence[str], limit: int, batch: int, splits: int
+        self, names: Sequence[str], limit: int, batch: int, splits: int, reserved: int = 0
     ) -> tuple[Sequence[str], int]:
         """The first names of those that fit the limit, and how many samples are counted together.
 
@@ -130,8 +135,8 @@ class _Need:
         )
         if least > limit:
             raise UsageError(
-                f"memory {_in_megabytes(limit)}: this model needs at least {_in_megabytes(least)} to be "
-                "calibrated; give that much",
+                f"memory {_in_megabytes(limit + reserved)}: this model needs at least "
+                f"{_in_megabytes(least + reserved)} to be calibrated; give that much",
                 "memory",
             )
         used = 0

@@ -1,7 +1,7 @@
 """The checkpoint of a calibration on workers: the merged statistics of the shards that are counted.
 
 The statistics say by their identity which shards these are, and of which samples. The file is used only for the same
-model, and for samples of the same names.
+model, and for samples of the same names and contents.
 
 Format: one line, ``ptq shard checkpoint 1 SHARDS``, then a file of statistics.
 """
@@ -16,6 +16,7 @@ from ptq.calibration.identify import identify_samples
 from ptq.core import files
 from ptq.core.errors import StatsError
 from ptq.core.remote import show
+from ptq.core.wording import plural
 from ptq.data import Samples
 from ptq.observers.calibration_file import Calibration, from_bytes
 
@@ -38,14 +39,17 @@ class ShardCheckpoint:
         self._shard_of = samples.shard_of
         self._due = 0.0
 
-    def restore(self, shards: int) -> tuple[Calibration | None, int, list[int]]:
+    def restore(
+        self, shards: int, keep_samples: int = 0
+    ) -> tuple[Calibration | None, int, list[int]]:
         """The statistics so far, the number of shards, and those that are not counted.
 
         Args:
             shards: The number of shards of a new calibration.
+            keep_samples: The most samples that the statistics keep.
 
         Raises:
-            StatsError: The file is damaged, or belongs to another model or to other samples.
+            StatsError: The file is damaged, belongs to another model or to other samples, or keeps other samples.
         """
         try:
             content = files.read(self._path)
@@ -70,9 +74,30 @@ class ShardCheckpoint:
             (self._listing.digest, self._listing.total)
         ]:
             raise self._mismatch_error("other samples")
+        kept = 0 if state.kept is None else state.kept.limit
+        if kept != keep_samples:
+            raise StatsError(
+                f"{show(self._path)}: this checkpoint keeps up to {plural(kept, 'sample')}, not {keep_samples}; ask "
+                "for as many, name another file, or delete it"
+            )
         counts = listings[0].counts
         remaining = [k for k in range(shards) if not counts[(first + k * stride) % len(counts)]]
         return state, shards, remaining
+
+    def require_contents(self, state: Calibration | None, digest: str | None) -> None:
+        """Check that the counted samples still have their contents.
+
+        Args:
+            state: The statistics so far.
+            digest: The digest of the samples of their shards as they are now; None without any.
+
+        Raises:
+            StatsError: They have others.
+        """
+        if digest is None or state is None or state.identity is None:
+            return
+        if state.identity.digest != digest:
+            raise self._mismatch_error("other samples, of the same names")
 
     def save(self, state: Calibration, shards: int, *, at_once: bool = False) -> None:
         """Write the file if the interval has passed, or at once.

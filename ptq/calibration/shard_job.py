@@ -11,6 +11,7 @@ from ptq.calibration.calibration import collect_statistics
 from ptq.core.errors import PtqError, StatsError
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples
+from ptq.data.sample_digest import merge_digests
 from ptq.data.shard_map import Shard
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
@@ -77,6 +78,37 @@ class CalibrationJob:
                 f"the workers have different versions of {', '.join(differ)}; install the same on each"
             )
         return merged
+
+
+@dataclass(frozen=True)
+class DigestJob:
+    """Digest the samples of shards that an earlier run counted; nothing runs.
+
+    Attributes:
+        job: The calibration.
+    """
+
+    job: CalibrationJob
+
+    def run(self, shard: Shard, content: bytes | None) -> Any:
+        """The digest of the good samples of a shard; or the error."""
+        try:
+            samples = _open_once(self.job, content)[1].shard(*shard)
+            for _ in samples.read_good():
+                pass
+            return samples.digest
+        except PtqError as error:
+            return error
+
+    def decode(self, message: Any) -> str:
+        """The digest in a message; raise the error of the worker."""
+        if isinstance(message, Exception):
+            raise message
+        return str(message)
+
+    def merge(self, first: str, second: str) -> str:
+        """The digest of both."""
+        return merge_digests(first, second)
 
 
 _latest: dict[str, tuple[Graph, Samples]] = {}

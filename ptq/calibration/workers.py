@@ -15,7 +15,7 @@ from typing import Any
 
 from ptq.calibration.cluster import Cluster, start_cluster
 from ptq.calibration.shard_checkpoint import ShardCheckpoint
-from ptq.calibration.shard_job import CalibrationJob, forget_job, keep_opened
+from ptq.calibration.shard_job import CalibrationJob, DigestJob, forget_job, keep_opened
 from ptq.core import remote
 from ptq.core.errors import DataError, PtqError, UsageError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
@@ -73,7 +73,11 @@ def collect_on_workers(
         state: Calibration | None = None
         remaining = list(range(shards))
         if keeper is not None:
-            state, shards, remaining = keeper.restore(shards)
+            state, shards, remaining = keeper.restore(shards, job.keep_samples)
+            counted = [(k, shards) for k in range(shards) if k not in {*remaining}]
+            keeper.require_contents(
+                state, map_shards(DigestJob(job), counted, workers, lambda *_: None)
+            )
         for _ in range(0 if state is None else state.samples):
             advance()
 

@@ -79,7 +79,9 @@ def open_file_system(url: str) -> tuple[Any, str]:
     try:
         import fsspec
 
-        system, path = fsspec.core.url_to_fs(url)
+        # a signature must arrive as it is
+        options = {"encoded": True} if without_query(url) != url else {}
+        system, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
         raise UsageError(
             f'{show(url)}: needs a package that is not installed; pip install "onnx-ptq[{EXTRAS[scheme]}]"'
@@ -204,8 +206,20 @@ def open_stream(url: str) -> Any:
     return system.open(path, "rb", block_size=2**20, cache_type="readahead")
 
 
+def without_query(url: str) -> str:
+    """A URL without what follows ``?`` in it, which signs or versions it; a pattern and a path stay whole.
+
+    A query holds ``=``, and comes after a path without ``*`` and ``[``.
+    """
+    path, _, query = url.partition("?")
+    is_query = url.startswith(("http://", "https://")) and "=" in query
+    return path if is_query and not any(sign in path for sign in "*[") else url
+
+
 def split_pattern(url: str) -> tuple[str, str]:
     """The part of a URL or path before the first segment with ``*``, ``?`` or ``[``, and the rest."""
+    if without_query(url) != url:
+        return url, ""
     segments = url.split("/")
     for index, segment in enumerate(segments):
         if any(sign in segment for sign in "*?["):

@@ -60,7 +60,7 @@ def find_shards(text: str) -> list[str]:
     """
     places = expand_braces(text) if not Path(text).exists() else [text]
     found = [shard for place in places for shard in _find_in(place)]
-    kinds = {os.path.splitext(shard)[1].lower() for shard in found}
+    kinds = {os.path.splitext(remote.without_query(shard))[1].lower() for shard in found}
     if len(kinds) > 1:
         raise DataError(f"{remote.show(text)}: holds both .tar and .parquet files; name one kind")
     return found
@@ -68,7 +68,7 @@ def find_shards(text: str) -> list[str]:
 
 def _find_in(place: str) -> list[str]:
     url = remote.as_url(place)
-    is_shard = place.lower().partition("?" if url else "\0")[0].endswith(SHARD_SUFFIXES)
+    is_shard = remote.without_query(place).lower().endswith(SHARD_SUFFIXES)
     if has_pattern(place):
         return _match_shards(place, url) if is_shard else []
     if url is not None:

@@ -200,6 +200,8 @@ def test_a_checkpoint_of_processes_is_continued_to_the_same_bytes(
     assert ptq.calibrate(model, place / "data", **options).to_bytes() == whole
     assert ptq.calibrate(model, place / "data", **options).to_bytes() == whole
     other = place / "data" / "000.npz"
+    with pytest.raises(StatsError, match="keeps up to 0 samples, not 5; ask for as many"):
+        ptq.calibrate(model, place / "data", keep_samples=5, **options)
     with pytest.raises(StatsError, match="this checkpoint belongs to other samples"):
         ptq.calibrate(model, place / "data", samples=100, **options)
     other_model = str(tmp_path / "other.onnx")
@@ -209,6 +211,22 @@ def test_a_checkpoint_of_processes_is_continued_to_the_same_bytes(
     state.write_bytes(b"other")
     with pytest.raises(StatsError, match="is not a checkpoint of workers"):
         ptq.calibrate(model, place / "data", **options)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_checkpoint_of_processes_is_refused_if_a_counted_sample_has_changed(
+    place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    for path in sorted((place / "data").iterdir())[:40]:
+        (tmp_path / "data" / path.name).write_bytes(path.read_bytes())
+    model = str(place / "model.onnx")
+    options = {"threads": 1, "workers": 2, "checkpoint": tmp_path / "state", "keep_samples": 3}
+    whole = ptq.calibrate(model, tmp_path / "data", **options).to_bytes()
+    assert ptq.calibrate(model, tmp_path / "data", **options).to_bytes() == whole
+    np.savez(tmp_path / "data" / "000.npz", x=np.zeros((1, 3, 8, 8), np.float32))
+    with pytest.raises(StatsError, match="belongs to other samples, of the same names"):
+        ptq.calibrate(model, tmp_path / "data", **options)
 
 
 @pytest.mark.remote

@@ -92,6 +92,19 @@ def test_the_number_in_the_refusal_is_enough_and_gives_the_same_bytes(
     assert limited["digest"] == calibrate_in_child(*network)["digest"]
 
 
+def test_kept_samples_count_towards_the_limit(network: tuple[Path, Path], tmp_path: Path) -> None:
+    data, each = tmp_path / "more.npz", 3 * 256 * 256 * 4
+    x = np.random.default_rng(0).normal(size=(60, 3, 256, 256))
+    np.savez(data, x=x.astype(np.float32))
+    needed = []
+    for kept in (0, 60):
+        error = calibrate_in_child(network[0], data, memory="50MB", keep_samples=kept)["error"]
+        found = re.search(r"(\d+)MB to be", error)
+        assert found, error
+        needed.append(int(found[1]))
+    assert needed[1] - needed[0] == pytest.approx(60 * each / 1e6, abs=15)
+
+
 def test_a_checkpoint_is_refused_if_the_tensors_need_several_rounds(
     network: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -66,7 +66,7 @@ class PlaceOpener:
         return self._open_path(Path(text))
 
     def _open_shards(self, shards: Sequence[str]) -> SampleSource:
-        if shards[0].lower().endswith(SHARD_SUFFIXES[0]):
+        if remote.without_query(shards[0]).lower().endswith(SHARD_SUFFIXES[0]):
             only_input = self.inputs[0].name if len(self.inputs) == 1 else None
             return FetchedFolder(TarTree(shards, only_input), self._open_folder)
         images = choose_image_options(
@@ -75,7 +75,7 @@ class PlaceOpener:
         return ParquetRows(shards, self.inputs, images)
 
     def _open_url(self, url: str) -> SampleSource:
-        if not has_pattern(url) and url.lower().endswith(_FILE_SUFFIXES):
+        if not has_pattern(url) and remote.without_query(url).lower().endswith(_FILE_SUFFIXES):
             return self._open_fetched_file(url)
         tree = UrlTree(url)
         shards = only_shards(list(tree.sizes))
@@ -87,7 +87,7 @@ class PlaceOpener:
         """Samples of one file, which is in a temporary folder as long as they are used."""
         folder = Path(tempfile.mkdtemp(prefix="ptq-"))
         try:
-            path = folder / url.rstrip("/").rpartition("/")[2]
+            path = folder / remote.without_query(url).rstrip("/").rpartition("/")[2]
             with _naming(folder, remote.show(url).rpartition("/")[0]):
                 try:
                     path.write_bytes(remote.read(url))

@@ -102,6 +102,30 @@ def test_a_web_server_gives_the_bytes_of_a_folder(
         assert calibrate(url, data) == calibrate(folder, data)
 
 
+@pytest.mark.parametrize("data", ["x.npy", "x.npz", "shard.tar"])
+def test_a_signed_url_is_one_file_and_its_signature_is_in_no_message(
+    folder: Path, data: str
+) -> None:
+    signature = "?X-Signature=a*b[c]%2Fd&Expires=9"
+    preprocess = None if data.startswith("x.") else PREPROCESS
+
+    class Signed(Parts):
+        def do_GET(self) -> None:
+            if not self.path.endswith(signature):
+                self.send_error(403)
+                return
+            super().do_GET()
+
+    with serve(folder, Signed) as url:
+        found, model = (f"{url}/{name}{signature}" for name in (data, "model.onnx"))
+        statistics = ptq.calibrate(model, found, preprocess=preprocess, threads=1)
+        assert statistics.to_bytes() == calibrate(folder, data)
+        with pytest.raises(DataError) as caught:
+            ptq.calibrate(model, f"{url}/none.npz{signature}", threads=1)
+    assert str(caught.value).startswith(f"{url}/none.npz")
+    assert "Signature" not in str(caught.value)
+
+
 def test_a_shard_is_read_in_parts(folder: Path) -> None:
     with serve(folder, Parts) as url:
         assert calibrate(url, "shard.tar") == calibrate(folder, "shard.tar")
