@@ -187,7 +187,7 @@ Threads = Annotated[
         "--threads",
         metavar="N",
         parser=parse_count("threads", most=1024),
-        help="Threads of ONNX Runtime; 0 means one for each core.",
+        help="Threads of ONNX Runtime and of ptq itself; 0 means one for each core.",
     ),
 ]
 Checkpoint = Annotated[

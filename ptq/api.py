@@ -33,6 +33,7 @@ from ptq.evaluation.tasks.label_options import LabelOptions
 from ptq.evaluation.tasks.task import TaskName, TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName
+from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model, source_path
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.compensation import compensate_rounding
@@ -76,6 +77,7 @@ __all__ = ["calibrate", "evaluate", "quantize"]
 @refuse_unknown_options
 @stop_workers_at_end
 @decide_by_given_table
+@use_given_threads
 def quantize(
     model: Model,
     data: DataSource | None = None,
@@ -156,7 +158,7 @@ def quantize(
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         arithmetic: The integer arithmetic that predicts the results; None for the target's own.
         batch: Samples that run at once when accuracy is measured.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core, or with workers one.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
         workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
         checkpoint: A file for the state of the calibration, as for ``calibrate``.
         max_drop: The accuracy budget in points of the metric. The fewest nodes that meet it stay float, measured on

@@ -6,8 +6,7 @@ statistics must not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, StatsError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
-from ptq.kernels.thread_pool import thread_count
+from ptq.kernels.thread_pool import parallel_map
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -101,6 +100,13 @@ class RunningStatistics:
     channels: dict[str, ChannelSums]
     samples: int = 0
 
+    def add_all(self, tensors: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]) -> None:
+        """Add the values of all tensors on several samples, the largest first, on several threads."""
+        largest_first = sorted(tensors, key=lambda name: (-tensors[name][0].size, name))
+        parallel_map(
+            lambda name: self.add(name, tensors[name]), largest_first, most=COUNTING_THREADS
+        )
+
     def add(self, name: str, arrays: NDArray[Any] | Sequence[NDArray[Any]]) -> None:
         """Add the values of one tensor on several samples; threads may add different tensors at once.
 
@@ -177,16 +183,13 @@ def count_groups(
     after: Callable[[Sequence[Sample]], None] | None = None,
 ) -> None:
     """Run the model on groups of samples and add each group to its statistics."""
-    with ThreadPoolExecutor(min(COUNTING_THREADS, thread_count())) as pool:
-        for counted, group in groups:
-            held = memory.run(group)
-            largest_first = sorted(held, key=lambda name: (-held[name][0].size, name))
-            for future in [pool.submit(counted.add, name, held[name]) for name in largest_first]:
-                future.result()
-            counted.samples += len(group)
-            held.clear()  # else the arrays stay while the next group runs
-            if after is not None:
-                after(group)
+    for counted, group in groups:
+        held = memory.run(group)
+        counted.add_all(held)
+        counted.samples += len(group)
+        held.clear()  # else the arrays stay while the next group runs
+        if after is not None:
+            after(group)
 
 
 class BatchBuffers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -18,7 +17,7 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.data.sample_parts import Part
-from ptq.kernels.thread_pool import thread_count
+from ptq.kernels.thread_pool import parallel_map
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Node, constant_of, name_of, operator_of
@@ -147,18 +146,18 @@ class CovarianceJob:
                 KeptInputs(self.keep),
             )
             remaining, number = iter(part.samples), part.first
-            with ThreadPoolExecutor(thread_count()) as pool:
-                while group := list(islice(remaining, buffers.batch)):
-                    of_group = np.array([sample.name in self.held_out for sample in group])
-                    inputs = buffers.run(group)
-                    update = _CovarianceUpdate(
-                        inputs, self.plan, found, of_group, number, max(self.samples, 1), uses_of
-                    )
-                    list(pool.map(update, shared, found.blocks))
-                    found.kept.add([sample.name for sample in group], inputs)
-                    number += len(group)
-                    if not part.count:
-                        found.add_up()
+            tasks = list(zip(shared, found.blocks, strict=True))
+            while group := list(islice(remaining, buffers.batch)):
+                of_group = np.array([sample.name in self.held_out for sample in group])
+                inputs = buffers.run(group)
+                update = _CovarianceUpdate(
+                    inputs, self.plan, found, of_group, number, max(self.samples, 1), uses_of
+                )
+                parallel_map(update, tasks)
+                found.kept.add([sample.name for sample in group], inputs)
+                number += len(group)
+                if not part.count:
+                    found.add_up()
             for block in itertools.chain.from_iterable(found.blocks):
                 block.training.flush()
                 block.held_out.flush()
@@ -189,7 +188,8 @@ class _CovarianceUpdate:
     samples: int
     uses: Mapping[str, int]
 
-    def __call__(self, layers: Sequence[LinearOp], blocks: Sequence[CovarianceBlock]) -> None:
+    def __call__(self, group: tuple[Sequence[LinearOp], Sequence[CovarianceBlock]]) -> None:
+        layers, blocks = group
         for offset, layer in enumerate(layers):
             self._add_inputs(layer, offset, blocks)
 

@@ -26,12 +26,14 @@ from ptq.core.run_options import (
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
+from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 
 
 @refuse_unknown_options
+@use_given_threads
 def calibrate(
     model: Model,
     data: DataSource,
@@ -62,7 +64,7 @@ def calibrate(
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that are counted together; the statistics do not depend on it.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
         workers: Number of processes, one shard of the samples each; model and data must then be paths.
         cluster: Workers elsewhere: ``tcp://host:port`` of a Dask scheduler, ``ray://host:port``, or any
             `concurrent.futures.Executor`. They read the data themselves, and get the model from here.

@@ -34,6 +34,7 @@ from ptq.evaluation.tasks.label_options import LabelOptions
 from ptq.evaluation.tasks.request import TaskRequest, require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
+from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
@@ -107,6 +108,7 @@ class Comparison:
 
 
 @refuse_unknown_options
+@use_given_threads
 def compare(
     old: Model,
     new: Model,
@@ -143,7 +145,7 @@ def compare(
         transcripts: Labels of texts, as for ``ptq.evaluate``.
         alphabet: The characters of a recognizer's classes, as for ``ptq.evaluate``.
         batch: Samples that run at once, if the models take any number.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:

@@ -13,10 +13,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from contextvars import ContextVar
+from functools import cache, wraps
 from itertools import count
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -32,20 +33,21 @@ _MAX_VIEWS = 64
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+P = ParamSpec("P")
 
 _local = threading.local()
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
-_limit: int | None = None
+_limit: ContextVar[int | None] = ContextVar("the most threads of a job", default=None)
 
 
 def thread_count() -> int:
-    """Return the number of threads: PTQ_THREADS or all processors, at most the processors of the process.
+    """Return the number of threads: PTQ_THREADS or all processors, at most `limit_threads` and those of the process.
 
     Raises:
         UsageError: PTQ_THREADS is not a positive number.
     """
-    usable = min(_usable_cpus(), _limit or sys.maxsize)
+    usable = min(_usable_cpus(), _limit.get() or sys.maxsize)
     wanted = os.environ.get("PTQ_THREADS")
     if not wanted:
         return usable
@@ -56,13 +58,25 @@ def thread_count() -> int:
 
 @contextmanager
 def limit_threads(count: int | None) -> Iterator[None]:
-    """At most so many threads within the block; None for no limit."""
-    global _limit
-    before, _limit = _limit, count
+    """At most so many threads within the block, and no more than around it; None changes nothing."""
+    limits = [limit for limit in (_limit.get(), count) if limit]
+    token = _limit.set(min(limits, default=None))
     try:
         yield
     finally:
-        _limit = before
+        _limit.reset(token)
+
+
+def use_given_threads(verb: Callable[P, Result]) -> Callable[P, Result]:
+    """Let the keyword ``threads`` of a verb limit the threads of the kernels while it runs; 0 limits nothing."""
+
+    @wraps(verb)
+    def limited(*args: P.args, **kwargs: P.kwargs) -> Result:
+        threads = kwargs.get("threads", 0)
+        with limit_threads(threads if isinstance(threads, int) and threads > 0 else None):
+            return verb(*args, **kwargs)  # it refuses other values
+
+    return limited
 
 
 @cache
@@ -71,7 +85,9 @@ def _usable_cpus() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def run_tiles(tile: Callable[[int], None], tiles: int, work: float) -> None:
+def run_tiles(
+    tile: Callable[[int], None], tiles: int, work: float, *, most: int | None = None
+) -> None:
     """Call ``tile(i)`` for every i below ``tiles``, on all threads, in no particular order.
 
     A tile that runs on several threads runs its own inner tiles on its thread alone.
@@ -80,6 +96,7 @@ def run_tiles(tile: Callable[[int], None], tiles: int, work: float) -> None:
         tile: Computes one tile.
         tiles: Number of tiles.
         work: Estimated nanoseconds of all tiles on one thread; little work stays on the calling thread.
+        most: The largest number of threads; None for all.
     """
     numbers = count()
 
@@ -94,7 +111,7 @@ def run_tiles(tile: Callable[[int], None], tiles: int, work: float) -> None:
         finally:
             _local.sharing = False
 
-    helpers = min(worker_count(work), tiles) - 1
+    helpers = min(worker_count(work), tiles, most or tiles) - 1
     if helpers < 1:
         return share()
     pool = _shared_pool()
@@ -109,14 +126,22 @@ def run_tiles(tile: Callable[[int], None], tiles: int, work: float) -> None:
         raise errors[0]
 
 
-def parallel_map(job: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Return the results of the job for each item, in order; the jobs run on all threads, whatever their size."""
+def parallel_map(
+    job: Callable[[Item], Result], items: Sequence[Item], *, most: int | None = None
+) -> list[Result]:
+    """Return the results of the job for each item, in order; the jobs run on all threads, whatever their size.
+
+    Args:
+        job: Called once for each item; items start in their order.
+        items: What the jobs work on.
+        most: The largest number of threads; None for all.
+    """
     found: dict[int, Result] = {}
 
     def tile(i: int) -> None:
         found[i] = job(items[i])
 
-    run_tiles(tile, len(items), math.inf)
+    run_tiles(tile, len(items), math.inf, most=most)
     return [found[i] for i in range(len(items))]
 
 

@@ -29,6 +29,7 @@ from ptq.evaluation.intervals import Interval, median_interval
 from ptq.evaluation.speed import summarize_ratios, time_in_turns
 from ptq.executor.runtimes.registry import RuntimeName, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, RuntimeModel, describe_fallback
+from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
@@ -87,7 +88,7 @@ class Benchmark:
         models: The models in the order given; speeds are relative to the first.
         rounds: Number of rounds; each runs every model once, on the same sample.
         samples: Number of samples; 0 if inputs were made from shapes.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
         shapes: Shape of each input.
         runtime: What ran the models.
     """
@@ -101,6 +102,7 @@ class Benchmark:
 
 
 @refuse_unknown_options
+@use_given_threads
 def benchmark(
     models: Model | Sequence[Model],
     data: DataSource | None = None,
@@ -126,7 +128,7 @@ def benchmark(
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         seconds: Time for all runs of each model.
         memory: Measure the peak memory of each model that is a file, in a process of its own.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
         runtime: What runs all models: ONNX Runtime, or another runtime such as ``openvino``. Peak memory is measured
             in ONNX Runtime only.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.

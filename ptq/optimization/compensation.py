@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.wording import plural
 from ptq.data import Samples
 from ptq.data.holdout import VALIDATION_SHARE
-from ptq.kernels.thread_pool import thread_count
+from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, name_of, operator_of
 from ptq.model.shared_weights import weight_families
@@ -196,8 +196,8 @@ class _InputComparison:
 
     def add_sample(
         self,
-        real: NDArray[Any],
-        rounded: NDArray[Any],
+        before: Mapping[str, NDArray[Any]],
+        after: Mapping[str, NDArray[Any]],
         number: int,
         samples: int,
         held_out: bool,
@@ -205,12 +205,13 @@ class _InputComparison:
         """Add one sample, unless the input is empty or rounding changes its shape.
 
         Args:
-            real: The input in the float model.
-            rounded: The input in the quantized model.
+            before: The inputs of layers in the float model, by name.
+            after: The inputs of layers in the quantized model, by name.
             number: The sample's number.
             samples: How many samples there are in all.
             held_out: Whether the sample is held out.
         """
+        real, rounded = before[self.float_name][None], after[self.quantized_name][None]
         if not real.size or real.shape != rounded.shape:
             return
         quota = rows_per_sample(self.linear_op, samples)
@@ -272,21 +273,9 @@ def _add_samples(
 ) -> None:
     """Run both models on the samples and add the inputs of the layers."""
     advance = run.start_stage("compensating", count)
-    with ThreadPoolExecutor(thread_count()) as pool:
-        both = zip(real, rounded, strict=True)
-        for number, ((name, before), (_, after)) in enumerate(both):
-            added = [
-                pool.submit(
-                    one.add_sample,
-                    before[one.float_name][None],
-                    after[one.quantized_name][None],
-                    number,
-                    count,
-                    name in held_out,
-                )
-                for one in compared
-            ]
-            for future in added:
-                future.result()
-            advance()
+    both = zip(real, rounded, strict=True)
+    for number, ((name, before), (_, after)) in enumerate(both):
+        add = methodcaller("add_sample", before, after, number, count, name in held_out)
+        parallel_map(add, compared)
+        advance()
     advance.end()

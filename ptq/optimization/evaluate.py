@@ -42,6 +42,7 @@ from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, open_in_runtime
 from ptq.executor.runtimes.runtime import RuntimeModel
+from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
@@ -53,6 +54,7 @@ from ptq.verification.ort_like_executor import executor_matching_ort
 
 @refuse_unknown_options
 @stop_workers_at_end
+@use_given_threads
 def evaluate(
     model: Model,
     data: DataSource,
@@ -90,7 +92,7 @@ def evaluate(
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that run at once, if the model takes any number.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core, or with workers one.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
         workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
         metric: The metric of accuracy drops, as for ``quantize``.
         task: What the outputs decide, as for ``quantize``.

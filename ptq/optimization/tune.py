@@ -21,6 +21,7 @@ from ptq.core.option_checks import refuse_unknown_options, require_number
 from ptq.core.run_options import Progress, RunOptions
 from ptq.core.targets import get_target
 from ptq.core.types import FLOAT32
+from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.graph import Graph
 from ptq.model.node import Node, dtype_of, is_constant, operator_of, spec_name
 from ptq.model.open import Model
@@ -67,6 +68,7 @@ class Tuned:
 
 
 @refuse_unknown_options
+@use_given_threads
 def tune(
     models: Model | Sequence[Model] | None = None,
     *,
@@ -83,7 +85,7 @@ def tune(
         models: A float model, or several; None for a standard grid of common kernels.
         seconds: Start no further kernel after that time; by default there is no limit for models, and
             `GRID_SECONDS` for the grid.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:

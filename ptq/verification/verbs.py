@@ -22,6 +22,7 @@ from ptq.data.worker_pool import start_workers, stop_workers_at_end
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, require_installed
 from ptq.executor.tflite_export import encode_tflite
+from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.converted import Converted
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
@@ -42,6 +43,7 @@ from ptq.verification.verify_tflite import verify_tflite
 
 @refuse_unknown_options
 @stop_workers_at_end
+@use_given_threads
 def verify(
     model: Model,
     data: DataSource,
@@ -77,7 +79,7 @@ def verify(
         samples: Use that many samples, evenly spread; None for all.
         skip_bad_samples: Leave out bad samples instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core, or with workers one.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
         workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
         progress: Called with each stage and its steps.
 

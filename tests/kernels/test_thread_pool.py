@@ -22,6 +22,25 @@ def test_the_environment_sets_the_number_of_threads(monkeypatch: pytest.MonkeyPa
             thread_pool.thread_count()
 
 
+def test_the_option_threads_limits_the_threads_of_a_verb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 8)
+
+    @thread_pool.use_given_threads
+    def verb(*, threads: int = 0) -> int:
+        return thread_pool.thread_count()
+
+    assert (verb(threads=1), verb(threads=3), verb(threads=64)) == (1, 3, 8)
+    assert verb() == verb(threads=0) == thread_pool.thread_count() == 8
+    monkeypatch.setenv("PTQ_THREADS", "2")
+    assert (verb(threads=1), verb(threads=3)) == (1, 2)
+
+
+def test_a_map_starts_no_thread_beside_the_caller_where_one_is_allowed() -> None:
+    with thread_pool.limit_threads(1):
+        used = thread_pool.parallel_map(lambda _: threading.get_ident(), range(64))
+    assert {*used} == {threading.get_ident()}
+
+
 @pytest.mark.parametrize("number", [1, 3])
 def test_every_tile_runs_once_even_when_tiles_run_tiles(
     number: int, monkeypatch: pytest.MonkeyPatch

@@ -25,6 +25,7 @@ from ptq.data.splits import SampleOptions
 from ptq.evaluation.frontier import FrontierReport
 from ptq.evaluation.preprocessing_check import diagnose_assumption
 from ptq.evaluation.speed import measure_speed
+from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
 from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
@@ -112,6 +113,7 @@ class Frontier:
 
 @refuse_unknown_options
 @decide_by_given_table
+@use_given_threads
 def frontier(
     model: Model,
     data: DataSource,
@@ -154,7 +156,7 @@ def frontier(
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that run at once, if the model takes any number.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:

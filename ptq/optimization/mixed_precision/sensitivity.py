@@ -26,6 +26,7 @@ from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_
 from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
+from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.node import operator_of
 from ptq.model.open import Model
 from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution, attribute_error
@@ -56,6 +57,7 @@ REASON = "to measure its sensitivity"
 
 @refuse_unknown_options
 @stop_workers_at_end
+@use_given_threads
 def sensitivity(
     model: Model,
     data: DataSource,
@@ -99,7 +101,7 @@ def sensitivity(
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that run at once, if the model takes any number.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core, or with workers one.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
         workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 

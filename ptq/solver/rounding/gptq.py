@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from ptq.core.decibels import sqnr_db
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
-from ptq.kernels.thread_pool import thread_count
+from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of
 from ptq.model.shared_weights import weight_families
@@ -149,8 +148,7 @@ class GptqRounder:
         nodes = {node.name or "": node for node in graph.nodes}
         wanted = list(self._keys(graph, plan, nodes, corrected))
         missing = [key for key in wanted if key not in self._roundings]
-        with ThreadPoolExecutor(thread_count()) as pool:
-            found = list(pool.map(lambda key: self._choose_rounding(nodes, *key), missing))
+        found = parallel_map(lambda key: self._choose_rounding(nodes, *key), missing)
         self._roundings.update(zip(missing, found, strict=True))
         by_node = {name: self._roundings[key] for key in wanted for name in key[0]}
         return {name: by_node[name] for name in nodes if name in by_node}
