@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import typer
 
-from . import signals
+from . import lazy_modules, signals
 from .github import write_annotations
 from .invocation import find_json_place, reset_invocation
 from .one_line import one_line
@@ -207,7 +207,7 @@ def _open_streams() -> None:
 
 
 def prepare_process() -> None:
-    """Set up signals, streams, warnings and garbage collection of the process.
+    """Set up signals, streams, warnings, garbage collection and late imports of the process.
 
     Signals unwind the stack, so that temporary files are removed.
     """
@@ -221,6 +221,7 @@ def prepare_process() -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     # libraries create 300,000 objects and hardly any garbage: fewer collections save 0.1 s
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
+    lazy_modules.install()
     _OWN_PROCESS.set()
 
 

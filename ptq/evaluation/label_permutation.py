@@ -35,10 +35,13 @@ def find_permutation(confusion: Confusion, labelling: Labelling | None) -> Diagn
     right, total = count_right(confusion)
     if right > (1 - MIN_GAIN) * total or not total:
         return None
-    assigned = _assign(confusion)
     of_label: dict[int, int] = {}
     for (label, _), count in confusion.items():
         of_label[label] = of_label.get(label, 0) + count
+    classes = len({number for pair in confusion for number in pair})
+    if not _is_significant(total, total, len(of_label), classes):
+        return None  # not even if all samples were right in another order
+    assigned = _assign(confusion)
     moved = [
         label
         for label, predicted in assigned.items()
@@ -47,7 +50,6 @@ def find_permutation(confusion: Confusion, labelling: Labelling | None) -> Diagn
     count = sum(of_label[label] for label in moved)
     hits = sum(confusion[label, assigned[label]] for label in moved)
     gain = hits - sum(confusion.get((label, label), 0) for label in moved)
-    classes = len({number for pair in confusion for number in pair})
     if (
         len(moved) < 2
         or hits < MIN_SHARE * count

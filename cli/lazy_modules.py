@@ -1,0 +1,34 @@
+"""Modules of other packages that load when they are first used, in a process of ptq.
+
+onnx-ir always imports SymPy, which takes as long as ONNX Runtime, onnx and numpy together. It uses SymPy only to
+compute with symbolic dimensions, which ptq does not do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
+from types import ModuleType
+
+_LAZY = frozenset({"sympy", "onnx_ir._symbolic_shapes"})
+
+
+class _LazyFinder(MetaPathFinder):
+    """Finds the modules that load late; all others are left to the finders that follow."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The specification of a module that loads late; None for any other."""
+        spec = PathFinder.find_spec(name, path, target) if name in _LAZY else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
+def install() -> None:
+    """Let the modules load late from now on."""
+    sys.meta_path.insert(0, _LazyFinder())
