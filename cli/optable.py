@@ -13,7 +13,6 @@ from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, FixedQParams, OpS
 from ptq.core.target import Target
 from ptq.core.targets import TARGETS
 from ptq.executor.arithmetics import ARITHMETICS
-from ptq.rewrite.tflite.rows import ROWS
 
 NOT_QUANTIZED = "stays float"
 
@@ -93,9 +92,7 @@ def _form(spec: OpSpec) -> str:
 
 
 def _litert_form(spec: OpSpec) -> str:
-    row = ROWS.get(spec.op)
-    name = spec.litert or ""
-    return ", ".join(filter(None, (name, "in float"))) if row and row.integer is None else name
+    return ", ".join(filter(None, (spec.litert, "in float" if spec.litert_in_float else "")))
 
 
 def _execution_of(spec: OpSpec, arithmetic: str) -> str:

@@ -84,6 +84,7 @@ class OpSpec:
         layout: Layout of the arrays that the executor's kernel takes.
         qlinear: ONNX Runtime's integer form; None if it computes the operator in float.
         litert: LiteRT's operator; None if its 8-bit specification has none.
+        litert_in_float: Whether a `.tflite` file has only float operators for it.
         fixed_output: Output parameters that LiteRT's specification prescribes.
         same_scale: LiteRT's specification requires the same scale and zero point for inputs and output.
         is_activation: It is a clamp that can be fused into the operator before it.
@@ -101,6 +102,7 @@ class OpSpec:
     layout: Layout
     qlinear: QLinearForm | None = None
     litert: str | None = None
+    litert_in_float: bool = False
     fixed_output: FixedQParams | None = None
     same_scale: bool = False
     is_activation: bool = False
