@@ -10,6 +10,7 @@ import re
 import shlex
 import unicodedata
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import pytest
 import typer
@@ -194,3 +195,63 @@ def test_the_first_code_of_a_page_runs_on_photos(
     _run(re.findall(r"```python\n(.*?)```", _text(page), re.DOTALL), page.name)
     assert (tmp_path / "model.int8.onnx").is_file()
     assert capsys.readouterr().out
+
+
+def _literals(hint: object) -> set[str]:
+    """The texts of the literal types in a type."""
+    parts = get_args(hint)
+    if get_origin(hint) is Literal:
+        return {part for part in parts if isinstance(part, str)}
+    return set().union(*map(_literals, parts))
+
+
+def _choices() -> dict[str, set[str]]:
+    """The values of every option that has a fixed list of them, from the types of the parameters."""
+    found: dict[str, set[str]] = {}
+    for command in app.registered_commands:
+        for parameter in inspect.signature(command.callback).parameters.values():  # type: ignore[arg-type]
+            base, *notes = get_args(parameter.annotation) or (None,)
+            values = _literals(base)
+            for option in (o for note in notes for o in (note.default, *(note.param_decls or ()))):
+                if values and isinstance(option, str) and option.startswith("--"):
+                    found.setdefault(option, set()).update(values)
+    return found
+
+
+CHOICES = _choices()
+assert {"--target", "--method", "--arithmetic", "--task"} <= set(CHOICES)
+DOCUMENTS = "\n".join(
+    _text(page) for page in PAGES if page.name != "cli.md" and page.parent.name != "accuracy"
+)
+
+
+@pytest.mark.parametrize("option", sorted(CHOICES))
+def test_every_value_that_the_documents_give_an_option_exists(option: str):
+    given = set(re.findall(rf"(?<![\w-]){option}[ =]([a-z0-9][\w@.-]*)", DOCUMENTS))
+    given = {value.rstrip(".") for value in given}
+    words = {
+        "and",
+        "or",
+        "of",
+        "is",
+        "with",
+        "for",
+        "to",
+        "from",
+        "says",
+        "takes",
+        "measures",
+    }
+    assert {v for v in given - CHOICES[option] - words if "@" not in v} == set()
+
+
+@pytest.mark.parametrize("option", sorted(CHOICES))
+def test_every_value_of_an_option_is_in_the_documents(option: str):
+    known = set(re.findall(r"[\w@-]+", DOCUMENTS))
+    assert CHOICES[option] - known == set()
+
+
+def test_every_command_and_public_function_is_in_the_documents():
+    assert {name for name in COMMANDS if f"ptq {name}" not in DOCUMENTS} == set()
+    functions = {name for name in ptq.__all__ if inspect.isfunction(getattr(ptq, name))}
+    assert {name for name in functions if f"ptq.{name}" not in DOCUMENTS} == set()

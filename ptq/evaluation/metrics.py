@@ -105,6 +105,7 @@ class FidelityMeter:
         sums = columns.sum(axis=0)
         drawn = intervals.bootstrap_sums(columns)
         count = len(self.agreements)
+        count = count if count == len(columns) else 0  # a detector may give one row on some samples
         return Fidelity(
             sqnr_db=sqnr_db(*sums[:2]),
             cosine=float(sums[2]) / len(columns),

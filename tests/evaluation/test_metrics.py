@@ -159,3 +159,11 @@ def test_an_infinite_error_among_others_leaves_no_interval_undefined() -> None:
     assert result.sqnr_interval is not None
     assert result.sqnr_interval[0] == -np.inf
     assert result.sqnr_interval[1] == pytest.approx(10 * np.log10(2 / 0.25))
+
+
+def test_an_output_that_is_scores_on_some_samples_only_has_no_agreement():
+    meter = FidelityMeter()
+    meter.add(np.array([[0.1, 0.9]], np.float32), np.array([[0.2, 0.8]], np.float32))
+    assert meter.result().agreement == 1
+    meter.add(np.ones((3, 6), np.float32), np.ones((2, 6), np.float32))
+    assert meter.result().agreement is None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import onnx
 import pytest
 from command_line import report, say
-from shape_detector import CLASSES, train, write_images
+from shape_detector import CLASSES, add_suppression, train, write_images
 
 import ptq
 from ptq.core.errors import DataError, UsageError
+from ptq.evaluation.presentation.verdict import describe_sqnr, describe_verdict
 
 
 @pytest.fixture(scope="module")
@@ -153,3 +155,19 @@ def test_labels_of_boxes_of_another_folder_are_refused_before_any_calibration(
     (tmp_path / "labels").mkdir()
     with pytest.raises(DataError, match="no box belongs to an image"):
         ptq.quantize(folder / "detector.onnx", folder / "images", boxes=tmp_path / "labels")
+
+
+def test_rows_of_suppressed_boxes_are_no_answers_of_a_classifier(folder: Path) -> None:
+    model = add_suppression(onnx.load(folder / "detector.onnx"))
+    report = ptq.quantize(
+        model, folder / "images", method="minmax", effort="fast", threads=1
+    ).report
+    assert report.evaluation is not None
+    assert report.evaluation.task is not None
+    assert report.evaluation.task.name == "detect"
+    fidelity = report.evaluation.forms["int8"].outputs["detections"]
+    assert fidelity.agreement is None
+    lines = describe_verdict(report)
+    assert lines[0].startswith("agreement of boxes: ")
+    assert not any("same answer as float" in line for line in lines)
+    assert describe_sqnr(-math.inf).startswith("shapes differ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
@@ -80,6 +81,8 @@ def shorten_change(drop: Drop) -> str:
 
 def describe_sqnr(decibels: float) -> str:
     """What an SQNR of the outputs usually means."""
+    if decibels == -math.inf:
+        return "shapes differ, as of detectors with other boxes, or values are infinite"
     if decibels >= _SAME_DB:
         return "practically float's values"
     if decibels >= _USUAL_DB:
@@ -136,7 +139,8 @@ def summarize_similarity(form: FormMetrics, head: str) -> VerdictFigure:
     decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
     meaning = describe_sqnr(fidelity.sqnr_db)
     if fidelity.agreement is None:
-        tone = _tone(fidelity.sqnr_db, _LOSSY_DB, _USUAL_DB)
+        undefined = fidelity.sqnr_db == -math.inf
+        tone: Tone = "warn" if undefined else _tone(fidelity.sqnr_db, _LOSSY_DB, _USUAL_DB)
         return VerdictFigure("SQNR", decibels, (meaning, f"output {head}"), tone)
     agrees = f"{100 * fidelity.agreement:.2f} %"
     tone = _tone(100 * fidelity.agreement, 100 - _MANY_POINTS, 100 - _SOME_POINTS)
