@@ -1,0 +1,106 @@
+"""Short Python blocks of the documents run on a small network, with the names that their texts speak of."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from networks import build_network, gaussian_array
+from onnxruntime.quantization import CalibrationDataReader
+from PIL import Image
+
+import ptq
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+RUN = {
+    "coming_from": ("quantize_static", "skip=", "samples=300", "max_drop="),
+    "frontier": ("ptq.frontier",),
+    "json": ("schema.json",),
+    "tasks": ("ptq.evaluate",),
+    "tutorial_photos": ("session.run",),
+    "targets": ("ai_edge_litert",),
+}
+"""What a block of each page contains that is run here."""
+ELSEWHERE = {
+    "coming_from": ("import nncf", "neural_compressor"),
+    "targets": ("import openvino", "onnxruntime_qnn"),
+    "ci": ("ptq.log_to_mlflow", "import wandb"),
+}
+"""Blocks of other tools and of packages that CI does not install; MLflow runs in the test of examples/ci."""
+
+
+class _Reader(CalibrationDataReader):  # type: ignore[misc]
+    """Feeds of ONNX Runtime's interface."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        self.feeds = iter([{"input": row[None]} for row in x])
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self.feeds, None)
+
+
+def _blocks(page: str) -> list[str]:
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    return re.findall(r"```python(?: skip)?\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """The files and names that the blocks use; a current folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    network = build_network(
+        "c = Conv<pads=[1,1,1,1]>(input, w, b)\nr = Relu(c)\nd = Conv(r, v, b)\n"
+        "g = GlobalAveragePool(d)\ny = Flatten(g)",
+        {"input": ("n", 3, 16, 16)},
+        w=gaussian_array(16, 3, 3, 3),
+        v=gaussian_array(16, 16, 1, 1),
+        b=gaussian_array(16),
+    )
+    network.graph.node[2].name = "/head/Conv"
+    onnx.save(network, "model.onnx")
+    rng = np.random.default_rng(0)
+    Path("images").mkdir()
+    for k in range(60):
+        pixels = rng.integers(0, 256, (16, 16, 3), np.uint8)
+        Image.fromarray(pixels).save(f"images/{k:02}.png")
+    x = rng.normal(size=(40, 3, 16, 16)).astype(np.float32)
+    made = ptq.quantize("model.onnx", "images/", method="minmax", effort="fast", threads=1)
+    made.save("model.int8.onnx")
+    return {
+        "ptq": ptq,
+        "reader": _Reader(x),
+        "loader": [{"input": row[None]} for row in x],
+        "transform": lambda item: item,
+        "pixels": x[:1],
+        "images": x[:1].transpose(0, 2, 3, 1),
+    }
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_the_short_code_of_a_page_runs(page: str, session: dict[str, object]) -> None:
+    if page == "targets":
+        pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+        given = {"target": "litert", "effort": "fast", "threads": 1}
+        ptq.quantize("model.onnx", "images/", **given).save("model.tflite")  # type: ignore[arg-type]
+    for part in RUN[page]:
+        [block] = [block for block in _blocks(page) if part in block]
+        if "reader" in block:
+            session["reader"] = _Reader(np.asarray(session["pixels"]).repeat(40, axis=0))
+        exec(compile(block, f"{page}.md", "exec"), session)
+
+
+def test_every_short_block_is_run_or_named() -> None:
+    for page in sorted({*RUN, *ELSEWHERE}):
+        known = (*RUN.get(page, ()), *ELSEWHERE.get(page, ()))
+        blocks = _blocks(page)
+        assert blocks
+        assert [b for b in blocks if not any(part in b for part in known)] == []
+
+
+def test_every_page_with_code_has_a_test() -> None:
+    tested = {*RUN, *ELSEWHERE, "arithmetic", "data", "extending", "python", "tutorial_arrays"}
+    with_code = {p.stem for p in DOCS.glob("*.md") if "```python" in p.read_text(encoding="utf-8")}
+    assert with_code <= tested
