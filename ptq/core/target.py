@@ -47,6 +47,9 @@ class Target:
         quantizes_inputs_only: Quantizers stand only before inputs of integer nodes, whose kernels return float: an
             activation behind a layer belongs to its kernel, and graph outputs stay float.
         float_biases: Biases stay float.
+        divides_for_reciprocal: A quantized Reciprocal is written as 1 divided by its input.
+        wide_activation: Integer type of activations that 8 bits do not hold: the pieces of a normalization that is
+            written in several operators, where a float node would leave the device.
         lint: Name of the published rules that its files are checked against; None if it has none.
         runtime: Name of the runtime in which a quantization measures its result, if it is installed; None if ptq has
             none but ONNX Runtime.
@@ -79,6 +82,8 @@ class Target:
     float_activation_products: bool = False
     quantizes_inputs_only: bool = False
     float_biases: bool = False
+    divides_for_reciprocal: bool = False
+    wide_activation: QType | None = None
     lint: LintRules | None = None
     runtime: str | None = None
     requires: tuple[str, ...] = ()

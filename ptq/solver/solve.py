@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -11,25 +10,25 @@ from ptq.core.opspec import Role
 from ptq.core.plan import Clamp, Plan, Why, operand_key
 from ptq.core.target import Target
 from ptq.core.targets import TARGETS
-from ptq.core.types import INT8, QuantParams
+from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of, is_constant, name_of, operator_of
+from ptq.model.node import is_constant, name_of
 from ptq.model.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
-from ptq.observers.attention_mask import is_masked
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
 from ptq.solver.partition.shipped_tables import get_cost_table
+from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
 from ptq.solver.recipe import Recipe
+from ptq.solver.scales.clamp_bounds import clamp_bounds
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
 from ptq.solver.scales.group_qparams import group_qparams, tensors_holding_values
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups, scale_groups
 from ptq.solver.scales.shared_scales import shared_weight_qparams
 from ptq.solver.scales.weight_qparams import weight_and_bias_qparams
+from ptq.solver.scales.wide_tensors import wide_target, wide_tensors, widen_qparams
 
 SKIPPED_REASON = "skipped by the user"
 
-_MIN_DIVISOR_LSB = 8
-"""With a divisor below 8 LSB the rounding error, half an LSB, is more than 1/16 of the divisor."""
 _FOLD_TOLERANCE_LSB = 0.5 + 1e-4
 """How far the range of the integers may exceed the bounds of a folded activation.
 
@@ -68,9 +67,14 @@ def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe
     check_skipped_nodes(graph, recipe.float_nodes)
     assignment, groups = assign_precision_and_groups(graph, stats, target, recipe.float_nodes)
     draft = _Draft(target, assignment, recipe, floats=dict(assignment.float_nodes))
+    wide = wide_target(target)
+    widened = {} if wide is None else wide_tensors(graph, assignment, groups)
     for group in groups.to_groups():
-        _solve_group(draft, group, groups, stats)
+        is_wide = wide is not None and not widened.keys().isdisjoint(group.tensors)
+        _solve_group(draft, group, groups, stats, wide if is_wide and wide else target)
     _solve_requantized_inputs(draft, groups.requantized_inputs)
+    if widened:
+        _solve_width_changes(draft, groups, stats)
     for integer in assignment.quantized_nodes.values():
         _solve_operands(draft, integer)
         _solve_activation(draft, integer)
@@ -139,8 +143,8 @@ def assign_precision_and_groups(
         StatsError: The statistics lack a tensor that every calibration collects.
     """
     unlike = {} if target.has_lookup_tables else concats_with_unlike_ranges(graph, stats)
-    skip = {**_small_divisors(graph, stats), **unlike, **floats}
-    refused = _unquantizable_tensors(graph, stats)
+    skip = {**small_divisors(graph, stats), **unlike, **floats}
+    refused = unquantizable_tensors(graph, stats)
     assignment = assign_precision(graph, target, skip, refused)
     groups = scale_groups(assignment, target)
     while unobserved := _unobserved_tensors(groups, stats):
@@ -155,22 +159,6 @@ def assign_precision_and_groups(
     return assignment, groups
 
 
-def _unquantizable_tensors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
-    """Tensors whose values no 8-bit range holds, with the reason."""
-    found = {
-        name: f"{name} held NaN or Inf during calibration"
-        for name, observed in stats.items()
-        if observed.nonfinite_count
-    }
-    for node in graph.nodes:
-        name = name_of(node.inputs[0]) if operator_of(node) == "Softmax" and node.inputs[0] else ""
-        if name in stats and is_masked(stats[name]):
-            found[name] = (
-                f"{name} is masked: too wide for 8 bits to resolve the values without the mask"
-            )
-    return found
-
-
 def _unobserved_tensors(groups: ScaleGroups, stats: Mapping[str, TensorStats]) -> set[str]:
     """Tensors that set the range of their group, but whose values no statistics describe."""
     return {
@@ -180,45 +168,67 @@ def _unobserved_tensors(groups: ScaleGroups, stats: Mapping[str, TensorStats]) -
     }
 
 
-def _small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
-    """Div nodes whose divisor comes too near to zero for 8 bits, with the reason."""
-    found = {}
-    for node in graph.nodes:
-        divisor = node.inputs[1] if operator_of(node) == "Div" else None
-        observed = None if divisor is None else stats.get(name_of(divisor))
-        if divisor is None or observed is None or not observed.count:
-            continue
-        least = max(observed.min, -observed.max, 0.0)
-        lsb = (max(observed.max, 0.0) - min(observed.min, 0.0)) / INT8.lsb_count
-        if least < _MIN_DIVISOR_LSB * lsb:
-            found[node.name or ""] = (
-                f"its divisor {name_of(divisor)} came within {_MIN_DIVISOR_LSB} LSB of zero"
-            )
-    return found
+def _solve_width_changes(
+    draft: _Draft, groups: ScaleGroups, stats: Mapping[str, TensorStats]
+) -> None:
+    """Requantize inputs that have another width than the output of the node that reads them."""
+    group_of = {name: group for group in groups.to_groups() for name in group.tensors}
+    for name, integer in draft.assignment.quantized_nodes.items():
+        output = draft.tensors.get(name_of(integer.node.outputs[0]))
+        for operand in integer.operands if output is not None else ():
+            source = name_of(operand.value)
+            before = draft.tensors.get(source)
+            if operand.role is not Role.ACTIVATION or before is None or output is None:
+                continue
+            if before.qtype.bits == output.qtype.bits or (name, operand.position) in draft.edges:
+                continue
+            if before.qtype.bits < output.qtype.bits:
+                params = widen_qparams(before, output.qtype)
+            else:
+                params, _ = _group_qparams(draft, group_of[source], groups, stats, draft.target)
+            draft.edges[name, operand.position] = params
+            why = Why("derived", f"{source}, in {output.qtype.bits} bits as {name} computes")
+            draft.why[operand_key(name, operand.position)] = why
 
 
 def _solve_group(
-    draft: _Draft, group: ScaleGroup, groups: ScaleGroups, stats: Mapping[str, TensorStats]
+    draft: _Draft,
+    group: ScaleGroup,
+    groups: ScaleGroups,
+    stats: Mapping[str, TensorStats],
+    target: Target,
 ) -> None:
+    params, reason = _group_qparams(draft, group, groups, stats, target)
+    for name in group.tensors:
+        draft.tensors[name] = params
+        draft.why[name] = (
+            Why("same", group.shared_via[name]) if name in group.shared_via else reason
+        )
+
+
+def _group_qparams(
+    draft: _Draft,
+    group: ScaleGroup,
+    groups: ScaleGroups,
+    stats: Mapping[str, TensorStats],
+    target: Target,
+) -> tuple[QuantParams, Why]:
     if group.fixed_qparams is not None:
         op, fixed = group.fixed_qparams
         params = QuantParams.per_tensor(fixed.scale, fixed.zero_point, draft.target.activation)
+        params = widen_qparams(params, target.activation)
         reason = Why("fixed", f"LiteRT's specification for {op}")
     else:
         methods = draft.recipe.chosen_methods
         chosen = next(
             (methods[n] for n in group.tensors if n in methods), draft.recipe.default_method
         )
-        params = group_qparams(group, groups, stats, get_observer(chosen.method), draft.target)
+        params = group_qparams(group, groups, stats, get_observer(chosen.method), target)
         observed = any(not is_constant(groups.values[name]) for name in group.observed_tensors)
         reason = (
             Why("observed", chosen.detail) if observed else Why("constant", "minimum and maximum")
         )
-    for name in group.tensors:
-        draft.tensors[name] = params
-        draft.why[name] = (
-            Why("same", group.shared_via[name]) if name in group.shared_via else reason
-        )
+    return params, reason
 
 
 def _solve_requantized_inputs(draft: _Draft, edges: Iterable[tuple[str, int]]) -> None:
@@ -233,7 +243,11 @@ def _solve_operands(draft: _Draft, integer: QuantizedNode) -> None:
     """Set the parameters and the reasons of a node's weight and bias."""
     name = integer.node.name
     assert name is not None
-    inputs = [draft.tensors[name_of(value)] for value in integer.inputs_with_role(Role.ACTIVATION)]
+    inputs = [
+        draft.edges.get((name, operand.position)) or draft.tensors[name_of(operand.value)]
+        for operand in integer.operands
+        if operand.role is Role.ACTIVATION
+    ]
     recipe = draft.recipe
     solved = weight_and_bias_qparams(
         integer,
@@ -266,7 +280,7 @@ def _solve_activation(draft: _Draft, integer: QuantizedNode) -> None:
         return
     producer = draft.assignment.fused_activations[name]
     params = draft.tensors[name_of(integer.node.outputs[0])]
-    lo, hi = _clamp_bounds(integer)
+    lo, hi = clamp_bounds(integer)
     scale, zero = float(params.scale), int(params.zero_point)
     lowest, highest = scale * (params.qtype.lo - zero), scale * (params.qtype.hi - zero)
     tolerance = scale * _FOLD_TOLERANCE_LSB
@@ -277,15 +291,3 @@ def _solve_activation(draft: _Draft, integer: QuantizedNode) -> None:
     else:
         qlo, qhi = (int(params.quantize(bound)) for bound in (lo, hi))
         draft.clamps[name] = Clamp(producer, qlo, qhi)
-
-
-def _clamp_bounds(integer: QuantizedNode) -> tuple[float, float]:
-    if integer.spec.op == "Relu":
-        return 0.0, math.inf
-    bounds = [-math.inf, math.inf]
-    for operand in integer.operands:
-        if operand.role is Role.VALUE:
-            array = constant_of(operand.value)
-            assert array is not None
-            bounds[operand.position - 1] = float(array.item())
-    return bounds[0], bounds[1]

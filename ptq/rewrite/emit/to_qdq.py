@@ -31,6 +31,7 @@ from ptq.rewrite.emit.fold_activations import fold_activations
 from ptq.rewrite.emit.hard_sigmoid_by_saturation import hard_sigmoid_as_saturating_sum
 from ptq.rewrite.emit.keep_float import prevent_ort_quantization
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
+from ptq.rewrite.emit.reciprocal_as_quotient import reciprocals_as_quotients
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes, fold_boundary_scales
 
 ORT_WORKAROUNDS = (block_skip_layer_norm_fusion, decompose_float_prelu)
@@ -81,6 +82,8 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
             rewrite(quantized, plan.floats)
         if fixed_scales:
             hard_sigmoid_as_saturating_sum(quantized, plan.floats)
+    if target is not None and target.divides_for_reciprocal:
+        reciprocals_as_quotients(quantized, plan.floats, quantizers)
     for node in quantized.nodes:
         _read_shape_from_integers(node)
     allow_16_bits(quantized)

@@ -84,7 +84,9 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
         if (name, 1) not in solved or (name, 2) not in solved:
             continue
         source, value = node.inputs[0], node.inputs[2]
-        first = plan.tensors.get(name_of(source)) if source is not None else None
+        first = plan.edges.get((name, 0))
+        if first is None and source is not None:
+            first = plan.tensors.get(name_of(source))
         if first is None or value is None:
             continue
         bias = _constant_array(value)

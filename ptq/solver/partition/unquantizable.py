@@ -1,0 +1,47 @@
+"""What the statistics of a calibration rule out: tensors that no 8-bit range holds, divisors too near to zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptq.core.types import INT8
+from ptq.model.graph import Graph
+from ptq.model.node import name_of, operator_of
+from ptq.observers import TensorStats
+from ptq.observers.attention_mask import is_masked
+
+_MIN_DIVISOR_LSB = 8
+"""With a divisor below 8 LSB the rounding error, half an LSB, is more than 1/16 of the divisor."""
+
+
+def unquantizable_tensors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
+    """Tensors whose values no 8-bit range holds, with the reason."""
+    found = {
+        name: f"{name} held NaN or Inf during calibration"
+        for name, observed in stats.items()
+        if observed.nonfinite_count
+    }
+    for node in graph.nodes:
+        name = name_of(node.inputs[0]) if operator_of(node) == "Softmax" and node.inputs[0] else ""
+        if name in stats and is_masked(stats[name]):
+            found[name] = (
+                f"{name} is masked: too wide for 8 bits to resolve the values without the mask"
+            )
+    return found
+
+
+def small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
+    """Div nodes whose divisor comes too near to zero for 8 bits, with the reason."""
+    found = {}
+    for node in graph.nodes:
+        divisor = node.inputs[1] if operator_of(node) == "Div" else None
+        observed = None if divisor is None else stats.get(name_of(divisor))
+        if divisor is None or observed is None or not observed.count:
+            continue
+        least = max(observed.min, -observed.max, 0.0)
+        lsb = (max(observed.max, 0.0) - min(observed.min, 0.0)) / INT8.lsb_count
+        if least < _MIN_DIVISOR_LSB * lsb:
+            found[node.name or ""] = (
+                f"its divisor {name_of(divisor)} came within {_MIN_DIVISOR_LSB} LSB of zero"
+            )
+    return found
