@@ -84,6 +84,11 @@ def _one_scale(op: str, litert: str, qlinear: QLinearForm | None = None) -> OpSp
     )
 
 
+def _normalization(op: str) -> OpSpec:
+    roles, rule = (_X, _V, _V), OutputRule.OBSERVED
+    return OpSpec(op, roles, rule, Layout.FIRST, ptq_kernel=True, litert_in_float=True)
+
+
 def _comparison(op: str, litert: str) -> OpSpec:
     return OpSpec(op, (_X, _X), OutputRule.NONE, Layout.FOLLOWS, litert=litert)
 
@@ -206,22 +211,8 @@ OPS: Mapping[str, OpSpec] = _table(
         qlinear=QLinearForm(_MS + "QLinearGlobalAveragePool", "0 y", {"channels_last": 0}),
         litert="MEAN",
     ),
-    OpSpec(
-        "LayerNormalization",
-        (_X, _V, _V),
-        OutputRule.OBSERVED,
-        FIRST,
-        ptq_kernel=True,
-        litert_in_float=True,
-    ),
-    OpSpec(
-        "InstanceNormalization",
-        (_X, _V, _V),
-        OutputRule.OBSERVED,
-        FIRST,
-        ptq_kernel=True,
-        litert_in_float=True,
-    ),
+    _normalization("LayerNormalization"),
+    _normalization("InstanceNormalization"),
     OpSpec("ReduceMean", (_X, _K), OutputRule.OBSERVED, FIRST, litert="MEAN"),
     _one_scale("Concat", "CONCATENATION", QLinearForm(_MS + "QLinearConcat", "y *")),
     OpSpec(
