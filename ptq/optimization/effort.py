@@ -60,7 +60,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
     "default": Effort(
         measuring_samples=(32, 64, 128, 256, 512),
         comparison_samples=(8, 16, 32, 64, 128, 256),
-        range_samples=(8, 32),
+        range_samples=(8, 24),
         range_runs=12,
         range_checks=(4, 8, 16),
         outlier_samples=32,

@@ -158,10 +158,39 @@ class FloatTimeModel:
         self._costs = costs
         self._problem = PartitionProblem(nodes, specs, fused, size, target, measured)
         self._all = frozenset(nodes)
+        self._near: dict[frozenset[str], frozenset[str]] = {}
+        self._known: dict[tuple[frozenset[str], frozenset[str]], float] = {}
         self.all_float_time = self._problem.cost_of((), self._costs)
 
     def __call__(self, more: Collection[str], floats: Collection[str] = ()) -> float:
         """The passes that ``more`` float nodes cost beyond the float nodes ``floats``; negative if they save time."""
+        nodes = frozenset(more)
+        if nodes not in self._near:
+            self._near[nodes] = self._surroundings(nodes)
+        key = (
+            nodes,
+            self._near[nodes].intersection(floats),
+        )  # float nodes farther away change nothing
+        if key not in self._known:
+            self._known[key] = self._passes(*key)
+        return self._known[key]
+
+    def _surroundings(self, names: frozenset[str]) -> frozenset[str]:
+        """The nodes on which the time of some nodes can depend.
+
+        Neighbours can become float with them. The time of each depends on what reads and writes its tensors, on
+        the activation that is fused into it, and on the node that it is fused into.
+        """
+        fused, nodes = self._problem.fused, self._problem.nodes
+        for _ in range(2):
+            with_fused = names | {a for a, maker in fused.items() if maker in names}
+            with_fused |= {fused[name] for name in with_fused if name in fused}
+            values = float_tensors(nodes[name] for name in sorted(with_fused) if name in nodes)
+            near = (n for v in values for n in (*consumers_of(v), v.producer()) if n is not None)
+            names = with_fused.union(n.name or "" for n in near)
+        return names
+
+    def _passes(self, more: frozenset[str], floats: frozenset[str]) -> float:
         cost_of, costs = self._problem.cost_of, self._costs
         before = self._all.difference(floats)
         changed = before.intersection(more)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from networks import build_network, find_disagreements, gaussian_array, quantize_network
 from onnx import ModelProto
@@ -211,6 +213,14 @@ def test_what_is_left_float_one_after_another_costs_what_it_does_at_once(
     first, then = ["Conv_c", "HardSwish_h"], ["Conv_d", "HardSwish_e", "Conv_y"]
     assert float_time(first) + float_time(then, first) == pytest.approx(float_time([*first, *then]))
     assert float_time(first, first) == 0
+
+
+def test_float_nodes_far_away_change_no_time(float_time: FloatTimeModel) -> None:
+    nodes = ["Conv_c", "HardSwish_h", "Conv_d", "HardSwish_e", "Conv_y"]
+    sets = [frozenset(some) for count in (1, 2, 3) for some in itertools.combinations(nodes, count)]
+    for more, floats in itertools.product(sets, sets):
+        rest = floats - more
+        assert float_time(more, rest) == float_time._passes(more, rest)
 
 
 def test_what_stands_between_floats_goes_with_them(float_time: FloatTimeModel) -> None:
