@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -109,11 +109,29 @@ def _start_ray(address: str, content: bytes) -> Iterator[Workers]:
         count = max(1, int(ray.cluster_resources().get("CPU", 1)))
 
         def submit(run: Any, job: Any, shard: Any) -> Any:
-            return ray.remote(max_retries=_RETRIES)(run).remote(job, shard, shared).future()
+            running = ray.remote(max_retries=_RETRIES)(run).remote(job, shard, shared)
+            return _copy_future(running.future())
 
         yield Workers(count, submit)
     finally:
         connection.disconnect()
+
+
+def _copy_future(original: Future[Any]) -> Future[Any]:
+    """A future with the same result, which may be cancelled: Ray sets the result of one that is cancelled too."""
+    copy = Future[Any]()
+
+    def finish(done: Future[Any]) -> None:
+        if not copy.set_running_or_notify_cancel():
+            return
+        error = done.exception()
+        if error is None:
+            copy.set_result(done.result())
+        else:
+            copy.set_exception(error)
+
+    original.add_done_callback(finish)
+    return copy
 
 
 def _missing_package(extra: str, address: str) -> UsageError:

@@ -246,6 +246,23 @@ def test_a_sample_that_fails_on_a_worker_is_one_line(
 
 
 @pytest.mark.remote
+def test_a_disk_that_is_full_on_one_worker_is_one_line_that_names_the_folder(
+    place: Path, tmp_path: Path
+) -> None:
+    with run_dask(place, 1) as dask:
+        dask.start_worker_on_full_disk(20_000)
+        wait = time.monotonic() + 60
+        from distributed import Client
+
+        with Client(dask.address, set_as_default=False) as client:
+            while len(client.nthreads()) < 2 and time.monotonic() < wait:
+                time.sleep(0.1)
+        with pytest.raises(PtqError, match=f"^on a worker: .*{tmp_path}") as caught:
+            calibrate(place, dask.address, cache=tmp_path)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.remote
 def test_a_callable_that_workers_cannot_import_is_refused_with_the_reason(
     place: Path, dask: DaskProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,13 +44,22 @@ class DaskProcesses:
         self.workers.append(process)
         return process
 
-    def _start(self, command: list[str], **environment: str) -> subprocess.Popen[bytes]:
+    def start_worker_on_full_disk(self, free: int) -> None:
+        """Start a worker whose files may have so many bytes."""
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (free, free))  # noqa: E731
+        command = ["distributed.cli.dask_worker", self.address, "--nthreads", "1", "--no-nanny"]
+        self.workers.append(self._start([*command, "--no-dashboard"], limit))
+
+    def _start(
+        self, command: list[str], before: Callable[[], None] | None = None, **environment: str
+    ) -> subprocess.Popen[bytes]:
         root = Path(__file__).resolve().parents[2]
         paths = [str(root), os.environ.get("PYTHONPATH", "")]
         variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment}
         return subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", *command],
             cwd=self.folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=before,
         )  # fmt: skip
 
     def stop(self) -> None:
