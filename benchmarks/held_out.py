@@ -12,8 +12,8 @@ node float for accuracy. Both are measured on samples that no quantization saw:
 * SQNR; times of float, the defaults and ``prefer="speed"`` in turns, on one thread;
 * float nodes, and the first line of the report.
 
-A row keeps the rule if the first line of the report says of a model slower than float, or of lost decisions, that it
-is; and if the defaults are at most 5 % slower than ``prefer="speed"``, or that one loses more decisions.
+The rule to compare the rows with: the first line of the report says so where a model is slower than float or loses
+decisions; and the defaults are at most 5 % slower than ``prefer="speed"``, or that one loses more decisions.
 """
 
 from __future__ import annotations
