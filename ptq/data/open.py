@@ -89,8 +89,10 @@ def open_samples(
         found = _open_source(source, inputs, preprocess, recorded, required=required)
         positions = None if isinstance(found, FeedStream) else found.positions()
         origin = None
-        if isinstance(source, (str, os.PathLike)) and positions is not None:
-            origin = SampleOrigin(os.fspath(source), tuple(inputs), preprocess, recorded, required)
+        # a row of an .npz is found by reading those before it: one process does that for all
+        is_place = isinstance(source, (str, os.PathLike)) and not str(source).endswith(".npz")
+        if is_place and positions is not None:
+            origin = SampleOrigin(str(source), tuple(inputs), preprocess, recorded, required)
         samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad, origin=origin)
     if limit is not None:
         samples = samples.spread(limit)
