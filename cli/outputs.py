@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,6 +18,10 @@ from ptq.core.wording import plural
 from .invocation import STANDARD_OUTPUT, current_invocation
 from .one_line import one_line
 from .verbosity import is_quiet
+
+if TYPE_CHECKING:
+    from ptq.evaluation.result import Result
+    from ptq.rewrite.tflite.write import InputOutputType
 
 MAX_LISTED_SAMPLES = 100
 """Bad samples listed on standard error; the JSON report lists all."""
@@ -40,6 +45,38 @@ def choose_form(form: str | None, output: Path | None) -> Any:
         end = ".tflite" if form == "tflite" else ".onnx"
         raise UsageError(f"output {output} is not of format {form}; give a name that ends in {end}")
     return form
+
+
+def check_also(also: Path | None, output: Path, form: str) -> None:
+    """Check that a second file is the ONNX model beside a `.tflite` file.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if also is None:
+        return
+    if form != "tflite":
+        raise UsageError(
+            f"--also {also} is an ONNX model beside a .tflite file, and output {output} is none; "
+            "give the .tflite file as -o and the ONNX model as --also"
+        )
+    if also.suffix == ".tflite":
+        raise UsageError(f"--also {also} is the ONNX model; give a name that ends in .onnx")
+
+
+def with_border(
+    result: Result, io: InputOutputType, static_batch: int | None, *, metadata: bool
+) -> Result:
+    """A result of form ``tflite`` whose ONNX model has the inputs, outputs and batch that are asked for.
+
+    Raises:
+        UnsupportedError: No input and no output is quantized.
+        UsageError: An input has another batch already.
+    """
+    from ptq.rewrite.border.apply import apply_border
+
+    graph, _ = apply_border(result.graph, io, static_batch, metadata=metadata)
+    return replace(result, graph=graph)
 
 
 def check_outputs(

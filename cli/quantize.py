@@ -29,6 +29,14 @@ def quantize(
             "means --format tflite.",
         ),
     ] = None,
+    also: Annotated[
+        Path | None,
+        typer.Option(
+            "--also",
+            metavar="FILE",
+            help="Beside a .tflite file: write the same plan as an ONNX model in QDQ form too.",
+        ),
+    ] = None,
     form: Annotated[
         o.Form | None,
         typer.Option(
@@ -177,9 +185,10 @@ def quantize(
         raise UsageError("no calibration data: give --data, --stats or --plan")
     form = outputs.choose_form(form, output)
     path = output or outputs.default_output(model, form)
-    outputs.check_outputs([model, data, eval_data, stats, plan, path], [], resumed=summary)
+    outputs.check_also(also, path, form)
+    outputs.check_outputs([model, data, eval_data, stats, plan, path, also], [], resumed=summary)
     replaced = outputs.check_model_output(
-        model, [data, eval_data, stats, plan], [path, save_plan, page], json,
+        model, [data, eval_data, stats, plan], [path, also, save_plan, page], json,
         resumed=checkpoint, no_clobber=no_clobber,
     )  # fmt: skip
     prepare_long_job()
@@ -197,7 +206,12 @@ def quantize(
             force=force, io=io, static_batch=static_batch, progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.report.skipped)
+    beside = (
+        None if also is None else outputs.with_border(result, io, static_batch, metadata=metadata)
+    )
     result.save(path)
+    if also is not None and beside is not None:
+        beside.save(also)
     if save_plan is not None:
         files.write(save_plan, result.plan.to_json().encode())
     github.write_annotations("warning", result.report.warnings)
@@ -215,7 +229,8 @@ def quantize(
     write_page(page, result.to_html, output=path, following=following)
     if not documents.write_document(json, result.report, output=path):
         histograms = draw_sparklines(result.report, result.calibration.tensors)
-        render_report.render_report(result.report, str(path), following, histograms)
+        written = str(path) if also is None else f"{path}, {also}"
+        render_report.render_report(result.report, written, following, histograms)
     outputs.print_replaced(replaced)
     gates.exit_if_too_slow(result.report.speed_shortfall)
     if result.report.budget is not None:

@@ -43,7 +43,7 @@ ALLOWED = {
     "PIL": {"ptq.data"},
     "fast_sugiyama": {"ptq.page.layout"},
     "jinja2": {"ptq.page.render"},
-    "flatbuffers": {"ptq.rewrite.tflite.flatbuffer"},
+    "flatbuffers": {"ptq.rewrite.tflite.flatbuffer", "ptq.rewrite.tflite.standard_metadata"},
     "fsspec": {"ptq.core.remote"},
     "pyarrow": {"ptq.data.sources.parquet"},
     "rich": {"ptq_cli"},

@@ -36,7 +36,7 @@ warning_filters: filters of warnings while a library decodes a sample
 preprocess: `Preprocess`: options from image to array, completed from the model's input
 processor_config: configurations of image processors of other packages
 recorded_preprocess: what an earlier run recorded: it completes the options, and differences are named
-exporter_metadata: preprocessing that exporters write into the metadata of a model
+exporter_metadata: preprocessing and class names that exporters write into the metadata of a model
 audio_preprocess: `AudioPreprocess`: options from WAV file to array
 audio: a folder of WAV files as samples
 read_wav: the signal of a WAV file

@@ -1,4 +1,4 @@
-"""Preprocessing that exporters write into the metadata of a model.
+"""Preprocessing and class names that exporters write into the metadata of a model.
 
 Ultralytics writes ``stride``, ``task``, ``imgsz``, ``names`` and more. Its detectors read RGB images of 0 … 1, fitted
 into ``imgsz`` on borders of gray 114 (`ultralytics.data.augment.LetterBox`).
@@ -37,6 +37,18 @@ def read_exporter_record(metadata: Mapping[str, str]) -> Record | None:
         "letterbox": LETTERBOX_GRAY,
         "scale": 1 / 255,
     }
+
+
+def read_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the classes, in the model's order, that Ultralytics writes into the metadata; empty without."""
+    names = read_literal(metadata.get("names", ""))
+    if isinstance(names, dict):
+        names = (
+            [names[key] for key in sorted(names, key=str)]
+            if not all(isinstance(key, int) for key in names)
+            else [names[key] for key in sorted(names)]
+        )
+    return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
 
 
 def _read_size(text: str) -> list[int] | None:

@@ -13,6 +13,7 @@ from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.executor.arithmetics.node_site import Site
+from ptq.executor.tflite_description import describe_model
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
@@ -34,7 +35,7 @@ def encode_tflite(graph: Graph, options: TfliteOptions = DEFAULT_TFLITE) -> Tfli
     Raises:
         UnsupportedError: An operator has no form in LiteRT, or ``ai-edge-litert`` is not installed.
     """
-    return write_tflite(as_qdq(graph), options, make_table)
+    return write_tflite(as_qdq(graph), options, make_table, describe_model(graph))
 
 
 def as_qdq(graph: Graph) -> Graph:

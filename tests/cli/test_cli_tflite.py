@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
+import onnx
 import pytest
 
 MODEL, USAGE = 1, 2
@@ -51,6 +53,47 @@ def test_a_file_without_a_name_ends_in_tflite(ptq, model, data):
     assert os.listdir() == ["model.int8.tflite"]
 
 
+def test_both_files_come_from_one_plan(ptq, model, data):
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    options = (
+        "--target",
+        "litert",
+        "--effort",
+        "fast",
+        "--static-batch",
+        2,
+        "--save-plan",
+        "plan.json",
+    )
+    done = ptq("quantize", model, "--data", data, *options, "-o", "m.tflite", "--also", "m.onnx")
+    assert done.code == 0, done.err
+    assert "Written: m.tflite, m.onnx." in " ".join(done.out.split())
+    both = onnx.load("m.onnx")
+    assert both.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 2
+    again = ("--target", "litert", "--effort", "fast", "--static-batch", 2, "--plan", "plan.json")
+    assert ptq("quantize", model, "--data", data, *again, "-o", "alone.onnx").code == 0
+    alone = onnx.load("alone.onnx")
+    assert list(both.graph.initializer) == list(alone.graph.initializer)
+    assert list(both.graph.node) == list(alone.graph.node)
+    assert ptq("convert", "m.onnx", "-o", "from_onnx.tflite").code == 0
+    ours, theirs = (parse(name) for name in ("m.tflite", "from_onnx.tflite"))
+    assert len(ours) > 3
+    assert ours == theirs
+
+
+def parse(name):
+    """Constants of a file, in their order."""
+    from ptq.model.tflite.interpreter import parse_model
+
+    model = parse_model(Path(name).read_bytes())
+    [graph] = model.subgraphs
+    return [
+        bytes(model.buffers[t.buffer].data)
+        for t in graph.tensors
+        if model.buffers[t.buffer].data is not None
+    ]
+
+
 def test_a_file_is_verified_linted_and_evaluated(ptq, tflite, model, data):
     verified = ptq("verify", "m.tflite", "--data", data)
     assert verified.code == 0
@@ -76,6 +119,9 @@ def test_a_quantized_onnx_model_is_converted(ptq, tflite, data):
         (["-o", "m.tflite"], "error: form tflite needs target litert, litert-a16, not ort"),
         (["-o", "m.onnx", "--format", "tflite", "--target", "litert"], "error: output m.onnx is not of format"),
         (["-o", "m.tflite", "--format", "qdq"], "error: output m.tflite is not of format qdq"),
+        (["-o", "m.onnx", "--also", "n.onnx"], "error: --also n.onnx is an ONNX model beside a .tflite file, "),
+        (["-o", "m.tflite", "--also", "n.tflite", "--target", "litert"], "error: --also n.tflite is the ONNX model;"),
+        (["-o", "m.tflite", "--also", "m", "--save-plan", "m", "--target", "litert"], "error: two outputs have"),
         (["--io", "int4"], "error: --io 'int4' is unknown; choose one of float, int8, float16"),
         (["--static-batch", "0"], "error: --static-batch 0 is not a whole number"),
     ],

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.data.exporter_metadata import read_literal
+from ptq.data.exporter_metadata import read_names
 from ptq.evaluation.tasks.boxes import Boxes, Floats, suppress_overlaps
 from ptq.evaluation.tasks.task import Arrays, is_distribution
 
@@ -140,18 +140,6 @@ def list_heads(outputs: Arrays, metadata: Mapping[str, str]) -> Iterator[BoxHead
     for name, array in outputs.items():
         if array.dtype.kind == "f" and array.ndim >= 2 and array.shape[-1] == 4:
             yield from _heads_of_two(name, outputs)
-
-
-def read_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the classes, in the model's order, that Ultralytics writes into the metadata; empty without."""
-    names = read_literal(metadata.get("names", ""))
-    if isinstance(names, dict):
-        names = (
-            [names[key] for key in sorted(names, key=str)]
-            if not all(isinstance(key, int) for key in names)
-            else [names[key] for key in sorted(names)]
-        )
-    return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
 
 
 def _heads_of_one(name: str, array: NDArray[Any], classes: int | None) -> Iterator[BoxHead]:

@@ -12,8 +12,8 @@ from ptq.core.option_checks import require_path
 from ptq.data import Preprocess, Samples
 from ptq.data.alphabet import read_alphabet
 from ptq.data.box_labels import LabelledBoxes, read_box_labels
+from ptq.data.exporter_metadata import read_names
 from ptq.data.text_labels import read_text_labels
-from ptq.evaluation.tasks.box_heads import read_names
 from ptq.evaluation.tasks.task import NO_LABELS, TaskLabels, TaskName
 from ptq.model.graph import Graph
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.data.exporter_metadata import read_names
 from ptq.evaluation.answers import Answer, AnswerBox
-from ptq.evaluation.tasks.box_heads import CONFIDENCE, SUPPRESSION_IOU, read_names
+from ptq.evaluation.tasks.box_heads import CONFIDENCE, SUPPRESSION_IOU
 from ptq.evaluation.tasks.classify import ClassifyTask
 from ptq.evaluation.tasks.ctc import CtcTask
 from ptq.evaluation.tasks.detect import DetectTask

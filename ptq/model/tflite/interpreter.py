@@ -24,6 +24,8 @@ Kernels = Literal["xnnpack", "reference"]
 """LiteRT's default kernels on processors, and its reference kernels (BUILTIN_REF)."""
 ORDERS = "ptq.orders"
 """Metadata: the stored order of the axes of each input and output, by name."""
+STANDARD = "TFLITE_METADATA"
+"""TensorFlow Lite's own metadata, a flatbuffer of another schema."""
 _SAFE_SOFTMAX = 511
 """LiteRT's reference SOFTMAX ends the process if the sum of exponentials reaches 512."""
 
@@ -43,6 +45,8 @@ def read_metadata(content: bytes) -> dict[str, str]:
     model = parse_model(content)
     found = {}
     for entry in model.metadata or ():
+        if entry.name.decode() == STANDARD:
+            continue
         data = model.buffers[entry.buffer].data
         raw = b"" if data is None else np.asarray(data, np.uint8).tobytes()
         try:

@@ -111,6 +111,10 @@ class FlatbufferModel:
             setattr(operator, union, content)
         self._graph.operators.append(operator)
 
+    def shape_of(self, tensor: int) -> tuple[int, ...]:
+        """The stored shape of a tensor by its number."""
+        return tuple(self._graph.tensors[tensor].shape)
+
     def number_of(self, enumeration: str, name: str) -> int:
         """The number of a name in an enumeration of the schema, such as ``Padding`` and ``SAME``."""
         return int(getattr(getattr(self._schema, enumeration), name))

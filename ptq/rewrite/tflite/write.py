@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
+from ptq.model.tflite.interpreter import STANDARD
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter, TableMaker
 from ptq.rewrite.tflite.flatbuffer import FlatbufferModel
 from ptq.rewrite.tflite.fuse_clamps import fuse_clamps
@@ -28,6 +29,12 @@ from ptq.rewrite.tflite.measured_shapes import measure_shapes
 from ptq.rewrite.tflite.operations import Operation, OperationList, list_operations
 from ptq.rewrite.tflite.orders import channels_last, natural_order
 from ptq.rewrite.tflite.rows import ROWS
+from ptq.rewrite.tflite.standard_metadata import (
+    NOTHING_KNOWN,
+    ModelDescription,
+    encode_description,
+    pack_labels,
+)
 
 InputOutputType = Literal["float", "int8", "float16"]
 """Element type of the file's inputs and outputs."""
@@ -67,7 +74,12 @@ class TfliteFile:
     orders: Mapping[str, tuple[int, ...]]
 
 
-def write_tflite(graph: Graph, options: TfliteOptions, make_table: TableMaker | None) -> TfliteFile:
+def write_tflite(
+    graph: Graph,
+    options: TfliteOptions,
+    make_table: TableMaker | None,
+    description: ModelDescription = NOTHING_KNOWN,
+) -> TfliteFile:
     """The `.tflite` file of a QDQ graph.
 
     Args:
@@ -75,20 +87,25 @@ def write_tflite(graph: Graph, options: TfliteOptions, make_table: TableMaker | 
         options: How it is written.
         make_table: Computes the 256 entries of a function that LiteRT does not have; None in a rehearsal, which
             writes another function there.
+        description: What TensorFlow Lite's metadata say about the model.
 
     Raises:
         UnsupportedError: An operator has no form in LiteRT; the text names it.
     """
     if options.static_batch is None:
         try:
-            return _write(graph, options, None, make_table)
+            return _write(graph, options, None, make_table, description)
         except DependsOnBatchError:
-            return _write(graph, options, 1, make_table)
-    return _write(graph, options, options.static_batch, make_table)
+            return _write(graph, options, 1, make_table, description)
+    return _write(graph, options, options.static_batch, make_table, description)
 
 
 def _write(
-    graph: Graph, options: TfliteOptions, batch: int | None, make_table: TableMaker | None
+    graph: Graph,
+    options: TfliteOptions,
+    batch: int | None,
+    make_table: TableMaker | None,
+    description: ModelDescription,
 ) -> TfliteFile:
     measured = measure_shapes(graph, batch, options.shapes)
     listed = list_operations(graph, measured.fixed, measured.grows, _has_integer_form)
@@ -113,7 +130,9 @@ def _write(
     }
     for key, text in _metadata(graph, orders).items():
         model.add_metadata(key, text.encode())
-    return TfliteFile(model.to_bytes(), e.orders())
+    shapes = {name: model.shape_of(number) for name, number in outputs.items()}
+    model.add_metadata(STANDARD, encode_description(description, [*inputs], shapes))
+    return TfliteFile(pack_labels(model.to_bytes(), description.labels), e.orders())
 
 
 def _has_integer_form(op: str) -> bool:
