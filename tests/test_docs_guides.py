@@ -252,13 +252,19 @@ def test_every_value_of_an_option_is_in_the_documents(option: str):
 
 
 def test_the_page_of_tasks_names_every_metric_and_nothing_else():
-    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "ptq" / "evaluation").rglob("*.py"))
+    code = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "ptq" / "evaluation").rglob("*.py")
+    )
     constants = dict(re.findall(r'^([A-Z_]+) = "([^"]+)"$', code, re.MULTILINE))
     for names, values in re.findall(r'^([A-Z_, 0-9]+) = (".+")$', code, re.MULTILINE):
         constants |= zip(names.split(", "), re.findall(r'"([^"]+)"', values), strict=True)
     used = re.findall(r'(?:Drop\(\s*|metric: str = |metric=)("[^"]+"|[A-Z_0-9]+)[,)\n]', code)
     metrics = {name.strip('"') if '"' in name else constants[name] for name in used}
-    section = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8").partition("## Names of the metrics")[2]
+    section = (
+        (ROOT / "docs" / "tasks.md")
+        .read_text(encoding="utf-8")
+        .partition("## Names of the metrics")[2]
+    )
     table = re.findall(r"^\| `([^`]+)` \|", section.partition("\n## ")[0], re.MULTILINE)
     assert sorted(table) == sorted(metrics)
 

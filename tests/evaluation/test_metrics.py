@@ -128,9 +128,11 @@ def test_the_numbers_of_a_sequence_are_those_of_its_items_and_strings_have_none(
 def test_an_output_of_another_shape_is_as_far_off_as_can_be() -> None:
     meter = FidelityMeter()
     meter.add(np.float32([[1, 0, 0]]), np.float32([[1, 0]]))
-    meter.add(np.empty((0, 3), np.float32), np.ones((1, 3), np.float32))
     result = meter.result()
     assert (result.sqnr_db, result.cosine, result.agreement) == (-math.inf, 0, 0)
+    meter.add(np.empty((0, 3), np.float32), np.ones((1, 3), np.float32))  # no class in float
+    result = meter.result()
+    assert (result.sqnr_db, result.cosine, result.agreement) == (-math.inf, 0, None)
     accuracy = AccuracyMeter()
     accuracy.add(np.empty(0), (1,))
     assert accuracy.top1_correct == [False]

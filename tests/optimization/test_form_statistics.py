@@ -14,7 +14,7 @@ from ptq.core.types import UINT8
 from ptq.data import Samples, open_samples, rank_by_digest
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
-from ptq.observers.channel_values import ChannelValues, to_stats, to_sums
+from ptq.observers.channel_values import ChannelValues, take_values, to_stats, to_sums
 from ptq.observers.mse import mse
 from ptq.optimization.equalization import _with_factors
 from ptq.optimization.form_statistics import HALVES, derive_statistics, is_derivable
@@ -91,8 +91,10 @@ def test_values_at_distances_estimate_range_and_mean() -> None:
     arrays = [array + np.arange(16, dtype=np.float32)[:, None, None] / 2 for array in arrays]
     few, every = ChannelValues(1), ChannelValues(1)
     for array in arrays:
-        few.add(array, 40)
-        every.add(array, 1)
+        for values, distance in ((few, 40), (every, 1)):
+            found = take_values(array, values.axis, distance)
+            assert found is not None
+            values.add(found)
     factors = np.linspace(1, 2, 16)
     estimate, exact = to_stats([few], factors), to_stats([every], factors)
     assert (estimate.min, estimate.max) == (exact.min, exact.max)

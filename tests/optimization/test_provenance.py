@@ -89,9 +89,9 @@ def test_two_runs_give_the_same_record_with_any_batch_and_nothing_of_this_machin
 def test_every_option_that_changes_the_model_is_recorded_and_none_that_does_not() -> None:
     listed = set(list_result_options(QuantizeOptions(), SampleOptions()))
     asked = {field.name for field in fields(QuantizeOptions)}
-    # an arithmetic predicts the model, and a strict budget judges it; a task is recorded where it is given, and
-    # what is said of .tflite files with that form
-    assert asked - listed == {"arithmetic", "strict", "task", "io", "static_batch"}
+    # an arithmetic predicts the model, and a strict budget judges it; labels are data; a task is recorded where it
+    # is given, and what is said of .tflite files with that form
+    assert asked - listed == {"arithmetic", "strict", "labels", "task", "io", "static_batch"}
     tflite = QuantizeOptions(target="litert", form="tflite")
     assert {"io", "static_batch"} <= set(list_result_options(tflite, SampleOptions()))
     assert listed - asked == {"samples", "skip_bad_samples"}

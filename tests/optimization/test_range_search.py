@@ -104,7 +104,7 @@ def test_held_out_samples_set_no_range_before_the_search_and_all_ranges_after_it
     assert made.calibration.samples == 60
     assert made.calibration.to_bytes() == ptq.calibrate(model, data, threads=1).to_bytes()
     (note,) = [c for c in made.report.changes if c.startswith("ranges: ")]
-    assert "chosen by output error (32 samples, cross-validated)" in note
+    assert "chosen by output error (24 samples, cross-validated)" in note
 
 
 def test_an_operator_without_inputs_is_no_quantizer() -> None:
