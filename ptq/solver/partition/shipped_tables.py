@@ -1,7 +1,7 @@
 """The tables of times that ptq ships, and which of them serves a processor and a version of ONNX Runtime.
 
-A table of the same kind of processor and the same minor version is exact. Otherwise the nearest one serves: first one
-of the same instruction set, then of the same kind of processor, then of the nearest version. The report says so.
+Without a table of the same kind of processor and the same minor version the nearest one serves: first one of the same
+instruction set, then of the same kind of processor, then of the nearest version. The report says so.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def describe_this_processor() -> ProcessorKind:
 
 def choose_table(
     kind: ProcessorKind, version: str, tables: Sequence[ShippedTable] = SHIPPED
-) -> tuple[ShippedTable, bool]:
-    """The table of a processor and version, or the nearest one; and whether it is exact.
+) -> ShippedTable:
+    """The table of a processor and version, or the nearest one.
 
     Args:
         kind: The processor.
@@ -86,22 +86,24 @@ def choose_table(
             apart,
         )  # fmt: skip
 
-    nearest = min(tables, key=distance)
-    return nearest, not any(distance(nearest))
+    return min(tables, key=distance)
 
 
 def get_cost_table(target: Target) -> OrtCostTable | None:
     """The table that decides what stays float on the target; None where no cost decides."""
     if target.costs is None:
         return None
-    return given_cost_table() or choose_table(describe_this_processor(), ORT_VERSION)[0].table
+    return given_cost_table() or choose_table(describe_this_processor(), ORT_VERSION).table
 
 
 def describe_choice(target: Target) -> str:
-    """A note where the shipped table is of another processor or version than this machine's; otherwise empty."""
+    """A note where the shipped table is of another kind of processor than this one; otherwise empty.
+
+    The reason of each node that the table leaves float names another version of ONNX Runtime itself.
+    """
     kind = describe_this_processor()
-    shipped, exact = choose_table(kind, ORT_VERSION)
-    if target.costs is None or given_cost_table() is not None or exact:
+    shipped = choose_table(kind, ORT_VERSION)
+    if target.costs is None or given_cost_table() is not None or shipped.kind == kind:
         return ""
     return (
         f"times are those of the nearest table, ONNX Runtime {shipped.table.version} on {shipped.kind}, and here is "
