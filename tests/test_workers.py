@@ -199,6 +199,16 @@ def test_a_disk_that_is_full_is_one_error(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_job_that_changed_on_the_disk_is_not_opened(tmp_path: Path) -> None:
+    pool = worker_pool.ProcessPool(2)
+    job = pool.share("a job")
+    Path(job.path).write_bytes(b"another")
+    found = worker_pool._run_part(job, (), None)
+    pool.stop()
+    assert isinstance(found, ptq.PtqError)
+    assert "changed since this run has written it" in str(found)
+
+
 def test_a_short_run_starts_no_process(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "ALONE_SECONDS", 3600)
     monkeypatch.setattr(worker_pool, "ProcessPoolExecutor", None)

@@ -89,10 +89,8 @@ def open_samples(
         found = _open_source(source, inputs, preprocess, recorded, required=required)
         positions = None if isinstance(found, FeedStream) else found.positions()
         origin = None
-        # a row of an .npz is found by reading those before it: one process does that for all
-        is_place = isinstance(source, (str, os.PathLike)) and not str(source).endswith(".npz")
-        if is_place and positions is not None:
-            origin = SampleOrigin(str(source), tuple(inputs), preprocess, recorded, required)
+        if isinstance(source, (str, os.PathLike)) and positions is not None:
+            origin = SampleOrigin(os.fspath(source), tuple(inputs), preprocess, recorded, required)
         samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad, origin=origin)
     if limit is not None:
         samples = samples.spread(limit)
@@ -108,6 +106,11 @@ class SampleOrigin:
     preprocess: Preparation | None
     recorded: RecordedPreprocess | None
     required: bool
+
+    @property
+    def finds_samples(self) -> bool:
+        """Whether a sample is found without reading those before it; the rows of an .npz are not."""
+        return not self.source.endswith(".npz")
 
     def __call__(self) -> Samples:
         """All samples of the place."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data.labelling import Labelling
@@ -15,6 +15,19 @@ from ptq.data.sample_digest import combine_digests
 from ptq.data.sample_source import BadSample, Sample, SampleSource
 
 __all__ = ["BadSample", "FoundSamples", "Sample", "SampleSource", "Samples"]
+
+
+class Origin(Protocol):
+    """Opens the source of samples in another process; it can be pickled."""
+
+    @property
+    def finds_samples(self) -> bool:
+        """Whether a sample is found without reading those before it."""
+        ...
+
+    def __call__(self) -> Samples:
+        """All samples of the source."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ class Samples:
         patterns: dict[int, bytes] | None = None,
         listed: Sequence[int] | None = None,
         shard_of: tuple[int, int] = (0, 1),
-        origin: Callable[[], Samples] | None = None,
+        origin: Origin | None = None,
     ) -> None:
         """``positions`` are ascending; None means all. The others are those of the source, as far as it was read.
 
@@ -271,7 +284,7 @@ _reopened: dict[str, Samples] = {}
 
 
 def _reopen(
-    origin: Callable[[], Samples],
+    origin: Origin,
     positions: Sequence[int],
     skip_bad: bool,
     digests: dict[int, bytes],

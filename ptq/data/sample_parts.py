@@ -54,7 +54,7 @@ class _GoodSamples:
 
 
 class PartCutter:
-    """Cuts samples into parts: by their place if other processes can open it, else the samples themselves.
+    """Cuts samples into parts: by their place if other processes find it at once, else the samples themselves.
 
     A bad sample that is left out has its place in a part, so that the same samples share a part either way.
 
@@ -70,7 +70,8 @@ class PartCutter:
         self, samples: SizedIterable[Sample], arguments: Sequence[Any], *, alone: bool
     ) -> None:
         self._samples, self._arguments = samples, arguments
-        self.has_places = not alone and isinstance(samples, Samples) and samples.origin is not None
+        origin = samples.origin if isinstance(samples, Samples) and not alone else None
+        self.has_places = origin is not None and origin.finds_samples
         self._stream: Iterator[Sample | None] = iter(())
         if not self.has_places:
             self._stream = samples.read_each() if isinstance(samples, Samples) else iter(samples)

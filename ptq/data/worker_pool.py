@@ -7,10 +7,10 @@ file, and a process opens it once.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import multiprocessing
 import os
-import pickle
 import shutil
 import tempfile
 import time
@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -50,10 +51,12 @@ class SharedJob:
     Attributes:
         number: Its number among the jobs of the pool.
         path: The file.
+        digest: SHA-256 of its content; a process opens no other one.
     """
 
     number: int
     path: str
+    digest: bytes
 
 
 @dataclass(eq=False)
@@ -85,7 +88,7 @@ class Worker:
         """Run a part of a job; the result raises `BrokenProcessPool` if the process has ended."""
         closed, self._closed_jobs = self._closed_jobs, []
         try:
-            future = self._executor.submit(_run_part, job.number, job.path, closed, part)
+            future = self._executor.submit(_run_part, job, closed, part)
         except BrokenProcessPool as error:
             future = Future()
             future.set_exception(error)
@@ -144,14 +147,14 @@ class ProcessPool:
         self._jobs += 1
         path = Path(self._folder, f"{self._jobs}.job")
         try:
-            with path.open("wb") as file:
-                pickle.dump(job, file, protocol=pickle.HIGHEST_PROTOCOL)
+            content = bytes(ForkingPickler.dumps(job))
+            path.write_bytes(content)
         except OSError as error:
             raise PtqError(
                 f"{path}: cannot write what worker processes need ({short_message(error)}); make room, or use one "
                 "worker"
             ) from error
-        return SharedJob(self._jobs, str(path))
+        return SharedJob(self._jobs, str(path), hashlib.sha256(content).digest())
 
     def close_job(self, job: SharedJob) -> None:
         """Free a job in all processes."""
@@ -236,15 +239,17 @@ _opened: dict[int, Any] = {}
 """The jobs that this process has opened, by number."""
 
 
-def _run_part(number: int, path: str, closed: Sequence[int], part: Any) -> Any:
+def _run_part(job: SharedJob, closed: Sequence[int], part: Any) -> Any:
     """The result of a part, or the error; in a worker."""
     for old in closed:
         _opened.pop(old, None)
     try:
-        if number not in _opened:
-            with open(path, "rb") as file:
-                _opened[number] = pickle.load(file).open()  # written by the parent
-        return part.run(_opened[number])
+        if job.number not in _opened:
+            content = Path(job.path).read_bytes()
+            if hashlib.sha256(content).digest() != job.digest:
+                raise PtqError(f"{job.path}: changed since this run has written it; run again")
+            _opened[job.number] = ForkingPickler.loads(content).open()
+        return part.run(_opened[job.number])
     except PtqError as error:
         return error
     except Exception as error:  # an internal error: the parent reports it
