@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from litert_cases import CASES, feeds_of, graph_of
-from networks import build_network, gaussian_array, quantize_network, worst_sqnr_db
+from networks import build_network, gaussian_array, quantize_network, sqnr_db
 from qdq_builder import QdqBuilder
 
 import ptq
@@ -22,6 +22,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
+from ptq.model.session import Session
 from ptq.rewrite.tflite.write import TfliteOptions
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
@@ -97,6 +98,19 @@ def test_sums_that_leave_32_bits_are_those_of_litert() -> None:
     np.testing.assert_array_equal(theirs, ours)
 
 
+def sqnr_in_litert(done: Any) -> float:
+    """The worst sample's signal over error in LiteRT: ONNX Runtime 1.32 rounds inputs of products to 8 bits."""
+    float_model, file = (
+        Session(Graph.from_proto(done.model), threads=1),
+        encode_tflite(done.qdq).content,
+    )
+    model, found = LitertModel(file, kernels="reference"), []
+    for feed in done.feeds:
+        [before], [after] = float_model.run(feed), model.run(feed).values()
+        found.append(sqnr_db(before, after))
+    return min(found)
+
+
 @pytest.fixture(scope="module")
 def done() -> Any:
     return quantize_network(build_network(NODES, **WEIGHTS), target="litert-a16")
@@ -122,7 +136,7 @@ def test_a_network_of_16_bits_equals_litert_and_is_more_accurate_than_8_bits(don
             )
             assert np.abs(theirs - ours).max() <= 2**-15  # HardSwish is float: one step
     narrow = quantize_network(build_network(NODES, **WEIGHTS), target="litert")
-    assert worst_sqnr_db(done) > worst_sqnr_db(narrow) + 1
+    assert sqnr_in_litert(done) > sqnr_in_litert(narrow) + 3
 
 
 def test_biases_have_64_bits_and_the_file_is_read_again(done: Any) -> None:
