@@ -14,6 +14,7 @@ from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program import Step
 from ptq.model.graph import Graph
 from ptq.model.tflite.interpreter import Kernels, LitertModel
+from ptq.rewrite.tflite.flatbuffer import with_outputs
 
 ARITHMETIC_OF: Mapping[Kernels, str] = {"reference": "litert", "xnnpack": "litert-xnnpack"}
 """The arithmetic that computes the integers of LiteRT's kernels."""
@@ -51,10 +52,9 @@ class LitertComparison:
         samples: Number of samples.
         tensors: Integer tensors in execution order; empty for kernels that do not show them.
         outputs: Model outputs.
-        islands: Operators of each float island, by name. Behind one, the executor takes LiteRT's integers if the
-            kernels show them.
-        float_parts: Integer tensors that float islands write, if the kernels show them: each against ONNX Runtime's
-            float on LiteRT's own integers.
+        islands: Operators of each float island, by name. Behind one, the executor takes LiteRT's integers.
+        float_parts: Integer tensors that float islands write: each against ONNX Runtime's float on LiteRT's own
+            integers.
     """
 
     kernels: Kernels
@@ -83,8 +83,8 @@ def compare_with_executor(
 ) -> LitertComparison:
     """Run a file in LiteRT and its QDQ graph in the executor.
 
-    The reference kernels show every tensor: each is compared end to end, and node by node. The default kernels show
-    the outputs only.
+    The reference kernels show every tensor: each is compared end to end, and node by node. Of the default kernels the
+    outputs are compared, and what they write behind float islands, which a copy of the file shows.
 
     Args:
         content: The file.
@@ -115,18 +115,21 @@ def compare_with_executor(
         for step in executor.program.steps
         if isinstance(step, FloatIsland)
         for name in step.outputs
-        if shows_tensors and name in executor.program.params and name in orders
+        if name in executor.program.params and name in orders
     }
+    shown_model = model if shows_tensors else _show(content, float_parts, kernels)
     found = LitertComparison(
         kernels, executor.arithmetic, tensors=tensors, islands=executor.islands,
         outputs={name: Tally(name, "output") for name in model.outputs}, float_parts=float_parts,
     )  # fmt: skip
     for feed in feeds:
         theirs = model.run(feed)
-        shown = _in_onnx_order(model, orders) if shows_tensors else {}
+        if shown_model is not None and shown_model is not model:
+            shown_model.run(feed)
+        shown = {} if shown_model is None else _in_onnx_order(shown_model, orders)
         borders = {n: a for n, a in shown.items() if n in written and n not in tensors}
-        ours = executor.run(feed, list(tensors), borders)
         taps = [*tensors, *float_parts]
+        ours = executor.run(feed, taps, borders)
         local = executor.run(feed, taps, shown) if shows_tensors else ours
         for name, tally in tensors.items():
             if name in shown:
@@ -139,6 +142,11 @@ def compare_with_executor(
         found.samples += 1
     found.tensors = {name: tally for name, tally in tensors.items() if tally.elements}
     return found
+
+
+def _show(content: bytes, float_parts: Mapping[str, Tally], kernels: Kernels) -> LitertModel | None:
+    """A copy of the file that also returns what its float islands write; None if it has none."""
+    return LitertModel(with_outputs(content, float_parts), kernels=kernels) if float_parts else None
 
 
 def _in_onnx_order(model: LitertModel, orders: Mapping[str, Order]) -> dict[str, NDArray[Any]]:

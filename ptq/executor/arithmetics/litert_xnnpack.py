@@ -4,6 +4,7 @@
     MatMul by a constant
     Mul                         q = zo + rne(float32((a − za)(b − zb)) · ((sa · sb) / so))            in float32
     Mean                        q = rne(float32(Σx) · m + (zo − n · zx · m)),   m = (sx / so) · (1 / n)   in float32
+    Softmax                     q = −128 + ⌊e · (1 / (Σ e · so)) + 1/2⌋,   e = exp(−sx · β · (max − x))  in float32
     LogSoftmax                  q = 127 + rne((sx · x − (sx · max + log Σ exp)) / so)                 in float32
     Add, Sub                    q = zo + floor(((a − za) · ma ± (b − zb) · mb + 2^(s−1)) / 2^s),
                                 ma = rne(sa / so · 2^s),   s = 20 − floor(log2(max(sa, sb) / so))
@@ -174,22 +175,48 @@ def _global_average_pool(site: Site) -> Kernel:
     return kernel
 
 
+def _softmax(site: Site) -> Kernel:
+    x, y = activation_qparams(site), output_qparams(site)
+    require_output(site, 1 / 256, y.qtype.lo)
+    axis = int(site.attrs.get("axis", -1))
+    powers = _powers(x.scale * np.float32(site.attrs.get("beta", 1.0)))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = require_input(site, inputs, 0).astype(np.int64)
+        if not q.size:
+            return saturate_to_output(site, q)
+        power = powers[q.max(axis=axis, keepdims=True) - q]
+        inverse = np.float32(1) / (_sum_in_order(power, axis) * y.scale)
+        share = (power * inverse).astype(np.float64)
+        return saturate_to_output(site, np.floor(share + 0.5))  # no share is negative
+
+    return kernel
+
+
+def _powers(scale: FloatArray) -> NDArray[np.float32]:
+    """exp(−scale · d) for each difference d of 8-bit integers."""
+    steps = np.arange(256, dtype=np.float32)
+    powers: NDArray[np.float32] = np.exp((-scale * steps).astype(np.float64)).astype(np.float32)
+    return powers
+
+
+def _sum_in_order(values: NDArray[np.float32], axis: int) -> NDArray[np.float32]:
+    """The sum in float32 of one value after the other, as LiteRT computes it; numpy's own sum adds pairs."""
+    return np.take(np.add.accumulate(values, axis=axis, dtype=np.float32), [-1], axis)
+
+
 def _log_softmax(site: Site) -> Kernel:
     x, y = activation_qparams(site), output_qparams(site)
     require_output(site, 16 / 256, y.qtype.hi)
     axis = int(site.attrs.get("axis", -1))
-    # A difference of 8-bit integers has 256 values: index max − x.
-    steps = np.arange(256, dtype=np.float32)
-    powers = np.exp((-x.scale * steps).astype(np.float64)).astype(np.float32)
+    powers = _powers(x.scale)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0).astype(np.int64)
         if not q.size:
             return saturate_to_output(site, q)
         most = q.max(axis=axis, keepdims=True)
-        # summed one after the other, as LiteRT does
-        total = np.add.accumulate(powers[most - q], axis=axis, dtype=np.float32)
-        total = np.take(total, [-1], axis)
+        total = _sum_in_order(powers[most - q], axis)
         logarithm = np.log(total.astype(np.float64)).astype(np.float32)
         highest = x.scale * most.astype(np.float32) + logarithm
         value = np.rint((x.scale * q.astype(np.float32) - highest) / y.scale)
@@ -224,6 +251,7 @@ KERNELS: Mapping[str, KernelMaker] = {
     "ReduceMean": _reduce_mean,
     "Requantize": _requantize,
     "Resize linear": require_same_scale(image_sampler(xnnpack_bilinear)),
+    "Softmax": softmax_over_trailing_axes(_softmax),
     "Sub": _sum(-1),
 }
 

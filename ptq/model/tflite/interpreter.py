@@ -108,6 +108,7 @@ class LitertModel:
         if kernels == "reference":
             _check_softmax(parsed)
         self.kernels = kernels
+        self._keeps_tensors = keep_tensors and kernels == "reference"
         litert = import_module("ai_edge_litert.interpreter")
         resolver = litert.OpResolverType
         try:
@@ -115,7 +116,7 @@ class LitertModel:
                 model_content=content,
                 num_threads=threads or None,
                 experimental_op_resolver_type=resolver.BUILTIN_REF if kernels == "reference" else resolver.AUTO,
-                experimental_preserve_all_tensors=keep_tensors and kernels == "reference",
+                experimental_preserve_all_tensors=self._keeps_tensors,
             )  # fmt: skip
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
@@ -153,9 +154,10 @@ class LitertModel:
         return {name: np.concatenate([f[name] for f in found]) for name in self.outputs}
 
     def read_tensors(self) -> dict[str, NDArray[Any]]:
-        """All tensors of the last run by name, as stored; only with ``keep_tensors``."""
+        """Tensors of the last run by name, as stored: all with ``keep_tensors``, else the outputs."""
+        details = self._interpreter.get_output_details()
         found = {}
-        for detail in self._interpreter.get_tensor_details():
+        for detail in self._interpreter.get_tensor_details() if self._keeps_tensors else details:
             try:
                 found[detail["name"]] = self._interpreter.get_tensor(detail["index"])
             except ValueError:  # a tensor that no operator wrote

@@ -5,7 +5,7 @@ Equal contents are stored in one buffer. Buffers begin at multiples of 16 bytes,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
+from ptq.model.tflite.interpreter import parse_model
 from ptq.model.tflite.schema import IDENTIFIER, load_schema, tensor_type
 
 _ALIGNMENT = 16
@@ -140,16 +141,7 @@ class FlatbufferModel:
         Raises:
             UnsupportedError: It is larger than a flatbuffer can be.
         """
-        import flatbuffers
-
-        builder = flatbuffers.Builder(1 << 20)
-        try:
-            builder.Finish(self._model.Pack(builder), IDENTIFIER)
-        except flatbuffers.builder.BuilderSizeError:
-            raise UnsupportedError(
-                "the model is larger than 2 GB, the limit of a .tflite file; write ONNX"
-            ) from None
-        return bytes(builder.Output())
+        return _pack(self._model)
 
     def _unique(self, name: str) -> str:
         unique, number = name, 1
@@ -178,6 +170,40 @@ class FlatbufferModel:
         entry = self._schema.TensorMapT()
         entry.name, entry.tensorIndex = name, tensor
         return entry
+
+
+def with_outputs(content: bytes, names: Collection[str]) -> bytes:
+    """A file whose tensors of the given names are outputs too, behind its own.
+
+    Raises:
+        ModelError: The bytes are no `.tflite` file.
+    """
+    model, schema = parse_model(content), load_schema()
+    graph = model.subgraphs[0]
+    own = [int(number) for number in graph.outputs]
+    graph.outputs = own + [
+        number
+        for number, tensor in enumerate(graph.tensors)
+        if tensor.name.decode() in names and number not in own
+    ]
+    model.buffers = [
+        buffer if buffer.data is None else _AlignedBuffer(schema, bytes(buffer.data))
+        for buffer in model.buffers
+    ]
+    return _pack(model)
+
+
+def _pack(model: Any) -> bytes:
+    import flatbuffers
+
+    builder = flatbuffers.Builder(1 << 20)
+    try:
+        builder.Finish(model.Pack(builder), IDENTIFIER)
+    except flatbuffers.builder.BuilderSizeError:
+        raise UnsupportedError(
+            "the model is larger than 2 GB, the limit of a .tflite file; write ONNX"
+        ) from None
+    return bytes(builder.Output())
 
 
 class _AlignedBuffer:

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from networks import build_network, gaussian_array
 from qdq_builder import QdqBuilder
 
 import ptq
@@ -27,9 +28,29 @@ from ptq.rewrite.tflite.write import TfliteOptions
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
 
-from ptq.model.tflite.interpreter import LitertModel, parse_model, read_metadata
+from ptq.model.tflite.interpreter import Kernels, LitertModel, parse_model, read_metadata
 
 SAMPLE = Path(__file__).resolve().parents[3] / "sample_data"
+BLOCK = {
+    "scale": (32,), "shift": (32,), "wq": (32, 32), "wk": (32, 32), "wv": (32, 32), "w1": (32, 64), "w2": (64, 32),
+}  # fmt: skip
+TRANSFORMER = """
+n = LayerNormalization<axis = -1>(x, scale, shift)
+q = MatMul(n, wq)
+k = MatMul(n, wk)
+v = MatMul(n, wv)
+t = Transpose<perm = [0, 2, 1]>(k)
+s = MatMul(q, t)
+p = Softmax<axis = -1>(s)
+a = MatMul(p, v)
+r = Add(x, a)
+m = LayerNormalization<axis = -1>(r, scale, shift)
+h = MatMul(m, w1)
+g = Gelu(h)
+o = MatMul(g, w2)
+y = Add(r, o)
+"""
+"""A vision transformer's block."""
 
 
 def small_network(batch: int | str = "N", *, flatten: bool = True) -> Graph:
@@ -310,7 +331,10 @@ def test_without_litert_the_package_is_named_before_calibration(monkeypatch):
         )  # fmt: skip
 
 
-def test_integers_behind_a_float_part_differ_by_at_most_one_step_and_are_counted() -> None:
+@pytest.mark.parametrize("kernels", ["reference", "xnnpack"])
+def test_integers_behind_a_float_part_differ_by_at_most_one_step_and_are_counted(
+    kernels: Kernels,
+) -> None:
     b = QdqBuilder()
     scale, shift = (b.constant(np.linspace(0.5, 2, 64, dtype=np.float32)) for _ in range(2))
     x = b.node("Add", b.input(["N", 50, 64]), b.constant(np.float32(0.1)))
@@ -320,14 +344,47 @@ def test_integers_behind_a_float_part_differ_by_at_most_one_step_and_are_counted
     file = encode_tflite(graph)
     rng = np.random.default_rng(0)
     feeds = [{"input0": rng.normal(0, 2, (4, 50, 64)).astype(np.float32)} for _ in range(3)]
-    found = compare_with_executor(
-        file.content, graph, feeds, kernels="reference", orders=file.orders
-    )
+    found = compare_with_executor(file.content, graph, feeds, kernels=kernels, orders=file.orders)
     [tally] = found.float_parts.values()
     assert tally.op == "Add LayerNormalization"
     assert tally.elements == 3 * 4 * 50 * 64
     assert tally.largest <= 1
-    assert all(not other.differing for other in found.tensors.values())
+    assert all(not other.differing for other in (found.tensors | found.outputs).values())
+
+
+@pytest.mark.parametrize("kernels", ["reference", "xnnpack"])
+def test_a_wrong_float_part_is_counted_in_the_kernels_that_ran(kernels: Kernels) -> None:
+    def build(epsilon: float) -> Any:
+        b = QdqBuilder()
+        x = b.node("Add", b.input(["N", 50, 64]), b.constant(np.float32(0.1)))
+        scale = b.constant(np.ones(64, np.float32))
+        y = b.node("LayerNormalization", x, scale, axis=-1, epsilon=epsilon)
+        b.output(b.requantize(y, 0.02))
+        return b.to_graph()
+
+    file = encode_tflite(build(1e-5))
+    feed = {"input0": np.random.default_rng(0).normal(0, 1, (1, 50, 64)).astype(np.float32)}
+    found = compare_with_executor(
+        file.content, build(1.0), [feed], kernels=kernels, orders=file.orders
+    )
+    [tally] = found.float_parts.values()
+    assert tally.differing > 1000
+    assert tally.largest > 1
+    [output] = found.outputs.values()
+    assert output.differing == 0  # it reads LiteRT's integers
+
+
+def test_a_vision_transformers_block_differs_in_its_normalizations_only() -> None:
+    weights = {name: gaussian_array(*shape) / 6 for name, shape in BLOCK.items()}
+    shapes = {"x": (1, 20, 32)}
+    model = build_network(TRANSFORMER, shapes, opset=20, **weights)
+    samples = {"x": gaussian_array(64, 20, 32).astype(np.float32)}
+    result = ptq.quantize(model, samples, target="litert", form="tflite", effort="fast")
+    check = result.report.litert
+    assert check is not None
+    for kernels in check.kernels:
+        assert (kernels.float_islands, kernels.differing) == (2, 0)
+        assert kernels.float_largest <= 1
 
 
 @pytest.mark.parametrize(("steps", "serious"), [(1, False), (2, True)])
