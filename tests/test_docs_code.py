@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from document_blocks import DOCS, python_block, python_blocks
 from networks import build_network, gaussian_array
 from onnxruntime.quantization import CalibrationDataReader
 from PIL import Image
 
 import ptq
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
 RUN = {
     "coming_from": ("quantize_static", "skip=", "samples=300", "max_drop="),
     "frontier": ("ptq.frontier",),
@@ -31,11 +30,8 @@ RUNTIMES = {
     "onnxruntime_qnn": ("model.qnn.onnx", {"target": "qnn", "static_batch": 1}),
 }
 """Packages of runtimes that a block of targets.md imports: the file that it opens, and how that is made."""
-ELSEWHERE = {
-    "coming_from": ("import nncf", "neural_compressor"),
-    "ci": ("ptq.log_to_mlflow",),
-}
-"""Blocks of other tools; MLflow runs in the test of examples/ci."""
+ELSEWHERE = {"coming_from": ("import nncf", "neural_compressor")}
+"""Blocks that test_docs_other_tools.py runs."""
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]
@@ -46,11 +42,6 @@ class _Reader(CalibrationDataReader):  # type: ignore[misc]
 
     def get_next(self) -> dict[str, np.ndarray] | None:
         return next(self.feeds, None)
-
-
-def _blocks(page: str) -> list[str]:
-    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
-    return re.findall(r"```python(?: skip)?\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.fixture
@@ -88,7 +79,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object
 @pytest.mark.parametrize("page", RUN)
 def test_the_short_code_of_a_page_runs(page: str, session: dict[str, object]) -> None:
     for part in RUN[page]:
-        [block] = [block for block in _blocks(page) if part in block]
+        block = python_block(page, part)
         if "reader" in block:
             session["reader"] = _Reader(np.asarray(session["pixels"]).repeat(40, axis=0))
         exec(compile(block, f"{page}.md", "exec"), session)
@@ -101,7 +92,7 @@ def test_the_code_that_opens_a_result_in_its_runtime_runs(
     pytest.importorskip(package, reason=f"{package} is not installed")
     file, given = RUNTIMES[package]
     ptq.quantize("model.onnx", "images/", effort="fast", threads=1, **given).save(file)  # type: ignore[arg-type]
-    [block] = [block for block in _blocks("targets") if package in block]
+    block = python_block("targets", package)
     np.save("pixels.npy", session["pixels"])  # type: ignore[arg-type]
     names = (
         "import numpy as np; pixels = np.load('pixels.npy'); images = pixels.transpose(0, 2, 3, 1)"
@@ -110,23 +101,38 @@ def test_the_code_that_opens_a_result_in_its_runtime_runs(
     subprocess.run([sys.executable, "-c", f"{names}\n{block}"], check=True)
 
 
+def test_the_code_for_mlflow_logs_a_run(
+    session: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("mlflow", "sqlalchemy", "alembic"):
+        pytest.importorskip(package, reason=f"{package} is not installed; the extra data-test")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///runs.db")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    # in a process of its own, because MLflow remembers the server of test_pipeline.py
+    block = python_block("ci", "ptq.log_to_mlflow")
+    subprocess.run([sys.executable, "-c", f"import ptq\n{block}"], check=True)
+    [model] = Path("mlruns").glob("**/artifacts/ptq/model.int8.onnx")
+    onnx.checker.check_model(onnx.load(model))
+
+
 def test_the_code_for_weights_and_biases_runs_without_a_server(
     session: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("wandb", reason="wandb is not installed")
     monkeypatch.setenv("WANDB_MODE", "offline")
     session["result"] = ptq.quantize("model.onnx", "images/", effort="fast", threads=1)
-    [block] = [block for block in _blocks("ci") if "import wandb" in block]
+    block = python_block("ci", "import wandb")
     exec(compile(block, "ci.md", "exec"), session)
     [run] = Path("wandb").glob("offline-run-*/*.wandb")
     assert b"calibration_samples" in run.read_bytes()
 
 
 def test_every_short_block_is_run_or_named() -> None:
-    for page in sorted({*RUN, *ELSEWHERE, "targets"}):
-        known = (*RUN.get(page, ()), *ELSEWHERE.get(page, ()), "import wandb")
+    for page in sorted({*RUN, *ELSEWHERE, "ci", "targets"}):
+        known = (*RUN.get(page, ()), *ELSEWHERE.get(page, ()))
         known += tuple(RUNTIMES) if page == "targets" else ()
-        blocks = _blocks(page)
+        known += ("import wandb", "ptq.log_to_mlflow") if page == "ci" else ()
+        blocks = python_blocks(page)
         assert blocks
         assert [b for b in blocks if not any(part in b for part in known)] == []
 
@@ -135,6 +141,7 @@ def test_every_page_with_code_has_a_test() -> None:
     tested = {
         *RUN,
         *ELSEWHERE,
+        "ci",
         "targets",
         "arithmetic",
         "data",
