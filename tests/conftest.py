@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "howto" / "models"))
 
 import exact_sums
+import hypothesis  # noqa: F401 - before `gc.freeze`: its plugins ask the collector who refers to their objects
 import one_thread
 import pytest
 from compat_subset import COMPAT_FILES
