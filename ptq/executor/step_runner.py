@@ -20,6 +20,8 @@ from ptq.executor.layout import Tensor
 from ptq.executor.program import Program, Step
 from ptq.executor.step_layout import StepLayout, choose_layout
 from ptq.kernels.thread_pool import thread_count
+from ptq.model.graph import Graph
+from ptq.model.node import named_values
 from ptq.model.session import Session
 
 Runner = Callable[[Sequence[Tensor | None]], list[Tensor]]
@@ -106,7 +108,7 @@ def prepare_table_island(island: FloatIsland, params: QuantParams) -> Runner:
     """
     info = np.iinfo(params.qtype.dtype)
     codes = np.arange(info.min, info.max + 1).astype(params.qtype.dtype)
-    session = Session(island.graph.without_shapes(), optimize="none")
+    session = Session(_without_shapes(island.graph), optimize="none")
     values = session.run({island.inputs[0]: codes})[0].reshape(-1)
     # int8 values read as uint8 run 0 … 127, −128 … −1.
     table = np.roll(values, int(info.min))
@@ -117,3 +119,11 @@ def prepare_table_island(island: FloatIsland, params: QuantParams) -> Runner:
         return [Tensor(table[tensor.array.view(np.uint8)], tensor.is_channels_last)]
 
     return run
+
+
+def _without_shapes(graph: Graph) -> Graph:
+    """A copy without the shapes of tensors, for feeds of other shapes."""
+    copy = graph.copy()
+    for value in (v for v in named_values(copy.model.graph) if not v.is_initializer()):
+        value.shape = None
+    return copy

@@ -52,11 +52,6 @@ class Graph:
         return cls(to_ir(proto, str(Path(path)), detached))
 
     @classmethod
-    def load_unchecked(cls, path: str | Path) -> Graph:
-        """Read a file that a runtime wrote for its own use, without checking ONNX's rules."""
-        return cls(external_data.merge_weights(*read(Path(path))))
-
-    @classmethod
     def from_proto(cls, proto: onnx.ModelProto) -> Graph:
         """Read a model in memory; it is not changed.
 
@@ -253,18 +248,22 @@ class Graph:
         made = (value for node in self._graph for value in node.outputs)
         self._graph.outputs.extend(value for value in made if value.name in added)
 
+    def set_outputs(self, values: Sequence[Value]) -> None:
+        """Make these values the only graph outputs. All must be computed by nodes."""
+        self._graph.outputs[:] = values
+
+    def make_input(self, constant: Value, rank: int) -> None:
+        """Make an initializer a graph input with so many axes, all of any length."""
+        del self._graph.initializers[name_of(constant)]
+        constant.const_value = None
+        constant.shape = ir.Shape([None] * rank)
+        self._graph.inputs.append(constant)
+
     def extract(
         self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
     ) -> Graph:
         """A graph of some of the nodes, in the given order, with these inputs and outputs."""
         return Graph(extract_subgraph(self._model, nodes, inputs, outputs))
-
-    def without_shapes(self) -> Graph:
-        """A copy without the shapes of tensors, for feeds of other shapes."""
-        copy = self.copy()
-        for value in (v for v in named_values(copy.model.graph) if not v.is_initializer()):
-            value.shape = None
-        return copy
 
     def transform_proto(self, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Graph:
         """The graph after a change of its ONNX message."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, name_of
@@ -62,24 +60,3 @@ def set_attributes(node: Node, **attributes: Any) -> None:
         else:
             plain = value.tolist() if isinstance(value, np.ndarray) else value
             node.attributes[name] = ir.convenience.convert_attribute(name, plain)
-
-
-def initializers_to_inputs(graph: Graph, types: Mapping[str, tuple[DTypeLike, int]]) -> Graph:
-    """A copy of the graph in which some initializers are graph inputs.
-
-    Args:
-        graph: The graph.
-        types: By name of the initializer: the element type and the number of axes, all of any length.
-    """
-
-    def change(proto: onnx.ModelProto) -> onnx.ModelProto:
-        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in types]
-        del proto.graph.initializer[:]
-        proto.graph.initializer.extend(kept)
-        for name, (dtype, rank) in types.items():
-            kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-            info = onnx.helper.make_tensor_value_info(name, kind, [None] * rank)
-            proto.graph.input.append(info)
-        return proto
-
-    return graph.transform_proto(change)

@@ -13,7 +13,9 @@ import tempfile
 from pathlib import Path
 
 from ptq.core.ops import OPS
+from ptq.model.external_data import merge_weights
 from ptq.model.graph import Graph
+from ptq.model.load import read
 from ptq.model.node import Node, Value, name_of, operator_of
 from ptq.model.session import Session
 
@@ -52,7 +54,7 @@ def ort_optimized_graph(graph: Graph) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
         Session(graph, threads=1, save_optimized=str(path))
-        return Graph.load_unchecked(path)
+        return Graph(merge_weights(*read(path)))  # unchecked: it is for the runtime's own use
 
 
 def _is_quantized_from_float(value: Value) -> bool:

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.rewrite.edit import initializers_to_inputs
 from ptq.rewrite.equalize.split_outliers import SplitSite
 
 
@@ -32,7 +30,6 @@ def make_outlier_factors_inputs(graph: Graph, found: Sequence[SplitSite]) -> Adj
     changed = graph.copy()
     nodes = {node.name: node for node in changed.nodes}
     inputs: dict[str, tuple[str, str, str, str]] = {}
-    types: dict[str, tuple[DTypeLike, int]] = {}
     for site in found:
         products = [nodes[node.name] for node in site.products]
         value, first = products[0].inputs[0], products[0]
@@ -51,7 +48,7 @@ def make_outlier_factors_inputs(graph: Graph, found: Sequence[SplitSite]) -> Adj
             node.replace_input_with(0, total)
         names = [name_of(v) for v in constants]
         inputs[site.tensor] = names[0], names[1], names[2], names[3]
-        kinds = [(np.float32, 1), (np.float32, 1), (np.float32, 0), (np.uint8, 0)]
-        types |= dict(zip(names, kinds, strict=True))
+        for constant, rank in zip(constants, (1, 1, 0, 0), strict=True):
+            changed.make_input(constant, rank)
     changed.sort()
-    return AdjustableOutliers(initializers_to_inputs(changed, types), inputs)
+    return AdjustableOutliers(changed, inputs)

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Value, is_constant, name_of, operator_of
-from ptq.rewrite.edit import initializers_to_inputs
 from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.rewrite.emit.to_qdq import to_qdq
 
@@ -56,7 +55,7 @@ def make_scales_inputs(
     bare = replace(plan, operands={}, edges={}, folded={}, clamps={}, boundaries={})
     rounded = to_qdq(graph, bare, fixed_scales=False)
     inputs: dict[str, tuple[str, str]] = {}
-    types: dict[str, tuple[DTypeLike, int]] = {}
+    constants: dict[str, Value] = {}
     for node in rounded.nodes:
         if operator_of(node) != "QuantizeLinear":
             continue
@@ -70,17 +69,17 @@ def make_scales_inputs(
         name = name_of(real)
         if name in tensors and scale is not None and zero_point is not None:
             inputs[name] = name_of(scale), name_of(zero_point)
-            types[name_of(scale)] = np.float32, 0
-            types[name_of(zero_point)] = plan.tensors[name].qtype.dtype, 0
+            constants |= {name_of(scale): scale, name_of(zero_point): zero_point}
     shifts = _insert_mean_shifts(graph, rounded, plan, [name for name in inputs if name in summed])
-    types.update(dict.fromkeys(shifts.values(), (np.float32, 0)))
-    return AdjustableScales(initializers_to_inputs(rounded, types), inputs, shifts)
+    for constant in (*constants.values(), *shifts.values()):
+        rounded.make_input(constant, 0)
+    return AdjustableScales(rounded, inputs, {name: name_of(v) for name, v in shifts.items()})
 
 
 def _insert_mean_shifts(
     graph: Graph, rounded: Graph, plan: Plan, tensors: Collection[str]
-) -> dict[str, str]:
-    """Subtract a number from each of the tensors before nodes whose biases can be corrected; its name by tensor."""
+) -> dict[str, Value]:
+    """Subtract a number from each of the tensors before nodes whose biases can be corrected; it by tensor."""
     rounded_nodes = {node.name: node for node in rounded.nodes}
     numbers: dict[str, Value] = {}
     for node in graph.nodes:
@@ -97,4 +96,4 @@ def _insert_mean_shifts(
             "Sub", [reader.inputs[0], numbers[name]], before=reader, output=f"{name}_shifted"
         )
         reader.replace_input_with(0, shifted)
-    return {name: name_of(value) for name, value in numbers.items()}
+    return numbers

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from ptq.core.ops import OPS
 from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
-from ptq.rewrite.edit import initializers_to_inputs
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
 
@@ -90,14 +89,11 @@ def build_error_probe(graph: Graph, plan: Plan, quantized: Graph) -> ErrorProbe:
             outputs.append(_error_of_tensor(errors, name, plan))
             sources.append(_tensor_source(graph, name, plan, fused))
     inputs = dict[str, str]()
-    types = dict[str, tuple[DTypeLike, int]]()
     for tensor in dict.fromkeys(source.tensor for source in sources):
-        inputs[tensor], rank = _insert_error_input(injected, tensor, plan)
-        types[inputs[tensor]] = np.float32, rank
+        inputs[tensor] = _insert_error_input(injected, tensor, plan)
     errors.sort()
     errors.add_outputs(outputs)
     injected.sort()
-    injected = initializers_to_inputs(injected, types)
     return ErrorProbe(tuple(sources), errors, tuple(outputs), injected, inputs, fused)
 
 
@@ -220,8 +216,8 @@ def _insert_difference(graph: Graph, rounded: Value, real: Value) -> str:
     return name_of(error)
 
 
-def _insert_error_input(graph: Graph, name: str, plan: Plan) -> tuple[str, int]:
-    """Add a constant to a tensor, for the readers of the rounded tensor; the constant's name and number of axes."""
+def _insert_error_input(graph: Graph, name: str, plan: Plan) -> str:
+    """Add a graph input to a tensor, for the readers of the rounded tensor; the input's name."""
     value, writer = _find_value(graph, name)
     by_integers = writer is not None and writer.name not in plan.floats
     readers = [use for use in value.uses() if by_integers or use.node.name not in plan.floats]
@@ -235,7 +231,8 @@ def _insert_error_input(graph: Graph, name: str, plan: Plan) -> tuple[str, int]:
     assert shape is not None
     if by_integers and value.is_graph_output():
         graph.replace_output(value, total)
-    return name_of(error), len(shape)
+    graph.make_input(error, len(shape))
+    return name_of(error)
 
 
 def _find_value(graph: Graph, name: str) -> tuple[Value, Node | None]:

@@ -7,9 +7,8 @@ outputs for the same reason: the input with the largest numbers would hide the e
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-
-import onnx
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, is_constant, name_of, operator_of
@@ -42,20 +41,14 @@ def _with_outputs(graph: Graph, parts_of: Callable[[Value], list[Value]]) -> Gra
     found = {name_of(value): [name_of(v) for v in parts_of(value)] for value in graph.outputs}
     if all([before] == after for before, after in found.items()):
         return graph
-
-    def change(proto: onnx.ModelProto) -> onnx.ModelProto:
-        infos = {info.name: info for info in (*proto.graph.value_info, *proto.graph.output)}
-        outputs = {
-            after: infos.get(after) or _info_of_same_type(infos[before], after)
-            for before, logits in found.items()
-            for after in logits
-        }
-        del proto.graph.output[:], proto.graph.value_info[:]
-        proto.graph.output.extend(outputs.values())
-        proto.graph.value_info.extend(info for name, info in infos.items() if name not in outputs)
-        return proto
-
-    return graph.transform_proto(change)
+    changed = graph.copy()
+    values = {name_of(value): value for node in changed.nodes for value in node.outputs}
+    values |= {name_of(value): value for value in changed.inputs}
+    for before, parts in found.items():
+        for name in parts:
+            values[name].type = values[name].type or values[before].type
+    changed.set_outputs([values[name] for name in dict.fromkeys(itertools.chain(*found.values()))])
+    return changed
 
 
 def logits_of(output: Value) -> list[Value]:
@@ -87,10 +80,3 @@ def _skip_movement(value: Value) -> Node | None:
 
 def _is_computed(value: Value) -> bool:
     return not is_constant(value) and value.producer() is not None
-
-
-def _info_of_same_type(info: onnx.ValueInfoProto, name: str) -> onnx.ValueInfoProto:
-    """The description of another value with the same element type and unknown shape."""
-    other = onnx.ValueInfoProto(name=name)
-    other.type.tensor_type.elem_type = info.type.tensor_type.elem_type
-    return other
