@@ -146,7 +146,8 @@ class SquaredError:
             np.multiply(u, u, out=n)
             of_spread = whole / 12 + np.multiply(n, u, out=n) @ weight / 3
             errors[block] += scale[block] ** 3 * of_spread
-        return np.maximum(errors, 0.0)
+        np.maximum(errors, 0.0, out=errors)
+        return errors
 
 
 def _blocks(rows: int, columns: int) -> Iterator[slice]:
