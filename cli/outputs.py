@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,7 @@ from .one_line import one_line
 from .verbosity import is_quiet
 
 if TYPE_CHECKING:
-    from ptq.evaluation.result import Result
-    from ptq.rewrite.tflite.write import InputOutputType
+    pass
 
 MAX_LISTED_SAMPLES = 100
 """Bad samples listed on standard error; the JSON report lists all."""
@@ -62,21 +60,6 @@ def check_also(also: Path | None, output: Path, form: str) -> None:
         )
     if also.suffix == ".tflite":
         raise UsageError(f"--also {also} is the ONNX model; give a name that ends in .onnx")
-
-
-def with_border(
-    result: Result, io: InputOutputType, static_batch: int | None, *, metadata: bool
-) -> Result:
-    """A result of form ``tflite`` whose ONNX model has the inputs, outputs and batch that are asked for.
-
-    Raises:
-        UnsupportedError: No input and no output is quantized.
-        UsageError: An input has another batch already.
-    """
-    from ptq.rewrite.border.apply import apply_border
-
-    graph, _ = apply_border(result.graph, io, static_batch, metadata=metadata)
-    return replace(result, graph=graph)
 
 
 def check_outputs(

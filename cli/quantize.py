@@ -206,12 +206,9 @@ def quantize(
             force=force, io=io, static_batch=static_batch, progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.report.skipped)
-    beside = (
-        None if also is None else outputs.with_border(result, io, static_batch, metadata=metadata)
-    )
     result.save(path)
-    if also is not None and beside is not None:
-        beside.save(also)
+    if also is not None:
+        result.save(also)
     if save_plan is not None:
         files.write(save_plan, result.plan.to_json().encode())
     github.write_annotations("warning", result.report.warnings)

@@ -87,3 +87,17 @@ def test_the_script_of_a_how_to_runs(script: Path, tmp_path: Path):
     said = _run([interpreter, str(script)], work, environment)
     assert re.search(FLOAT_LINES.get(script.stem, ""), said), said
     assert (work / WRITTEN[script.stem]).stat().st_size > 1000
+    _run_commands(
+        page,
+        work,
+        {**environment, "PYTHONPATH": f"{FOLDER}{os.pathsep}{environment['PYTHONPATH']}"},
+    )
+
+
+def _run_commands(page: str, work: Path, environment: dict[str, str]) -> None:
+    """Run the commands ``ptq`` of a page, each block that holds nothing else."""
+    (work / "ptq.toml").write_text('threads = 1\neffort = "fast"\n')
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    for block in blocks:
+        if all(line.startswith("ptq ") for line in block.splitlines()):
+            _run(["sh", "-euc", block], work, environment)

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ptq.core.errors import UnsupportedError
 from ptq.core.preprocess_record import describe_differences
 from ptq.core.record import Record
 from ptq.data.recorded_preprocess import (
@@ -87,16 +88,20 @@ def build_result(
         report = replace(report, int8_bytes=serialized_size(graph.model))
     report = replace(report, suspects=(*check_benefit(report), *report.suspects))
     tflite = None
-    if job.options.form != "tflite":
-        graph, notes = apply_border(
-            graph, job.options.io, job.options.static_batch, metadata=metadata
-        )
-        report = replace(report, changes=(*report.changes, *notes))
     if job.options.form == "tflite":
         file = encode_tflite(graph, job.options.to_tflite_options(job.samples))
         tflite = file.content
         report = replace(report, int8_bytes=len(tflite))
         report = add_litert_check(report, file, graph, job.samples)
+    io, batch = job.options.io, job.options.static_batch
+    try:
+        graph, notes = apply_border(graph, io, batch, metadata=metadata)
+    except UnsupportedError:  # nothing there is quantized: a .tflite file is float there too
+        if tflite is None:
+            raise
+    else:
+        changes = notes if tflite is None else ()
+        report = replace(report, changes=(*report.changes, *changes))
     return Result(graph, plan, report, calibration, source, tflite)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from networks import build_network, gaussian_array
 
@@ -137,3 +138,26 @@ def test_another_fixed_batch_is_refused() -> None:
 
     with pytest.raises(UsageError, match="input x has a batch of 2, not 1"):
         with_fixed_batch(fixed, 1)
+
+
+@pytest.mark.parametrize("given", [{"io": "int8"}, {"io": "float16"}, {"static_batch": 2}], ids=str)
+def test_the_onnx_model_of_a_tflite_result_has_the_border_that_is_asked_for(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    both = quantize("litert", form="tflite", **given)
+    both.save(tmp_path / "m.onnx")
+    both.save(tmp_path / "m.tflite")
+    quantize("litert", **given).save(tmp_path / "alone.onnx")
+    made, alone = (onnx.load(tmp_path / name) for name in ("m.onnx", "alone.onnx"))
+    assert made.graph == alone.graph
+    assert made.graph != quantize("litert").model.graph
+    assert (tmp_path / "m.tflite").read_bytes() == both.tflite
+
+
+def test_a_tflite_result_with_a_float_border_alone_keeps_it_in_both_files() -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    given = {"skip": ["Conv", "Relu", "MaxPool"], "form": "tflite"}
+    result = quantize("litert", io="int8", **given)
+    assert result.tflite
+    assert [dtype_of(v) for v in (*result.graph.inputs, *result.graph.outputs)] == [np.float32] * 2
