@@ -48,6 +48,8 @@ class Target:
             activation behind a layer belongs to its kernel, and graph outputs stay float.
         float_biases: Biases stay float.
         divides_for_reciprocal: A quantized Reciprocal is written as 1 divided by its input.
+        fuses_around_matmul: Dense layers of more than two axes are written as MatMul and Add, without Reshapes. Its
+            kernels fuse nothing past a Reshape.
         wide_activation: Integer type of activations that 8 bits do not hold: the pieces of a normalization that is
             written in several operators, where a float node would leave the device.
         lint: Name of the published rules that its files are checked against; None if it has none.
@@ -83,6 +85,7 @@ class Target:
     quantizes_inputs_only: bool = False
     float_biases: bool = False
     divides_for_reciprocal: bool = False
+    fuses_around_matmul: bool = False
     wide_activation: QType | None = None
     lint: LintRules | None = None
     runtime: str | None = None

@@ -163,6 +163,7 @@ TARGETS: Mapping[str, Target] = {
             # measured: a quantized Concat behind an Expand of a dynamic batch is computed wrong (3 dB instead of 34)
             quantizes_inputs_only=True,
             float_biases=True,
+            fuses_around_matmul=True,
             runtime="openvino",
             requires=("pip install openvino",),
         ),

@@ -27,6 +27,7 @@ from ptq.model.shared_weights import share_weights
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.block_skip_layer_norm import block_skip_layer_norm_fusion
 from ptq.rewrite.emit.decompose_prelu import decompose_float_prelu
+from ptq.rewrite.emit.dense_as_matmul import dense_layers_as_matmul
 from ptq.rewrite.emit.fold_activations import fold_activations
 from ptq.rewrite.emit.hard_sigmoid_by_saturation import hard_sigmoid_as_saturating_sum
 from ptq.rewrite.emit.keep_float import prevent_ort_quantization
@@ -84,6 +85,8 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
             hard_sigmoid_as_saturating_sum(quantized, plan.floats)
     if target is not None and target.divides_for_reciprocal:
         reciprocals_as_quotients(quantized, plan.floats, quantizers)
+    if target is not None and target.fuses_around_matmul:
+        dense_layers_as_matmul(quantized)
     for node in quantized.nodes:
         _read_shape_from_integers(node)
     allow_16_bits(quantized)
