@@ -10,7 +10,7 @@ import typer
 from . import options as o
 from .images import Images, add_image_options
 from .parsers import parse_count
-from .worker_options import Workers
+from .worker_options import Cluster, Workers
 
 
 @add_image_options
@@ -61,15 +61,7 @@ def calibrate(
     ] = o.DEFAULT_CALIBRATION_BATCH,
     threads: o.Threads = 0,
     workers: Workers = 1,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster",
-            metavar="URL",
-            help="Run on the workers of a cluster: tcp://host:port of a Dask scheduler, or ray://host:port. They "
-            "read --data themselves; the statistics stay the same, bit for bit.",
-        ),
-    ] = None,
+    cluster: Cluster = None,
     checkpoint: o.Checkpoint = None,
     memory: Annotated[
         str | None,

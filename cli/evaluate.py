@@ -11,7 +11,7 @@ from . import label_options as labels
 from . import options as o
 from . import runtime_options as r
 from .images import Images, add_image_options
-from .worker_options import Workers
+from .worker_options import Cluster, Workers
 
 
 @add_image_options
@@ -46,6 +46,7 @@ def evaluate(
     alphabet: labels.Alphabet = None,
     threads: o.Threads = 0,
     workers: Workers = 1,
+    cluster: Cluster = None,
     summary: o.SummaryFile = None,
     page: o.Page = None,
     json: o.Json = None,
@@ -62,6 +63,7 @@ def evaluate(
     from ptq import api
     from ptq.core.errors import UsageError
     from ptq.data.splits import SampleOptions
+    from ptq.data.start_workers import resolve_data
     from ptq.evaluation.budget import check_budget
     from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
     from ptq.model.open import tflite_content
@@ -94,12 +96,14 @@ def evaluate(
     outputs.check_outputs([model, data, against], [page], json)
     graph = open_with_float_border(model)
     is_tflite = tflite_content(model) is not None
-    opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
+    reading = SampleOptions(images, samples, skip_bad_samples, cache=cache)
+    opened = reading.open(resolve_data(data, cluster), graph)
     with show_progress() as progress:
         evaluation = api.evaluate(
             model if is_tflite else graph, opened, against=against, engine=engine, runtime=runtime,
             arithmetic=arithmetic, batch=batch,
-            threads=threads, workers=workers, metric=inputs.read_metric(metric), task=task, boxes=boxes,
+            threads=threads, workers=workers, cluster=cluster, metric=inputs.read_metric(metric),
+            task=task, boxes=boxes,
             transcripts=transcripts, alphabet=alphabet, progress=progress,
         )  # fmt: skip
     drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)

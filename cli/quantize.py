@@ -11,7 +11,7 @@ from . import label_options as labels
 from . import options as o
 from . import tflite_options as t
 from .images import Images, add_image_options
-from .worker_options import Workers
+from .worker_options import Cluster, Workers
 
 
 @add_image_options
@@ -140,6 +140,7 @@ def quantize(
     ] = False,
     threads: o.Threads = 0,
     workers: Workers = 1,
+    cluster: Cluster = None,
     checkpoint: o.Checkpoint = None,
     page: o.Page = None,
     summary: o.SummaryFile = None,
@@ -200,7 +201,8 @@ def quantize(
             cost_table=cost_table, min_speedup=min_speedup,
             skip=skip or (), stats=stats,
             plan=plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
-            arithmetic=arithmetic, batch=batch, threads=threads, workers=workers, checkpoint=checkpoint,
+            arithmetic=arithmetic, batch=batch, threads=threads, workers=workers, cluster=cluster,
+            checkpoint=checkpoint,
             max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), task=task, boxes=boxes,
             transcripts=transcripts, alphabet=alphabet, metadata=metadata,
             force=force, io=io, static_batch=static_batch, progress=progress,

@@ -9,7 +9,7 @@ import typer
 from . import options as o
 from .images import Images, add_image_options
 from .parsers import parse_count
-from .worker_options import Workers
+from .worker_options import Cluster, Workers
 
 
 @add_image_options
@@ -39,6 +39,7 @@ def sensitivity(
     batch: o.Batch = o.DEFAULT_BATCH,
     threads: o.Threads = 0,
     workers: Workers = 1,
+    cluster: Cluster = None,
     page: o.Page = None,
     json: o.Json = None,
     opset: o.Opset = "auto",
@@ -66,7 +67,7 @@ def sensitivity(
             equalize=equalize, skip=skip or (), measure=measure, opset=opset, metric=inputs.read_metric(metric),
             task=task, preprocess=images, samples=samples,
             skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
-            threads=threads, workers=workers, progress=progress,
+            threads=threads, workers=workers, cluster=cluster, progress=progress,
         )  # fmt: skip
     write_page(page, partial(render_ranking_page, result))
     if not documents.write_document(json, result):

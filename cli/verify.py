@@ -10,7 +10,7 @@ import typer
 from . import options as o
 from . import runtime_options as r
 from .images import Images, add_image_options
-from .worker_options import Workers
+from .worker_options import Cluster, Workers
 
 
 @add_image_options
@@ -49,6 +49,7 @@ def verify(
     cache: o.Cache = None,
     threads: o.Threads = 0,
     workers: Workers = 1,
+    cluster: Cluster = None,
     summary: o.SummaryFile = None,
     page: o.Page = None,
     json: o.Json = None,
@@ -67,6 +68,7 @@ def verify(
     from functools import partial
 
     from ptq.data.splits import SampleOptions
+    from ptq.data.start_workers import resolve_data
     from ptq.model.open import tflite_content
     from ptq.rewrite.border.element_types import open_with_float_border
     from ptq.verification import verbs
@@ -87,11 +89,12 @@ def verify(
     outputs.check_outputs([quantized, data], [page], json)
     risks, graph = None, open_with_float_border(quantized)
     is_tflite = tflite_content(quantized) is not None
-    opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
+    reading = SampleOptions(images, samples, skip_bad_samples, cache=cache)
+    opened = reading.open(resolve_data(data, cluster), graph)
     with show_progress() as progress:
         verification = verbs.verify(
             quantized if is_tflite else graph, opened, arithmetic=arithmetic, optimize=optimizations,
-            runtime=runtime, against=against, threads=threads, workers=workers, progress=progress,
+            runtime=runtime, against=against, threads=threads, workers=workers, cluster=cluster, progress=progress,
         )  # fmt: skip
         if portability and not is_tflite:
             risks = verbs.portability(graph, opened, progress=progress)

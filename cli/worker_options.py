@@ -1,4 +1,4 @@
-"""The option of commands that share samples among processes."""
+"""Options of commands that share samples among processes and machines."""
 
 from __future__ import annotations
 
@@ -15,5 +15,14 @@ Workers = Annotated[
         metavar="N",
         parser=parse_count("workers", least=1),
         help="Processes that share the samples; the result stays the same, bit for bit.",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="URL",
+        help="Run samples on the workers of a cluster: tcp://host:port of a Dask scheduler, or ray://host:port. They "
+        "read the data themselves; the result stays the same, bit for bit.",
     ),
 ]

@@ -22,9 +22,10 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation
+from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
-from ptq.data.worker_pool import start_workers, stop_workers_at_end
+from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.assess import build_report
 from ptq.evaluation.benefit_check import require_gain
 from ptq.evaluation.result import Result
@@ -107,6 +108,7 @@ def quantize(
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     workers: int = 1,
+    cluster: Cluster | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     max_drop: float | None = None,
     strict: bool = False,
@@ -160,6 +162,7 @@ def quantize(
         batch: Samples that run at once when accuracy is measured.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
         workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
+        cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
         checkpoint: A file for the state of the calibration, as for ``calibrate``.
         max_drop: The accuracy budget in points of the metric. The fewest nodes that meet it stay float, measured on
             samples that no range is chosen on; ``report.budget`` holds the result.
@@ -214,9 +217,9 @@ def quantize(
     options.check_target(given.plan)
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     run = start_workers(
-        RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers
+        RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers, cluster
     )
-
+    data, eval_data = resolve_data(data, cluster), resolve_data(eval_data, cluster)
     job = open_job(
         model, data, eval_data, reading, options, run, given=given, search=max_drop is not None
     )

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from jobs import FEW, MODEL
+from waiting_pool import start_at_once
 
 import ptq
 from ptq.core.run_options import Progress
@@ -94,7 +95,7 @@ def test_none_and_true_go_on() -> None:
 def test_worker_processes_end_when_calibration_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ptq.calibration.workers.ALONE_SECONDS", 0)
+    start_at_once(monkeypatch)
     onnx.save(MODEL, tmp_path / "model.onnx")
     np.savez(tmp_path / "data.npz", **FEW)
     with pytest.raises(ptq.Cancelled, match=r"calibrating"):

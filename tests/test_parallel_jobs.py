@@ -131,8 +131,10 @@ def test_workers_of_a_script_without_a_guard_end_with_advice(tmp_path: Path) -> 
     onnx.save(MODEL, tmp_path / "model.onnx")
     np.savez(tmp_path / "data.npz", **FEW)
     call = "ptq.calibrate('model.onnx', 'data.npz', workers=2)"
-    at_once = "ptq.calibration.workers.ALONE_SECONDS = 0"
-    (tmp_path / "script.py").write_text(f"import ptq, ptq.calibration.workers\n{at_once}\n{call}\n")
+    support = Path(__file__).parent / "support"
+    at_once = f"import sys; sys.path.append({str(support)!r})\nimport pytest, waiting_pool\n"
+    at_once += "waiting_pool.start_at_once(pytest.MonkeyPatch())"
+    (tmp_path / "script.py").write_text(f"import ptq\n{at_once}\n{call}\n")
     command = [sys.executable, "script.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=SECONDS)
     assert done.returncode == 1

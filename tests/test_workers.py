@@ -12,49 +12,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from networks import build_network, gaussian_array
-from parts import CONV, WB
+from two_layers import SAMPLES, write_two_layers
+from waiting_pool import start_at_once
 
 import ptq
 from ptq.core.errors import DataError, UsageError
 from ptq.data import worker_pool
-
-SAMPLES = 60
+from ptq.data.run_part import run_part
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A network with two layers, and its samples as files and as rows."""
-    folder = tmp_path_factory.mktemp("workers")
-    channels, inputs = WB["w"].shape[:2]
-    text = CONV + "r = Relu(c)\ns = Flatten(r)\ny = MatMul(s, f)"
-    weights = {**WB, "f": gaussian_array(channels * 64, 5) / 8}
-    model = build_network(text, {"x": ("n", inputs, 8, 8)}, **weights)
-    onnx.save(model, folder / "model.onnx")
-    rows = gaussian_array(SAMPLES, inputs, 8, 8)
-    np.savez(folder / "rows.npz", x=rows)
-    (folder / "files").mkdir()
-    for number, row in enumerate(rows):
-        np.savez(folder / "files" / f"{number:03}.npz", x=row[None])
-    return folder
+    return write_two_layers(tmp_path_factory.mktemp("workers"))
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers start without delay, and the first stage waits for them."""
-    monkeypatch.setattr(worker_pool, "ALONE_SECONDS", -1)
-    ready = worker_pool.ProcessPool.ready
-
-    def wait(pool: worker_pool.ProcessPool) -> Any:
-        if pool._workers is None:
-            ready(pool)
-        for worker in pool._workers or ():
-            worker._started.exception()
-        return ready(pool)
-
-    monkeypatch.setattr(worker_pool.ProcessPool, "ready", wait)
+    start_at_once(monkeypatch)
 
 
 class Children:
@@ -203,7 +180,7 @@ def test_a_job_that_changed_on_the_disk_is_not_opened(tmp_path: Path) -> None:
     pool = worker_pool.ProcessPool(2)
     job = pool.share("a job")
     Path(job.path).write_bytes(b"another")
-    found = worker_pool._run_part(job, (), None)
+    found = run_part(job, (), b"")
     pool.stop()
     assert isinstance(found, ptq.PtqError)
     assert "changed since this run has written it" in str(found)

@@ -6,9 +6,7 @@ checkpoint          the file that an interrupted calibration continues from
 calibration         statistics for a model: from a file, or collected as a whole or in folds
 identify            which samples were counted, and which versions and processor counted them
 merge               `ptq.merge_statistics`: statistics of all shards of the samples
-workers             the same on several workers: processes, an executor, a cluster
-cluster             schedulers of Dask and Ray as workers
-shard_job           what a worker does with one shard
+collect_shards      the same on workers: each counts shards, merged as they arrive
 shard_checkpoint    the file that an interrupted calibration on workers continues from
 channel_spreads     extremes and mean squares by channel, for equalization and outlier splitting
 measured_tensors    values of tensors from which the statistics of forms with scaled channels follow

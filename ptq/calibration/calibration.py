@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import observe
-from ptq.calibration.identify import find_contents, identify_samples
+from ptq.calibration.identify import Listing, find_contents, identify_samples
 from ptq.calibration.observe_splits import observe_splits
 from ptq.calibration.rounds import observe_in_rounds
 from ptq.core.errors import StatsError
@@ -81,27 +81,44 @@ def collect_statistics(
         held: Collection[str],
         run: RunOptions,
     ) -> list[Calibration]:
-        passing = tracked if few is None else _keep_passing(few, tracked)
+        passing = tracked if few is None else keep_passing(few, tracked)
         return [observe(graph, passing, wanted, held=held, run=run, keeper=keeper)]
 
     wanted, kept = tensors_to_collect(graph), "" if keeper is None else "a checkpoint"
     [calibration] = observe_in_rounds(
         graph, samples, wanted, run, observe_round, kept=keep_samples, only_one=kept
     )
-    preprocess = encode_preprocess(samples.preprocess)
+    return add_sample_records(calibration, samples, few)
+
+
+def add_sample_records(
+    calibration: Calibration,
+    samples: Samples,
+    few: SampleKeeper | None = None,
+    listing: Listing | None = None,
+) -> Calibration:
+    """Statistics with what they record of the samples that they count.
+
+    Args:
+        calibration: The statistics.
+        samples: The samples, which were read.
+        few: What keeps some of them.
+        listing: That of all samples, if it is known.
+    """
     return replace(
         calibration,
         skipped=tuple(samples.skipped),
-        preprocess=preprocess,
+        preprocess=encode_preprocess(samples.preprocess),
         contents=find_contents(samples),
-        identity=identify_samples(samples),
+        identity=identify_samples(samples, listing),
         kept=None
         if few is None
         else few.keep(dict(zip(samples.names, samples.identities, strict=True))),
     )
 
 
-def _keep_passing(few: SampleKeeper, samples: Iterable[Sample]) -> Iterator[Sample]:
+def keep_passing(few: SampleKeeper, samples: Iterable[Sample]) -> Iterator[Sample]:
+    """The samples, of which some are kept while they pass."""
     for sample in samples:
         few.add(sample.digest, sample.name, sample.feed)
         yield sample

@@ -170,11 +170,16 @@ def count_values(
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
-    remaining, memory = iter(samples), BatchBuffers(session, wanted.names, max(1, batch))
-    groups = iter(lambda: list(islice(remaining, memory.next_batch)), [])
+    memory = BatchBuffers(session, wanted.names, max(1, batch))
+    groups = group_samples(iter(samples), memory)
     count_groups(memory, ((counted, group) for group in groups), after)
     if not counted.samples:
         raise DataError(NO_SAMPLES)
+
+
+def group_samples(samples: Iterator[Sample], memory: BatchBuffers) -> Iterator[list[Sample]]:
+    """Groups of samples that fit the memory."""
+    return iter(lambda: list(islice(samples, memory.next_batch)), [])
 
 
 def count_groups(

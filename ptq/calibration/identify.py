@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from importlib.metadata import version
 from itertools import chain
 
-import numpy as np
-
-from ptq.core.record import Record
 from ptq.data import Samples
 from ptq.data.sample_digest import combine_digests
-from ptq.model.ort_version import ORT_VERSION
-from ptq.model.processor import list_features, name_machine
+from ptq.model.maker import describe_maker
 from ptq.observers.sample_identity import SampleIdentity
 from ptq.observers.sample_listing import count_shard
 from ptq.observers.sample_prefixes import Prefixes, keep_prefixes
 
+Listing = tuple[str, int]
+"""The digest of the names of a listing, and how many there are."""
 
-def identify_samples(samples: Samples) -> SampleIdentity:
-    """The identity of samples that were read."""
+
+def digest_listing(samples: Samples) -> Listing:
+    """The listing of which these samples are a shard, or the whole."""
     digest, total = combine_digests([]), 0
     for identity in samples.listed_identities:
         digest, total = combine_digests([bytes.fromhex(digest), _digest_text(identity)]), total + 1
-    listing = count_shard(digest, total, samples.shard_of)
+    return digest, total
+
+
+def identify_samples(samples: Samples, listing: Listing | None = None) -> SampleIdentity:
+    """The identity of samples that were read; of a listing whose digest may be known."""
+    counted = count_shard(*(listing or digest_listing(samples)), samples.shard_of)
     members = find_members(samples.digests_by_name)
-    return SampleIdentity((listing,), samples.digest, members, (describe_maker(),))
+    return SampleIdentity((counted,), samples.digest, members, (describe_maker(),))
 
 
 def find_members(samples: Iterable[tuple[str, bytes]]) -> Prefixes:
@@ -39,17 +42,6 @@ def find_members(samples: Iterable[tuple[str, bytes]]) -> Prefixes:
 def find_contents(samples: Samples) -> Prefixes:
     """Short digests of the contents of samples that were read, and of the patterns of images."""
     return keep_prefixes(chain.from_iterable(samples.fingerprints.values()))
-
-
-def describe_maker() -> Record:
-    """Versions and kind of processor, as far as float results depend on them."""
-    return {
-        "ptq": version("onnx-ptq"),
-        "onnxruntime": ORT_VERSION,
-        "numpy": np.__version__,
-        "machine": name_machine(),
-        "features": list(list_features()),
-    }
 
 
 def _digest_text(text: str) -> bytes:

@@ -6,8 +6,7 @@ import os
 from typing import get_args
 
 from ptq.calibration.calibration import collect_statistics
-from ptq.calibration.cluster import Cluster
-from ptq.calibration.workers import collect_in_processes, collect_on_cluster
+from ptq.calibration.collect_shards import collect_in_shards
 from ptq.core.errors import UsageError
 from ptq.core.memory import return_large_blocks_at_once
 from ptq.core.option_checks import (
@@ -24,8 +23,10 @@ from ptq.core.run_options import (
     parse_memory,
 )
 from ptq.data import DataSource, Preparation
+from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
+from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
 from ptq.observers.calibration_file import Calibration
@@ -33,6 +34,7 @@ from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 
 
 @refuse_unknown_options
+@stop_workers_at_end
 @use_given_threads
 def calibrate(
     model: Model,
@@ -94,27 +96,39 @@ def calibrate(
         require_path("checkpoint", checkpoint)
     keep_samples = require_count("keep_samples", keep_samples)
     state = None if checkpoint is None else os.fspath(checkpoint)
+    alone = cluster is None and require_count("workers", workers, least=1) == 1
+    if not alone:
+        data = _require_places(model, data, workers, cluster, limit)
+        run = start_workers(run, workers, cluster, same_maker=False)
+    graph = open_and_prepare(model, opset=opset)[1].graph
+    opened = reading.open(data, graph)
+    if not alone:
+        return collect_in_shards(
+            graph, str(data), opened, checkpoint=state, keep_samples=keep_samples, run=run
+        )
+    return collect_statistics(
+        graph, opened, checkpoint=checkpoint, keep_samples=keep_samples, run=run
+    )
+
+
+def _require_places(
+    model: Model, data: DataSource, workers: int, cluster: Cluster | None, limit: int | None
+) -> str:
+    """The data as what workers can open.
+
+    Raises:
+        UsageError: They cannot.
+    """
+    paths = (str, os.PathLike)
     if cluster is not None:
-        if workers != 1 or memory is not None or not isinstance(data, (str, os.PathLike)):
+        if workers != 1 or limit is not None or not isinstance(data, paths):
             raise UsageError(
                 "a cluster has its own workers and memory, and needs a path or URL of the data that they see",
                 "cluster",
             )
-        return collect_on_cluster(
-            model, str(data), reading, cluster,
-            opset=opset, checkpoint=state, keep_samples=keep_samples, run=run,
-        )  # fmt: skip
-    if require_count("workers", workers, least=1) > 1:
-        paths = (str, os.PathLike)
-        if not (isinstance(model, paths) and isinstance(data, paths)):
-            raise UsageError("several workers need paths for model and data; use one worker")
-        if memory is not None:
-            raise UsageError("memory limits one process; use one worker", "memory")
-        return collect_in_processes(
-            str(model), str(data), reading, workers,
-            opset=opset, checkpoint=state, keep_samples=keep_samples, run=run,
-        )  # fmt: skip
-    graph = open_and_prepare(model, opset=opset)[1].graph
-    return collect_statistics(
-        graph, reading.open(data, graph), checkpoint=checkpoint, keep_samples=keep_samples, run=run
-    )
+        return os.fspath(resolve_data(data, cluster))
+    if not (isinstance(model, paths) and isinstance(data, paths)):
+        raise UsageError("several workers need paths for model and data; use one worker")
+    if limit is not None:
+        raise UsageError("memory limits one process; use one worker", "memory")
+    return os.fspath(data)

@@ -10,11 +10,16 @@ thumbnail: the image in a feed as a small picture
 input_spec: `InputSpec`: what a model input takes, and whether an array fits it
 open: `open_samples`: which kind of source the user named, opened
 sample_source: `Sample`, and what sources of samples have in common
-sample_map: one primitive: a job on parts of the samples, on all processes of a run, results in order
-sample_parts: parts of samples, by their place or by value
+sample_map: one primitive: a job on parts of the samples, in this process and on the workers of a run
+sample_parts: parts of samples: consecutive ones or shards, by their place or by value
+run_part: what another process does with a part
+opened_sources: sources that a process has opened for another one
+pool: what a pool of workers is
 worker_pool: the processes of a run, warm over all its stages
+cluster_pool: the workers of a cluster, for one run
+cluster_adapters: Dask, Ray and executors
+start_workers: workers of a verb, which end with it
 interrupts: Ctrl-C and worker processes
-shard_map: a job on shards of the samples of a cluster, merged exactly
 wrapped_source: a source that reads another one in its own way
 places: what a text names as data: braces, patterns, shards
 folder: the files in a folder of samples

@@ -89,8 +89,12 @@ def open_samples(
         found = _open_source(source, inputs, preprocess, recorded, required=required)
         positions = None if isinstance(found, FeedStream) else found.positions()
         origin = None
-        if isinstance(source, (str, os.PathLike)) and positions is not None:
-            origin = SampleOrigin(os.fspath(source), tuple(inputs), preprocess, recorded, required)
+        if isinstance(source, (str, os.PathLike)):
+            origin = SampleOrigin(
+                os.fspath(source), tuple(inputs), preprocess, recorded, required, cache,
+                # those of a callable and the rows of an .npz are not
+                finds_samples=positions is not None and not os.fspath(source).endswith(".npz"),
+            )  # fmt: skip
         samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad, origin=origin)
     if limit is not None:
         samples = samples.spread(limit)
@@ -99,18 +103,19 @@ def open_samples(
 
 @dataclass(frozen=True)
 class SampleOrigin:
-    """How a place is opened; another process does it in the same way."""
+    """How a place is opened; another process does it in the same way.
+
+    Attributes:
+        finds_samples: Whether a sample is found without reading those before it.
+    """
 
     source: str
     inputs: tuple[InputSpec, ...]
     preprocess: Preparation | None
     recorded: RecordedPreprocess | None
     required: bool
-
-    @property
-    def finds_samples(self) -> bool:
-        """Whether a sample is found without reading those before it; the rows of an .npz are not."""
-        return not self.source.endswith(".npz")
+    cache: CacheOption | None
+    finds_samples: bool
 
     def __call__(self) -> Samples:
         """All samples of the place."""
@@ -118,6 +123,7 @@ class SampleOrigin:
             self.source,
             self.inputs,
             self.preprocess,
+            cache=self.cache,
             recorded=self.recorded,
             required=self.required,
         )

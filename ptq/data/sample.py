@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data.labelling import Labelling
+from ptq.data.opened_sources import open_once
 from ptq.data.preparation import Preparation
 from ptq.data.sample_digest import combine_digests
 from ptq.data.sample_source import BadSample, Sample, SampleSource
@@ -131,7 +132,8 @@ class Samples:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.origin is None:
             raise TypeError("samples from Python cannot be opened in another process")
-        return _reopen, (self.origin, tuple(self.positions), self._skip_bad, dict(self.digests))
+        where = found if isinstance(found := self.positions, range) else tuple(found)
+        return _reopen, (self.origin, where, self._skip_bad, dict(self.digests), self.shard_of)
 
     def __len__(self) -> int:
         """Number of samples, including bad ones. Nothing is read, but a callable is run once."""
@@ -253,8 +255,14 @@ class Samples:
         if not 0 <= index < count:
             raise UsageError(f"shard {index} of {count} does not exist; count from 0")
         listed, (first, stride) = self._listing
-        shard_of = (first + index * stride, stride * count)
-        return self._select(self.positions[index::count], listed, shard_of)
+        where = first + index * stride, stride * count
+        return self._select(self.positions[index::count], listed, where)
+
+    def as_unread(self) -> Samples:
+        """The same samples, of which none has been read."""
+        found = self._select(self.positions, *self._listing)
+        found._digests, found._patterns = {}, {}
+        return found
 
     @property
     def _listing(self) -> tuple[Sequence[int], tuple[int, int]]:
@@ -279,18 +287,14 @@ class Samples:
         )
 
 
-_reopened: dict[str, Samples] = {}
-"""The samples that this process has opened for another one, by their origin."""
-
-
 def _reopen(
     origin: Origin,
     positions: Sequence[int],
     skip_bad: bool,
     digests: dict[int, bytes],
+    shard_of: tuple[int, int],
 ) -> Samples:
-    key = repr(origin)
-    if key not in _reopened:
-        _reopened[key] = origin()
-    whole = _reopened[key]
-    return Samples(whole._source, positions, skip_bad=skip_bad, digests=digests, origin=origin)
+    source = open_once(origin)._source
+    return Samples(
+        source, positions, skip_bad=skip_bad, digests=digests, shard_of=shard_of, origin=origin
+    )

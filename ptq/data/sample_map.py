@@ -1,9 +1,10 @@
-"""One primitive: a job runs on parts of the samples, in this process and those of a pool; results keep order.
+"""One primitive: a job runs on parts of the samples, in this process and on the workers of a pool.
 
-A job says what to run. It is opened once in each process. A part is some consecutive samples: by their place in a
-source that each process can open, else the samples themselves. The results arrive in the order of the samples,
-whoever computed them, so what follows adds them up in one order, on any number of processes. Sums that are exact may
-be added up within a part too; then the sizes of the parts do not matter.
+A job says what to run. It is opened once in each process. A part is some consecutive samples, or a shard of them: by
+their place in a source that each process can open, else the samples themselves. Results of consecutive parts arrive
+in the order of the samples, whoever computed them, so what follows adds them up in one order, on any number of
+processes. Results of shards arrive in any order; they must merge exactly. Each part counts once, whatever a worker
+repeats.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ptq.core.errors import DataError, PtqError
 from ptq.core.run_options import RunOptions, SizedIterable, Stage, TrackedItems
+from ptq.data.pool import Pool, Worker
+from ptq.data.run_part import SharedJob
 from ptq.data.sample import Sample, Samples
-from ptq.data.sample_parts import Part, PartCutter
-from ptq.data.worker_pool import ProcessPool, SharedJob, Worker
+from ptq.data.sample_parts import ConsecutiveParts, Part, PartCutter, Parts, Shard, ShardParts
 from ptq.kernels.thread_pool import limit_threads
 
 R = TypeVar("R")
@@ -39,7 +41,7 @@ class SampleJob(Protocol[R_co]):
 
 
 class SampleMap(Generic[R]):
-    """A job, open in this process and in those of the pool."""
+    """A job, open in this process and on the workers of the pool."""
 
     def __init__(
         self, job: SampleJob[R], run: RunOptions, opened: Callable[[Part], R] | None = None
@@ -52,7 +54,7 @@ class SampleMap(Generic[R]):
             opened: The job, if it is open in this process already.
         """
         self._job, self._opened = job, opened
-        self._pool = cast(ProcessPool | None, run.pool)
+        self._pool = cast(Pool | None, run.pool)
         self._shared: SharedJob | None = None
 
     def __del__(self) -> None:
@@ -95,7 +97,9 @@ class SampleMap(Generic[R]):
             stage = samples.run.start_stage(samples.stage, len(samples.items))
             samples = samples.items
         cut = PartCutter(samples, arguments, alone=self._pool is None)
-        for part, result in self._run_parts(cut, least, most, in_turn=in_turn):
+        parts = ConsecutiveParts(cut, least, most, self._count)
+        for part, (result, seen) in self._run_parts(parts, in_turn=in_turn):
+            cut.record(part, seen)
             yield result
             if stage is not None:
                 for _ in range(part.count):
@@ -107,21 +111,36 @@ class SampleMap(Generic[R]):
         if stage is not None:
             stage.end()
 
+    def map_shards(self, samples: Samples, shards: Sequence[Shard]) -> Iterator[tuple[Shard, R]]:
+        """The result of each shard, as they end; each process reads its own samples.
+
+        Raises:
+            PtqError: What the job raises on a shard.
+        """
+        parts = ShardParts(samples, shards, self._count)
+        for part, (result, _) in self._run_parts(parts, in_order=False):
+            yield shards[part.first], result
+
     def _run_parts(
-        self, cut: PartCutter, least: int, most: int | None, *, in_turn: bool
-    ) -> Iterator[tuple[Part, R]]:
+        self, parts: Parts, *, in_order: bool = True, in_turn: bool = False
+    ) -> Iterator[tuple[Part, Any]]:
         waiting = deque[_Waiting]()
+        most = _WAITING_PARTS * self._count
         try:
             while True:
-                self._submit_parts(cut, least, most, waiting, in_turn=in_turn)
-                if waiting and waiting[0].is_done:
-                    yield self._take(cut, waiting.popleft())
-                elif cut.remaining and len(waiting) <= _WAITING_PARTS * self._count:
-                    part = self._next_part(cut, least, most)
-                    if part is not None:
-                        waiting.append(_Waiting(part, message=self._try_here(part)))
+                self._submit_parts(parts, waiting, most, in_turn=in_turn)
+                found = [one for one in waiting if one.is_done]
+                if in_order and waiting and not waiting[0].is_done:
+                    found = []
+                if found:
+                    waiting.remove(found[0])
+                    yield found[0].part, self._take(found[0])
+                elif (
+                    self._works_here and len(waiting) <= most and (part := parts.take()) is not None
+                ):
+                    waiting.append(_Waiting(part, message=self._try_here(part)))
                 elif waiting:
-                    yield self._take(cut, waiting.popleft())
+                    self._wait(waiting)
                 else:
                     return
         finally:
@@ -129,37 +148,33 @@ class SampleMap(Generic[R]):
                 if one.future is not None:
                     one.future.cancel()
 
-    def _submit_parts(
-        self,
-        cut: PartCutter,
-        least: int,
-        most: int | None,
-        waiting: deque[_Waiting],
-        *,
-        in_turn: bool,
-    ) -> None:
-        """Give parts to the processes that are ready: to each one more than it runs, except near the end."""
-        workers = self._pool.ready() if self._pool is not None and cut.remaining else ()
-        if in_turn and workers:
-            turns = itertools.cycle([None, *workers])
-            while (part := cut.take(least)) is not None:
-                waiting.append(self._submit(part, next(turns)))
-            return
-        for worker in workers:
-            while cut.remaining and worker.waiting < (2 if cut.remaining > 4 * least else 1):
-                part = self._next_part(cut, least, most)
-                if part is not None:
-                    waiting.append(self._submit(part, worker))
-
     @property
     def _count(self) -> int:
         return 1 if self._pool is None else self._pool.count
 
-    def _next_part(self, cut: PartCutter, least: int, most: int | None) -> Part | None:
-        """The next part; without ``most`` about half of what is left, divided among all processes."""
-        size = max(least, cut.remaining // (2 * self._count))
-        limit = cut.most if most is None else most
-        return cut.take(min(size - size % least, limit))
+    @property
+    def _works_here(self) -> bool:
+        return self._pool is None or self._pool.works_here
+
+    def _submit_parts(
+        self, parts: Parts, waiting: deque[_Waiting], most: int, *, in_turn: bool
+    ) -> None:
+        """Give parts to the workers that are ready, a second one to each but near the end; all at once in turn."""
+        workers = self._pool.ready() if self._pool is not None and parts.remaining else ()
+        if in_turn and workers:
+            turns = itertools.cycle([*([None] if self._works_here else []), *workers])
+            while (part := parts.take()) is not None:
+                waiting.append(self._submit(part, next(turns)))
+            return
+        for worker in workers:
+            while (
+                parts.remaining
+                and len(waiting) <= most
+                and worker.waiting < worker.slots * (1 if parts.is_near_end else 2)
+            ):
+                part = parts.take()
+                if part is not None:
+                    waiting.append(self._submit(part, worker))
 
     def _submit(self, part: Part, worker: Worker | None) -> _Waiting:
         if worker is None:
@@ -167,7 +182,15 @@ class SampleMap(Generic[R]):
         assert self._pool is not None
         if self._shared is None:
             self._shared = self._pool.share(self._job)
-        return _Waiting(part, worker, worker.submit(self._shared, part))
+        content = bytes(ForkingPickler.dumps(part))
+        return _Waiting(part, worker, worker.submit(self._shared, content))
+
+    def _wait(self, waiting: Sequence[_Waiting]) -> None:
+        """Wait until a part ends that has not ended yet."""
+        futures = [one.future for one in waiting if one.future is not None and not one.is_done]
+        assert self._pool is not None
+        if not wait(futures, timeout=1.0, return_when=FIRST_COMPLETED).done:
+            self._pool.check()
 
     def _try_here(self, part: Part) -> Any:
         """The result of a part, or the error: that of an earlier part comes first."""
@@ -177,25 +200,19 @@ class SampleMap(Generic[R]):
         except PtqError as error:
             return error
 
-    def _take(self, cut: PartCutter, one: _Waiting) -> tuple[Part, R]:
-        """The result of a part; it runs again here if its process ended, or could not read a sample."""
+    def _take(self, one: _Waiting) -> Any:
+        """The result of a part and what reading has shown. It runs again here if a worker cannot run it."""
         message = one.message
         if one.future is not None:
             assert self._pool is not None
-            assert one.worker is not None
-            try:
-                message = one.future.result()
-                if isinstance(message, DataError) or _has_skipped(message):
-                    message = None
-            except BrokenProcessPool:
-                self._pool.drop(one.worker)
+            message = self._pool.receive(one.worker, one.future)
+            if self._works_here and (isinstance(message, DataError) or _has_skipped(message)):
+                message = None
         if message is None:
             message = self._try_here(one.part)
         if isinstance(message, Exception):
             raise message
-        result, seen = message
-        cut.record(one.part, seen)
-        return one.part, result
+        return message
 
 
 def _has_skipped(message: Any) -> bool:
@@ -208,7 +225,7 @@ class _Waiting:
 
     Attributes:
         part: The part.
-        worker: The process that has it; None for this one.
+        worker: The worker that has it; None for this process.
         future: Its message; None for this process.
         message: What this process found, the result or an error; None if it did not run the part yet.
     """

@@ -6,12 +6,15 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ptq.core.run_options import SizedIterable
 from ptq.data.sample import FoundSamples, Sample, Samples
 
 R = TypeVar("R")
+
+Shard = tuple[int, int]
+"""(k, n): every n-th sample from the k-th on."""
 _READ_SAMPLES, _SENT_SAMPLES = 64, 8
 """Samples of a part at most that a process reads, and that are sent themselves, unless a job wants more."""
 
@@ -36,13 +39,17 @@ class Part:
         """The result of a job that is open, and what reading the samples has shown; here or in another process."""
         if not isinstance(self.samples, Samples):
             return runner(self), None
-        good = _GoodSamples(self.samples)
+        good = GoodSamples(self.samples)
         return runner(Part(good, self.count, self.first, self.arguments)), self.samples.found
 
 
 @dataclass(frozen=True, eq=False)
-class _GoodSamples:
-    """Samples of a part, which may all be bad."""
+class GoodSamples:
+    """Samples of a part, which may all be bad.
+
+    Attributes:
+        samples: They, and the bad ones.
+    """
 
     samples: Samples
 
@@ -105,3 +112,75 @@ class PartCutter:
         self._samples.record(found)
         self.skipped += found.skipped
         self.is_empty &= len(found.skipped) == part.count
+
+
+class Parts(Protocol):
+    """Parts that are taken one after the other."""
+
+    @property
+    def remaining(self) -> int:
+        """How many samples or parts are left at most."""
+        ...
+
+    @property
+    def is_near_end(self) -> bool:
+        """Whether a worker should get no second part."""
+        ...
+
+    def take(self) -> Part | None:
+        """The next part; None if there is none."""
+        ...
+
+
+@dataclass(eq=False)
+class ConsecutiveParts:
+    """Parts of consecutive samples: without ``most`` about half of what is left, divided among all processes."""
+
+    cut: PartCutter
+    least: int
+    most: int | None
+    processes: int
+
+    @property
+    def remaining(self) -> int:
+        """How many samples or parts are left at most."""
+        return self.cut.remaining
+
+    @property
+    def is_near_end(self) -> bool:
+        """Whether a worker should get no second part."""
+        return self.cut.remaining <= 4 * self.least
+
+    def take(self) -> Part | None:
+        """The next part; None if there is none."""
+        size = max(self.least, self.cut.remaining // (2 * self.processes))
+        limit = self.cut.most if self.most is None else self.most
+        return self.cut.take(min(size - size % self.least, limit)) if self.cut.remaining else None
+
+
+@dataclass(eq=False)
+class ShardParts:
+    """Shards of samples; the number of a part is that of its shard."""
+
+    samples: Samples
+    shards: Sequence[Shard]
+    processes: int
+    taken: int = 0
+
+    @property
+    def remaining(self) -> int:
+        """How many samples or parts are left at most."""
+        return len(self.shards) - self.taken
+
+    @property
+    def is_near_end(self) -> bool:
+        """Whether a worker should get no second part."""
+        return self.remaining <= 2 * self.processes
+
+    def take(self) -> Part | None:
+        """The next part; None if there is none."""
+        if not self.remaining:
+            return None
+        shard = self.samples.shard(*self.shards[self.taken]).as_unread()
+        self.taken += 1
+        return Part(shard, len(shard), self.taken - 1)

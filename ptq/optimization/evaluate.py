@@ -15,9 +15,10 @@ from ptq.core.option_checks import (
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
+from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
-from ptq.data.worker_pool import start_workers, stop_workers_at_end
+from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.engines import (
     Engine,
@@ -70,6 +71,7 @@ def evaluate(
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     workers: int = 1,
+    cluster: Cluster | None = None,
     metric: Metric | None = None,
     task: TaskName | None = None,
     boxes: str | os.PathLike[str] | None = None,
@@ -94,6 +96,7 @@ def evaluate(
         batch: Samples that run at once, if the model takes any number.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
         workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
+        cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
         metric: The metric of accuracy drops, as for ``quantize``.
         task: What the outputs decide, as for ``quantize``.
         boxes: Labels of boxes: COCO's JSON file, or a folder of YOLO's text files. mAP50 and mAP50-95 are measured.
@@ -124,14 +127,14 @@ def evaluate(
     labels = LabelOptions(boxes, transcripts, alphabet)
     labels.check_task(task, metric)
     run = start_workers(
-        RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers
+        RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers, cluster
     )
     graph = open_with_float_border(model)
     if engine == "integer":
         require_quantized(graph)
     with explain_failure(graph):
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
-        opened = reading.open(data, graph)
+        opened = reading.open(resolve_data(data, cluster), graph)
         elsewhere: RuntimeModel | None = None
         if content is not None and runtime == "litert":
             elsewhere = InterpretedModel(graph, threads=run.threads, content=content)

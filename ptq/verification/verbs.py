@@ -16,9 +16,10 @@ from ptq.core.option_checks import (
 from ptq.core.run_options import Progress, RunOptions
 from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation
+from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
-from ptq.data.worker_pool import start_workers, stop_workers_at_end
+from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, require_installed
 from ptq.executor.tflite_export import encode_tflite
@@ -58,6 +59,7 @@ def verify(
     cache: CacheOption | None = None,
     threads: int = 0,
     workers: int = 1,
+    cluster: Cluster | None = None,
     progress: Progress | None = None,
 ) -> Verification:
     """Compare every integer tensor of a quantized model between its runtime and the integer executor.
@@ -81,6 +83,7 @@ def verify(
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
         workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
+        cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
         progress: Called with each stage and its steps.
 
     Raises:
@@ -93,12 +96,12 @@ def verify(
     elsewhere = _other_runtime(runtime)
     if against is not None and elsewhere is None:
         raise UsageError("against says what another runtime should compute; give runtime too")
-    run = start_workers(RunOptions(threads=threads, progress=progress), workers)
+    run = start_workers(RunOptions(threads=threads, progress=progress), workers, cluster)
     content = tflite_content(model)
     graph = open_with_float_border(model)
     with explain_failure(graph):
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
-        opened = reading.open(data, graph)
+        opened = reading.open(resolve_data(data, cluster), graph)
         tracked = run.track(opened, "verifying")
         verification = (
             verify_graph(graph, tracked, arithmetic=arithmetic, optimize=optimize, run=run)

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from networks import build_network, gaussian_array, random_feeds
 from parts import CONV, WB
+from waiting_pool import start_at_once
 
 import ptq
 from ptq.calibration.calibration import FOLDS, HALF, collect_in_folds
@@ -36,8 +37,8 @@ def given(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers start without delay."""
-    monkeypatch.setattr("ptq.calibration.workers.ALONE_SECONDS", 0)
+    """Workers start without delay, and the first stage waits for them."""
+    start_at_once(monkeypatch)
 
 
 def test_two_workers_count_what_one_counts_and_skip_what_one_skips(

@@ -17,9 +17,10 @@ from ptq.core.option_checks import refuse_unknown_options, require_count
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import TargetName
 from ptq.data import DataSource, Preparation
+from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
-from ptq.data.worker_pool import start_workers, stop_workers_at_end
+from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
@@ -79,6 +80,7 @@ def sensitivity(
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     workers: int = 1,
+    cluster: Cluster | None = None,
     progress: Progress | None = None,
 ) -> Ranking:
     """Rank the nodes of a model by the accuracy regained when each stays in float.
@@ -103,6 +105,7 @@ def sensitivity(
         batch: Samples that run at once, if the model takes any number.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
         workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
+        cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
@@ -124,8 +127,9 @@ def sensitivity(
     require_count("measure", measure)
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     run = start_workers(
-        RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers
+        RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers, cluster
     )
+    data, eval_data = resolve_data(data, cluster), resolve_data(eval_data, cluster)
     job = open_job(model, data, eval_data, reading, options, run, search=True)
     job = optimize_before_calibration(job)
     calibrated, folds = calibrate_model(job)

@@ -1,0 +1,203 @@
+"""Kinds of clusters: a scheduler of Dask, one of Ray, or any executor. Each is a thin adapter; none is a cluster.
+
+The content of a job is sent once: Dask and Ray keep it on each worker, and each part refers to it. Other executors
+get it with each part.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from typing import Any, Protocol
+
+from ptq.core.errors import PtqError, UsageError
+from ptq.data.run_part import forget_run
+
+_SECONDS = 30
+"""How long a scheduler, and its first worker, may take to answer."""
+_RETRIES = 3
+"""How often a part runs again after its worker ended."""
+
+Cluster = str | Executor
+"""Address of a scheduler, ``tcp://host:port`` or ``tls://`` of Dask or ``ray://host:port``; or an executor."""
+
+Submit = Callable[..., Future[Any]]
+"""Starts a function with arguments."""
+
+
+class Adapter(Protocol):
+    """A cluster: what differs between its kinds."""
+
+    def count_slots(self) -> Mapping[str, int]:
+        """How many parts each worker runs at once, by its name."""
+        ...
+
+    def submit_to(self, worker: str) -> Submit:
+        """What starts a function on a worker."""
+        ...
+
+    def send(self, content: bytes) -> Any:
+        """What refers to a content that all workers get."""
+        ...
+
+    def check(self) -> None:
+        """Raise an error if the cluster is gone."""
+        ...
+
+    def close(self, run: str) -> None:
+        """Free what the workers keep of a run, and end the connection; the cluster stays."""
+        ...
+
+
+class ExecutorAdapter:
+    """Any executor: its workers have no names, and get the content of a job with each part."""
+
+    def __init__(self, executor: Executor) -> None:
+        """Take the executor."""
+        self._executor = executor
+        self._count: int = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+
+    def count_slots(self) -> Mapping[str, int]:
+        """All under one name."""
+        return {"": self._count}
+
+    def submit_to(self, worker: str) -> Submit:
+        """The executor's own."""
+        return self._executor.submit
+
+    def send(self, content: bytes) -> Any:
+        """The content itself."""
+        return content
+
+    def check(self) -> None:
+        """Nothing is known."""
+
+    def close(self, run: str) -> None:
+        """Free what threads of this process keep; other processes free it with their next run."""
+        forget_run(run)
+
+
+class DaskAdapter:
+    """A scheduler of Dask. Each worker gets parts of its own, so that it opens a job once."""
+
+    def __init__(self, address: str) -> None:
+        """Connect; raise UsageError if the package is missing, or nobody answers."""
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise _missing_package("dask", address) from error
+        try:
+            self._client: Any = Client(address, timeout=_SECONDS, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            raise _no_answer(address) from error
+        self._address = address
+        try:
+            self._client.wait_for_workers(1, timeout=_SECONDS)
+        except TimeoutError as error:
+            self._client.close()
+            raise UsageError(f"cluster {address} has no workers; start some", "cluster") from error
+
+    def count_slots(self) -> Mapping[str, int]:
+        """The threads of each worker."""
+        self.check()
+        found: Mapping[str, int] = self._client.nthreads()
+        return found
+
+    def submit_to(self, worker: str) -> Submit:
+        """Starts a function on a worker; others take it if that one ends."""
+        executor = self._client.get_executor(
+            pure=False, retries=_RETRIES, workers=[worker], allow_other_workers=True
+        )
+        submit: Submit = executor.submit
+        return submit
+
+    def send(self, content: bytes) -> Any:
+        """Its copy on each worker."""
+        return self._client.scatter(content, broadcast=True, hash=False)
+
+    def check(self) -> None:
+        """Raise an error if the scheduler ended."""
+        if self._client.status != "running":
+            raise PtqError(
+                f"cluster {self._address}: the scheduler ended; start it, and run again (a checkpoint continues)"
+            )
+
+    def close(self, run: str) -> None:
+        """Free what the workers keep, and end the connection."""
+        if self._client.status == "running":
+            self._client.run(forget_run, run, on_error="ignore")
+        self._client.close()
+
+
+class RayAdapter:
+    """A head of Ray, by its client."""
+
+    def __init__(self, address: str) -> None:
+        """Connect; raise UsageError if the package is missing, or nobody answers."""
+        try:
+            import ray
+        except ImportError as error:
+            raise _missing_package("ray", address) from error
+        try:
+            self._connection = ray.init(address)
+        except (ConnectionError, RuntimeError) as error:
+            raise _no_answer(address) from error
+        self._ray: Any = ray
+
+    def count_slots(self) -> Mapping[str, int]:
+        """The processors of all nodes, under one name."""
+        return {"": max(1, int(self._ray.cluster_resources().get("CPU", 1)))}
+
+    def submit_to(self, worker: str) -> Submit:
+        """Starts a function on any node."""
+        remote: dict[Any, Any] = {}
+
+        def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+            if function not in remote:
+                remote[function] = self._ray.remote(max_retries=_RETRIES)(function)
+            return _copy_future(remote[function].remote(*arguments).future())
+
+        return submit
+
+    def send(self, content: bytes) -> Any:
+        """Its copy in the store of Ray."""
+        return self._ray.put(content)
+
+    def check(self) -> None:
+        """Nothing is known."""
+
+    def close(self, run: str) -> None:
+        """End the connection."""
+        self._connection.disconnect()
+
+
+def _copy_future(original: Future[Any]) -> Future[Any]:
+    """A future with the same result, which may be cancelled: Ray sets the result of one that is cancelled too."""
+    copy = Future[Any]()
+
+    def finish(done: Future[Any]) -> None:
+        if not copy.set_running_or_notify_cancel():
+            return
+        error = done.exception()
+        if error is None:
+            copy.set_result(done.result())
+        else:
+            copy.set_exception(error)
+
+    original.add_done_callback(finish)
+    return copy
+
+
+def _missing_package(extra: str, address: str) -> UsageError:
+    return UsageError(
+        f'cluster {address} needs a package that is not installed; pip install "onnx-ptq[{extra}]"',
+        "cluster",
+    )
+
+
+def _no_answer(address: str) -> UsageError:
+    return UsageError(
+        f"cluster {address} does not answer within {_SECONDS} s; check the address, and that its scheduler runs",
+        "cluster",
+    )

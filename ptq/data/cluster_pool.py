@@ -1,0 +1,195 @@
+"""The workers of a cluster, for one run: all samples run on them, none in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError, Executor, Future, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from ptq.core.errors import PtqError, UsageError, short_message
+from ptq.core.record import Record
+from ptq.data.cluster_adapters import (
+    Adapter,
+    Cluster,
+    DaskAdapter,
+    ExecutorAdapter,
+    RayAdapter,
+    Submit,
+)
+from ptq.data.run_part import SharedJob, run_part
+from ptq.model.maker import describe_maker
+
+_REFRESH_SECONDS = 2.0
+"""After how long a cluster is asked for its workers again."""
+_RESENT = 4
+"""How often a part may lose its job with the workers that kept it."""
+_PLACE = "on a worker: "
+
+
+@dataclass(eq=False)
+class ClusterWorker:
+    """A worker of a cluster.
+
+    Attributes:
+        slots: How many parts it runs at once.
+    """
+
+    slots: int
+    _submit: Submit
+    _pool: ClusterPool
+    _futures: list[Future[Any]] = field(default_factory=list)
+
+    @property
+    def waiting(self) -> int:
+        """How many parts it has that are not done."""
+        self._futures = [future for future in self._futures if not future.done()]
+        return len(self._futures)
+
+    def submit(self, job: SharedJob, part: bytes) -> Future[Any]:
+        """Start a part of a job."""
+        future = self._pool.start(self._submit, job, part)
+        self._futures.append(future)
+        return future
+
+
+class ClusterPool:
+    """The workers of a cluster, for one run.
+
+    Attributes:
+        count: How many parts run at once.
+        works_here: This process runs no parts.
+    """
+
+    works_here = False
+
+    def __init__(
+        self, name: str, adapter: Adapter, *, threads: int | None, maker: Record | None
+    ) -> None:
+        """Take a cluster that is connected.
+
+        Args:
+            name: What messages call it.
+            adapter: The cluster.
+            threads: The most threads of the kernels of a part; None for no limit.
+            maker: What all workers must have; None for anything.
+        """
+        self._name, self._adapter, self._threads, self._maker = name, adapter, threads, maker
+        self._run, self._jobs = uuid.uuid4().hex, 0
+        self._contents: dict[int, tuple[bytes, Any]] = {}
+        self._started: dict[Future[Any], tuple[SharedJob, bytes, Any]] = {}
+        self._workers: dict[str, ClusterWorker] = {}
+        self._due = 0.0
+        self.count = sum(worker.slots for worker in self.ready())
+
+    def ready(self) -> Sequence[ClusterWorker]:
+        """The workers that the cluster has now."""
+        if time.monotonic() >= self._due:
+            with self._name_failures():
+                found = self._adapter.count_slots()
+                self._due = time.monotonic() + _REFRESH_SECONDS
+                for name in self._workers.keys() - found.keys():
+                    del self._workers[name]
+                for name in found.keys() - self._workers.keys():
+                    submit = self._adapter.submit_to(name)
+                    self._workers[name] = ClusterWorker(found[name], submit, self)
+        return [self._workers[name] for name in sorted(self._workers)]
+
+    def share(self, job: Any) -> SharedJob:
+        """Send a job to all workers."""
+        content = bytes(ForkingPickler.dumps(job))
+        self._jobs += 1
+        with self._name_failures():
+            self._contents[self._jobs] = content, self._adapter.send(content)
+        return SharedJob(
+            self._run, self._jobs, hashlib.sha256(content).digest(),
+            place=_PLACE, maker=self._maker, threads=self._threads,
+        )  # fmt: skip
+
+    def close_job(self, job: SharedJob) -> None:
+        """Free a job on all workers, as soon as each gets its next part."""
+        self._contents.pop(job.number, None)
+
+    def start(self, submit: Submit, job: SharedJob, part: bytes) -> Future[Any]:
+        """Start a part of a job on a worker."""
+        sent = self._contents[job.number][1]
+        with self._name_failures():
+            future = submit(run_part, job, tuple(self._contents), part, sent)
+        self._started[future] = job, part, sent
+        return future
+
+    def check(self) -> None:
+        """Raise an error if the cluster is gone."""
+        with self._name_failures():
+            self._adapter.check()
+
+    def receive(self, worker: ClusterWorker, future: Future[Any]) -> Any:
+        """The message of a part that is done. A part whose job was lost with a worker gets it sent again."""
+        for _ in range(_RESENT):
+            job, part, sent = self._started.pop(future)
+            try:
+                with self._name_failures():
+                    return future.result()
+            except CancelledError:
+                self.check()
+            content, latest = self._contents[job.number]
+            if latest is sent:
+                with self._name_failures():
+                    self._contents[job.number] = content, self._adapter.send(content)
+            future = worker.submit(job, part)
+            while not wait([future], timeout=1.0).done:
+                self.check()
+        raise PtqError(f"cluster {self._name}: lost its workers again and again; see its logs")
+
+    def stop(self) -> None:
+        """End the connection; the cluster stays."""
+        self._contents.clear()
+        self._started.clear()
+        with suppress(
+            Exception
+        ):  # the run has ended; a cluster that is gone is no error of its own
+            self._adapter.close(self._run)
+
+    @contextmanager
+    def _name_failures(self) -> Iterator[None]:
+        """Errors of schedulers and of their connections have no common class: they become one of ptq."""
+        try:
+            yield
+        except (PtqError, CancelledError):
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {short_message(error)}"
+            raise PtqError(
+                f"cluster {self._name}: failed ({reason}); see its logs, and run again"
+            ) from error
+
+
+def open_cluster(cluster: Cluster, *, threads: int | None, same_maker: bool) -> ClusterPool:
+    """Connect to a cluster.
+
+    Args:
+        cluster: The cluster.
+        threads: The most threads of the kernels of a part; None for no limit.
+        same_maker: Whether all workers must have the versions and the kind of processor of this process.
+
+    Raises:
+        UsageError: The address is of no known kind, a package is missing, or nobody answers.
+        PtqError: The cluster fails.
+    """
+    maker = describe_maker() if same_maker else None
+    if isinstance(cluster, Executor):
+        return ClusterPool("of an executor", ExecutorAdapter(cluster), threads=threads, maker=maker)
+    scheme = cluster.partition("://")[0] if isinstance(cluster, str) else ""
+    if scheme in ("tcp", "tls"):
+        return ClusterPool(cluster, DaskAdapter(cluster), threads=threads, maker=maker)
+    if scheme == "ray":
+        return ClusterPool(cluster, RayAdapter(cluster), threads=threads, maker=maker)
+    raise UsageError(
+        f"cluster {cluster!r} is not an address; write tcp://host:port of a Dask scheduler, or ray://host:port",
+        "cluster",
+    )

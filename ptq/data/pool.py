@@ -1,0 +1,64 @@
+"""What runs parts of the samples elsewhere: processes of this machine, or a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from ptq.data.run_part import SharedJob
+
+
+class Worker(Protocol):
+    """What runs parts elsewhere.
+
+    Attributes:
+        slots: How many parts it runs at once.
+        waiting: How many parts it has that are not done.
+    """
+
+    @property
+    def slots(self) -> int:
+        """See the class."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """See the class."""
+        ...
+
+    def submit(self, job: SharedJob, part: bytes) -> Future[Any]:
+        """Start a part."""
+        ...
+
+
+class Pool(Protocol):
+    """Workers of a run; see `ptq.data.worker_pool` and `ptq.data.cluster_pool`.
+
+    Attributes:
+        count: How many parts run at once, with this process if it works too.
+        works_here: Whether this process runs parts too, and those again that a worker cannot run.
+    """
+
+    count: int
+    works_here: bool
+
+    def ready(self) -> Sequence[Worker]:
+        """The workers that take parts now."""
+        ...
+
+    def share(self, job: Any) -> SharedJob:
+        """Give a job to all workers."""
+        ...
+
+    def close_job(self, job: SharedJob) -> None:
+        """Free a job on all workers."""
+        ...
+
+    def check(self) -> None:
+        """Raise an error if the workers are gone; called every second that no part ends."""
+        ...
+
+    def receive(self, worker: Any, future: Future[Any]) -> Any:
+        """The message of a part that is done; None if its worker has ended and the part must run again here."""
+        ...

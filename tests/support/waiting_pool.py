@@ -1,0 +1,24 @@
+"""Worker processes that start without delay, and that the first stage of a run waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ptq.data import worker_pool
+
+
+def start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start processes with the first stage, which waits for them."""
+    monkeypatch.setattr(worker_pool, "ALONE_SECONDS", -1)
+    ready = worker_pool.ProcessPool.ready
+
+    def wait(pool: worker_pool.ProcessPool) -> Any:
+        if pool._workers is None:
+            ready(pool)
+        for worker in pool._workers or ():
+            worker._started.exception()
+        return ready(pool)
+
+    monkeypatch.setattr(worker_pool.ProcessPool, "ready", wait)
