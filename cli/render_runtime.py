@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptq.core.wording import format_decibels, plural
+from ptq.core.wording import format_decibels
 from ptq.executor.runtimes.registry import RUNTIMES
 from ptq.executor.runtimes.runtime import describe_placement
-from ptq.verification.runtime_check import describe_failure
+from ptq.verification.runtime_check import describe_failure, describe_runtime_check
 
 from .one_line import one_line
 from .screen import format_heading, format_paragraph, format_table, show
@@ -27,13 +27,7 @@ def name_engine(runtime: str, arithmetic: str) -> str:
 
 def render_runtime_check(check: RuntimeCheck) -> None:
     """Print whether the runtime computes what the file says, the worst tensors, and where nodes run."""
-    verdict = "computes what the file says" if check.passed else "diverges from the file"
-    show(
-        format_heading(
-            f"{RUNTIMES[check.runtime].title}, {plural(len(check.tensors), 'tensor')} on "
-            f"{plural(check.samples, 'sample')}: {verdict}"
-        )
-    )
+    show(format_heading(describe_runtime_check(check)))
     if failure := describe_failure(check):
         show(format_paragraph(one_line(failure)))
     differing = [(tensor.sqnr_db, tensor) for tensor in check.tensors if tensor.sqnr_db is not None]

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptq.core.topics import name_command
-from ptq.core.wording import plural
-from ptq.page.blocks import Card, Cell, Column, Facts, Lines, Table
+from ptq.core.wording import format_decibels, plural
+from ptq.executor.runtimes.registry import RUNTIMES
+from ptq.executor.runtimes.runtime import describe_placement
+from ptq.page.blocks import Card, Cell, Column, Facts, Lines, Table, Tone
 from ptq.page.page import Page, Section
 from ptq.page.render import render_html
 from ptq.verification.portability import Portability
+from ptq.verification.runtime_check import (
+    RuntimeCheck,
+    describe_failure,
+    describe_runtime_check,
+)
 from ptq.verification.verify import Verification
 from ptq.verification.wording import (
     LSB_NOTE,
@@ -29,6 +36,15 @@ _TENSORS = (
     Column("operator"),
     *(Column(title, True) for title in ("differ", "at the node", "of", "largest (LSB)")),
 )
+_IN_RUNTIME = (
+    Column("tensor", wide=True),
+    Column("node"),
+    Column("operator"),
+    Column("SQNR dB", True),
+    Column("values", True),
+)
+_ABOVE_ALL = 1e9
+"""Where a tensor without any difference is sorted, in decibels."""
 _RISKS = (
     Column("node", wide=True),
     *(
@@ -61,6 +77,7 @@ def render_verification_page(
         tuple(_build_cards(result, portability)),
         (
             _build_tensors(result),
+            _build_runtime(result.runtime_check),
             _build_portability(portability),
             _build_data(result, model, made),
         ),
@@ -78,6 +95,9 @@ def _build_cards(result: Verification, portability: Portability | None) -> Itera
     yield Card(
         "integers", value, notes, "good" if result.equal else "bad" if not result.passed else "warn"
     )
+    if (check := result.runtime_check) is not None:
+        tone: Tone = "good" if check.passed else "bad"
+        yield Card(RUNTIMES[check.runtime].title, check.verdict, (), tone)
     if portability is not None and portability.nodes:
         count = len(portability.saturable)
         text = f"{plural(count, 'node')} can saturate" if count else "same integers"
@@ -108,6 +128,34 @@ def _build_tensors(result: Verification) -> Section:
     return Section(
         "tensors", "Tensors in execution order", [Lines(lines), table], LSB_NOTE, "Tensors"
     )
+
+
+def _build_runtime(check: RuntimeCheck | None) -> Section:
+    """How far each tensor in another runtime is from what the file says, and where nodes run."""
+    if check is None:
+        return Section("runtime", "Another runtime", [])
+    rows = tuple(
+        (
+            Cell(tensor.tensor),
+            Cell(tensor.node),
+            Cell(tensor.op),
+            Cell("equal", _ABOVE_ALL)
+            if tensor.sqnr_db is None
+            else Cell(
+                format_decibels(tensor.sqnr_db),
+                tensor.sqnr_db,
+                tone="bad" if tensor.sqnr_db < check.limit_db else "",
+            ),
+            Cell(str(tensor.elements), tensor.elements),
+        )
+        for tensor in check.tensors
+    )
+    blocks: list[object] = [Table("runtime-table", _IN_RUNTIME, rows, choices=2)]
+    if failure := describe_failure(check):
+        blocks.insert(0, Lines((failure,), "warn"))
+    if placed := describe_placement(check.placement):
+        blocks.append(Lines(placed))
+    return Section("runtime", describe_runtime_check(check), blocks, short="Runtime")
 
 
 def _build_portability(result: Portability | None) -> Section:

@@ -18,6 +18,7 @@ from ptq.core.decibels import sqnr_db
 from ptq.core.errors import DataError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.types import QuantParams
+from ptq.core.wording import plural
 from ptq.data import Sample
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement
@@ -77,6 +78,11 @@ class RuntimeCheck:
     def passed(self) -> bool:
         """Whether no tensor diverges."""
         return self.first is None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the runtime computes what the file says, in words."""
+        return "computes what the file says" if self.passed else "diverges from the file"
 
 
 @dataclass
@@ -165,6 +171,12 @@ def check_in_runtime(
 
 _WITHOUT_INNER_TENSORS = ("litert",)
 """Runtimes that return outputs only."""
+
+
+def describe_runtime_check(check: RuntimeCheck) -> str:
+    """One line: the runtime, what was compared, and whether it computes what the file says."""
+    compared = f"{plural(len(check.tensors), 'tensor')} on {plural(check.samples, 'sample')}"
+    return f"{RUNTIMES[check.runtime].title}, {compared}: {check.verdict}"
 
 
 def describe_failure(check: RuntimeCheck) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -12,8 +14,13 @@ import numpy as np
 import onnx
 import pytest
 from networks import build_network
+from PIL import Image
+from ptq_cli.render_runtime import render_runtime_check
 
 import ptq as ptq_package
+from ptq.executor.runtimes.runtime import Placement
+from ptq.verification.html import render_verification_page
+from ptq.verification.runtime_check import RuntimeCheck, RuntimeTensor
 
 VOID = {"meta", "input", "img"}
 
@@ -136,6 +143,131 @@ def test_nothing_that_the_terminal_says_of_another_result_is_missing_from_its_pa
     page.close()
     page.assert_whole()
     assert_nothing_missing(done.out, Path("p.html"))
+
+
+def _write_recognizer() -> tuple[object, ...]:
+    """A recognizer of lines, their images and their texts; the options that name them."""
+    rng = np.random.default_rng(0)
+    network = build_network(
+        "c = Conv<strides=[8,3]>(x, w)\n e = Relu(c)\n d = Conv(e, v)\n s = Squeeze(d, two)\n"
+        "y = Transpose<perm=[0,2,1]>(s)",
+        {"x": ("N", 1, 8, 72)},
+        ["y"],
+        w=rng.normal(size=(16, 1, 8, 3)).astype(np.float32),
+        v=rng.normal(size=(9, 16, 1, 1)).astype(np.float32),
+        two=np.array([2]),
+    )
+    onnx.save(network, "m.onnx")
+    np.savez("lines.npz", x=rng.normal(size=(60, 1, 8, 72)).astype(np.float32))
+    Path("texts.txt").write_text("\n".join(["abc", "de f"] * 30))
+    Path("alphabet.txt").write_text("\n".join("abcdefg"))
+    return ("--data", "lines.npz", "--eval", "lines.npz", "--task", "ctc", "--transcripts", "texts.txt",
+            "--alphabet", "alphabet.txt")  # fmt: skip
+
+
+def _write_detector() -> tuple[object, ...]:
+    """A detector of two classes, images and their boxes; the options that name them."""
+    rng = np.random.default_rng(0)
+    network = build_network(
+        "c = Conv<strides=[8,8]>(x, w)\n r = Relu(c)\n d = Conv(r, v)\n f = Reshape(d, shape)\n"
+        "b, k = Split<axis=1>(f, parts)\n p = Sigmoid(k)\n a = Abs(b)\n m = Mul(a, pixels)\n"
+        "n = Add(m, one)\n y = Concat<axis=1>(n, p)",
+        {"x": (1, 3, 64, 64)},
+        ["y"],
+        w=rng.normal(size=(8, 3, 8, 8)).astype(np.float32),
+        v=rng.normal(size=(6, 8, 1, 1)).astype(np.float32) / 8,
+        shape=np.array([1, 6, 64]),
+        parts=np.array([4, 2]),
+        pixels=np.float32(12),
+        one=np.float32(1),
+    )
+    onnx.save(network, "m.onnx")
+    for folder in ("images", "labels"):
+        Path(folder).mkdir()
+    for k in range(30):
+        Image.fromarray(rng.integers(0, 256, (64, 64, 3), np.uint8)).save(f"images/{k}.png")
+        Path(f"labels/{k}.txt").write_text("0 0.5 0.5 0.3 0.3\n1 0.2 0.2 0.2 0.2\n")
+    return ("--data", "images", "--eval", "images", "--boxes", "labels", "--mean", 0, "--std", 1,
+            "--task", "detect")  # fmt: skip
+
+
+@pytest.mark.parametrize("write", [_write_recognizer, _write_detector])
+def test_nothing_that_the_terminal_says_of_labelled_texts_and_boxes_is_missing_from_the_page(
+    ptq, folder: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[], tuple[object, ...]]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    given = write()
+    done = ptq(
+        "quantize",
+        "m.onnx",
+        *given,
+        "--effort",
+        "fast",
+        "--force",
+        "-o",
+        "q.onnx",
+        "--report",
+        "q.html",
+    )
+    assert done.code == 0, done.err
+    assert {"character", "mAP50"} & set(done.out.split())
+    assert_nothing_missing(done.out, Path("q.html"))
+    data, evaluation = given[:2], given[4:]
+    done = ptq("compare", "m.onnx", "q.onnx", *data, *evaluation, "--report", "c.html")
+    assert done.code == 0, done.err
+    assert_nothing_missing(done.out, Path("c.html"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("verify", "q.tflite"),
+        ("evaluate", "q.tflite", "--against", "{model}"),
+        ("verify", "q.onnx", "--runtime", "litert"),
+        ("evaluate", "q.onnx", "--against", "{model}", "--runtime", "litert"),
+    ],
+    ids=lambda command: " ".join(map(str, command)),
+)
+def test_nothing_that_the_terminal_says_of_litert_is_missing_from_the_page(
+    ptq, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...]
+) -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    monkeypatch.setenv("COLUMNS", "400")
+    made = ptq(
+        "quantize", model, "--data", data, "--effort", "fast", "--target", "litert", "-o", "q.tflite",
+        "--also", "q.onnx", "--report", "r.html",
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    assert_nothing_missing(made.out, Path("r.html"))
+    given = [model if part == "{model}" else part for part in command]
+    done = ptq(*given, "--data", data, "--report", "p.html")
+    assert done.code == 0, done.err
+    assert_nothing_missing(done.out, Path("p.html"))
+
+
+def test_a_tensor_that_diverges_and_nodes_on_the_cpu_are_in_the_page_of_a_verification(
+    ptq,
+    model: Path,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    assert ptq("quantize", model, "--data", data, "--effort", "fast", "-o", "q.onnx").code == 0
+    check = RuntimeCheck(
+        "ort-xnnpack", 24, 20.0,
+        (RuntimeTensor("c", "conv", "Conv", 64, 31.5), RuntimeTensor("r", "relu", "Relu", 64, 11.25)),
+        (Placement("conv", "Conv", "XNNPACK", True), Placement("relu", "Relu", "CPU", False, "no such kernel")),
+    )  # fmt: skip
+    verified = ptq_package.verify("q.onnx", data, threads=1)
+    page = render_verification_page(replace(verified, runtime_check=check), model="q.onnx")
+    Path("p.html").write_text(page, encoding="utf-8")
+    capsys.readouterr()
+    render_runtime_check(check)
+    printed = capsys.readouterr().out
+    assert "diverges first at r (Relu relu): 11.2 dB" in printed
+    assert "falls back to the CPU" in printed
+    assert_nothing_missing(printed, Path("p.html"))
 
 
 def test_names_of_a_model_are_text_in_the_page_and_never_markup(

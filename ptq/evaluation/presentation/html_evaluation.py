@@ -19,6 +19,7 @@ from ptq.evaluation.presentation.verdict import (
     shorten_change,
     summarize_similarity,
 )
+from ptq.executor.runtimes.runtime import describe_placement
 from ptq.page.blocks import Facts, Lines
 from ptq.page.page import Section
 
@@ -49,6 +50,8 @@ def render_evaluation_page(
     names = list(result.forms)
     reference, last = result.forms[names[0]], result.forms[names[-1]]
     blocks = build_forms(result, titles)
+    if placed := describe_placement(result.placement):
+        blocks.append(Lines(placed))
     if budget is not None:
         blocks.append(Lines((budget.sentence,)))
     if len(names) == 1 and reference.accuracy is None and not reference.figures:
