@@ -1,4 +1,4 @@
-"""Activations that become the fused activation of the operator before them, where they clamp its integers."""
+"""Activations that become the fused activation of the operator before them: clamps of its integers or floats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fuse_clamps(listed: OperationList) -> OperationList:
     skipped: set[str] = set()
     for o in listed.operations:
         after = readers.get(o.outputs[0], []) if len(o.outputs) == 1 else []
-        if not o.is_integer or o.op not in _FUSES or len(after) != 1:
+        if o.op not in _FUSES or len(after) != 1 or after[0].is_integer != o.is_integer:
             continue
         activation = _name_clamp(listed, after[0])
         computed = [name for name in o.inputs if name and name not in listed.constants]
@@ -40,8 +40,8 @@ def fuse_clamps(listed: OperationList) -> OperationList:
 
 
 def _name_clamp(listed: OperationList, o: Operation) -> str:
-    """LiteRT's name of a clamp on integers; empty for any other operator."""
-    if not o.is_integer or o.op not in ("Relu", "Clip"):
+    """LiteRT's name of a clamp; empty for any other operator."""
+    if o.op not in ("Relu", "Clip"):
         return ""
     if o.op == "Relu":
         return "RELU"

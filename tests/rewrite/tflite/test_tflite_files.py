@@ -24,6 +24,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.litert_comparison import compare_with_executor
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
+from ptq.model.session import Session
 from ptq.rewrite.tflite.write import TfliteOptions
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
@@ -316,6 +317,24 @@ def test_a_clamp_of_the_same_scale_is_fused(before: str, op: str, bounds: tuple[
         [ours] = Executor(graph, arithmetic).run(images(2)).values()
         [theirs] = LitertModel(content, kernels=kernels).run(images(2)).values()
         np.testing.assert_array_equal(theirs, ours)
+
+
+@pytest.mark.parametrize("clamp", ["Relu(c)", "Clip(c, zero, six)"])
+def test_a_clamp_of_floats_is_fused(clamp: str) -> None:
+    model = build_network(
+        f"c = Conv<pads = [1, 1, 1, 1]>(x, w)\ny = {clamp}", {"x": (1, 3, 8, 8)},
+        w=gaussian_array(4, 3, 3, 3), zero=np.float32(0), six=np.float32(6),
+    )  # fmt: skip
+    graph = Graph.from_proto(model)
+    content = encode_tflite(graph).content
+    assert not {name for name in operators(content) if name.startswith("RELU")}
+    feed = {"x": gaussian_array(1, 3, 8, 8, scale=2)}
+    [expected] = Session(graph).run(feed)
+    assert expected.max() <= 6 or "Relu" in clamp
+    for kernels in ("reference", "xnnpack"):
+        np.testing.assert_allclose(
+            LitertModel(content, kernels=kernels).run(feed)["y"], expected, atol=1e-4
+        )
 
 
 def test_without_litert_the_package_is_named_before_calibration(monkeypatch):
