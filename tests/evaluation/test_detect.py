@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptq.core.errors import UsageError
+from ptq.core.errors import DataError, UsageError
 from ptq.evaluation.tasks.boxes import Boxes, compute_iou, match_boxes, suppress_overlaps
 from ptq.evaluation.tasks.detect import DetectTask
 from ptq.evaluation.tasks.request import recognize_task
@@ -145,6 +145,66 @@ def test_names_that_are_none_are_no_names(names: str) -> None:
 def test_a_detector_that_is_asked_for_but_has_no_boxes_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^task detect: no output fits \(y \[1, 10\]\)"):
         recognize_task(TaskRequest("detect"), [Example(IMAGE, {"y": np.ones((1, 10), np.float32)})])
+
+
+PICTURE = {"images": np.zeros((1, 3, 96, 64), np.float32)}
+"""12 × 8, 6 × 4, 3 × 2 cells of 8, 16 and 32 pixels, and 2 × 1 of 64 pixels."""
+
+
+def yolox() -> dict[str, Array]:
+    """Raw rows: an object in the cell (row 4, column 3) of 8 pixels, one in the cell (1, 2) of 16 pixels."""
+    rows = np.zeros((1, 126, 7), np.float32)
+    rows[0, 4 * 8 + 3] = [0.5, 0.25, np.log(2), np.log(1.5), 0.9, 0.1, 1]
+    rows[0, 96 + 1 * 4 + 2] = [0, 0.5, 0, np.log(2), 0.5, 0.8, 0]
+    return {"output": rows}
+
+
+def picodet() -> dict[str, Array]:
+    """Scores and distributions of distances by level; the same objects, seen from the centres of the cells."""
+    outputs = {}
+    for level, cells in enumerate((96, 24, 6, 2)):
+        outputs[f"s{level}"] = np.zeros((1, cells, 2), np.float32)
+        outputs[f"d{level}"] = np.full((1, cells, 4, 8), -1, np.float32)
+    for level, cell, scores, sides in (
+        (0, 35, (0.09, 0.9), (1, 1, 1, 2)),
+        (1, 6, (0.4, 0), (1, 0, 0, 1)),
+    ):
+        outputs[f"s{level}"][0, cell] = scores
+        outputs[f"d{level}"][0, cell, range(4), sides] = 40
+    return {name: y.reshape(1, y.shape[1], -1) for name, y in outputs.items()}
+
+
+@pytest.mark.parametrize(
+    ("make", "corners", "scores"),
+    [
+        (yolox, [[20, 28, 36, 40], [24, 8, 40, 40]], [0.9, 0.4]),
+        (picodet, [[20, 28, 36, 52], [24, 24, 40, 40]], [0.9, 0.4]),
+    ],
+)
+def test_boxes_relative_to_cells_are_placed_by_the_size_of_the_image(
+    make: Any, corners: Any, scores: Any
+) -> None:
+    task, choice = recognize_task(TaskRequest(), [Example(PICTURE, make())] * 2)
+    assert isinstance(task, DetectTask), choice
+    assert "of cells of 8, 16, 32" in choice.why
+    found = task.head.decode(make())
+    np.testing.assert_allclose(found.corners, np.array(corners, float), atol=1e-3)
+    np.testing.assert_allclose(found.scores, scores, atol=1e-6)
+    assert found.classes.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("make", [yolox, picodet])
+def test_cells_of_another_image_size_show_no_boxes(make: Any) -> None:
+    assert recognize_task(TaskRequest(), [Example(IMAGE, make())])[1].name != "detect"
+
+
+def test_an_image_of_another_size_is_refused_with_both_numbers_of_cells() -> None:
+    task, _ = recognize_task(TaskRequest(), [Example(PICTURE, yolox())])
+    assert isinstance(task, DetectTask)
+    with pytest.raises(
+        DataError, match=r"boxes of 100 cells, and of 126 .* give images of one size"
+    ):
+        task.head.decode({"output": yolox()["output"][:, :100]})
 
 
 def test_overlap_is_intersection_over_union() -> None:

@@ -9,6 +9,7 @@ embed       vectors that are compared with each other
 segment     a class for each pixel
 boxes       overlap, suppression and matching of boxes
 box_heads   outputs of detectors as boxes
+grid_heads  outputs of detectors that place boxes relative to cells
 detect      boxes with classes
 mask_pictures masks of two forms as pictures
 changed_neighbours samples whose nearest neighbour changes

@@ -60,6 +60,11 @@ class BoxHead:
     background: int | None = None
 
     @property
+    def layout(self) -> object:
+        """What all images have in common."""
+        return self.boxes, self.scores, self.columns
+
+    @property
     def suppressed(self) -> bool:
         """Whether the graph has suppressed overlapping boxes."""
         return self.labels is not None or self.label is not None
@@ -74,12 +79,9 @@ class BoxHead:
             centre, half = corners[:, :2], corners[:, 2:] / 2
             corners = np.concatenate([centre - half, centre + half], axis=1)
         scores, classes = self._read_scores(outputs, rows)
-        count = min(len(corners), len(scores))  # an output that depends on values may be shorter
-        usable = np.isfinite(corners[:count]).all(axis=1) & (scores[:count] >= confidence)
-        chosen = np.flatnonzero(usable)
-        chosen = chosen[np.argsort(-scores[chosen], kind="stable")][:MAX_CANDIDATES]
-        found = Boxes(corners[chosen], scores[chosen], classes[chosen])
-        return found if self.suppressed else suppress_overlaps(found, overlap)
+        return choose_boxes(
+            corners, scores, classes, confidence, None if self.suppressed else overlap
+        )
 
     def _read_scores(self, outputs: Arrays, rows: Floats) -> tuple[Floats, NDArray[np.int64]]:
         if self.label is not None:
@@ -101,6 +103,30 @@ class BoxHead:
             scores = scores.copy()
             scores[:, self.background] = 0
         return scores.max(axis=1, initial=0.0), scores.argmax(axis=1)
+
+
+def choose_boxes(
+    corners: Floats,
+    scores: Floats,
+    classes: NDArray[np.int64],
+    confidence: float,
+    overlap: float | None,
+) -> Boxes:
+    """The boxes that count, the highest score first.
+
+    Args:
+        corners: All boxes, shape (boxes, 4).
+        scores: Their scores.
+        classes: Their classes.
+        confidence: The least score.
+        overlap: Boxes of one class above it are suppressed; None to keep all.
+    """
+    count = min(len(corners), len(scores))  # an output that depends on values may be shorter
+    usable = np.isfinite(corners[:count]).all(axis=1) & (scores[:count] >= confidence)
+    chosen = np.flatnonzero(usable)
+    chosen = chosen[np.argsort(-scores[chosen], kind="stable")][:MAX_CANDIDATES]
+    found = Boxes(corners[chosen], scores[chosen], classes[chosen])
+    return found if overlap is None else suppress_overlaps(found, overlap)
 
 
 def read_rows(array: NDArray[Any], *, columns: bool) -> Floats:
@@ -152,7 +178,7 @@ def _heads_of_one(name: str, array: NDArray[Any], classes: int | None) -> Iterat
         first, score, label = place
         found = rows[rows[:, score] > 0]
         if (
-            _are_shares(rows[:, score])
+            are_shares(rows[:, score])
             and _are_labels(rows[:, label])
             and _are_corners(found[:, first:])
         ):
@@ -160,11 +186,11 @@ def _heads_of_one(name: str, array: NDArray[Any], classes: int | None) -> Iterat
     if 5 <= height < width and width >= _MIN_ROWS:
         rows = read_rows(array, columns=True)
         last = None if classes is None or classes + 4 > height else 4 + classes
-        if _are_sizes(rows) and _are_shares(rows[:, 4:last]):
+        if _are_sizes(rows) and are_shares(rows[:, 4:last]):
             yield BoxHead(name, name, columns=True, classes=None if last is None else last - 4)
     if 5 <= width < height and height >= _MIN_ROWS:
         rows = read_rows(array, columns=False)
-        if width > 5 and _are_sizes(rows) and _are_shares(rows[:, 4:]):
+        if width > 5 and _are_sizes(rows) and are_shares(rows[:, 4:]):
             yield BoxHead(name, name, objectness=True, score=5)
 
 
@@ -181,10 +207,10 @@ def _heads_of_two(boxes: str, outputs: Arrays) -> Iterator[BoxHead]:
             and outputs[name].shape[-1] == 4
             and corners
             and _are_corners(scores)
-            and not _are_shares(scores)
+            and not are_shares(scores)
         ):
             continue
-        if scores.shape[1] == 1 and _are_shares(scores):
+        if scores.shape[1] == 1 and are_shares(scores):
             labels = [
                 k for k, v in flat.items() if k != name and v.shape[1] == 1 and _are_labels(v)
             ]
@@ -205,7 +231,7 @@ def _read_activation(scores: Floats) -> tuple[Literal["none", "sigmoid", "softma
     best = np.bincount(scores.argmax(axis=1), minlength=scores.shape[1])
     common = int(best.argmax())
     at_an_end = common in (0, scores.shape[1] - 1)
-    if _are_shares(scores):
+    if are_shares(scores):
         return "none", common if is_distribution(scores) and at_an_end else None
     positive = np.mean(scores.max(axis=1) > 0)
     if at_an_end and positive > 0.5 and best[common] > 0.5 * len(scores):
@@ -213,7 +239,8 @@ def _read_activation(scores: Floats) -> tuple[Literal["none", "sigmoid", "softma
     return "sigmoid", None
 
 
-def _are_shares(values: Floats) -> bool:
+def are_shares(values: NDArray[Any]) -> bool:
+    """Whether all values lie between 0 and 1."""
     return bool(values.size) and bool(
         np.isfinite(values).all() and values.min() >= -1e-3 and values.max() <= 1.001
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,6 +19,7 @@ from ptq.evaluation.tasks.average_precision import (
 )
 from ptq.evaluation.tasks.box_heads import BoxHead, list_heads
 from ptq.evaluation.tasks.boxes import Boxes, compute_iou, match_boxes
+from ptq.evaluation.tasks.grid_heads import GridHead, list_grid_heads
 from ptq.evaluation.tasks.task import (
     Arrays,
     Counts,
@@ -41,7 +42,7 @@ class DetectTask:
         labels: Labelled boxes by the name of the sample; with them mean average precision is measured.
     """
 
-    head: BoxHead
+    head: BoxHead | GridHead
     labels: Mapping[str, LabelledBoxes] = field(default_factory=dict)
     name: Literal["detect"] = "detect"
     metric: str = "agreement of boxes"
@@ -125,21 +126,28 @@ def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | Non
         "pose",
     ):
         return None
-    for head in list_heads(examples[0].outputs, request.metadata):
+    for head in _list_layouts(examples[0], request.metadata):
         if all(_fits(head, example, request.metadata) for example in examples[1:]):
-            one = head.scores == head.boxes
-            where = (
-                f"output {head.boxes} holds"
-                if one
-                else f"outputs {head.boxes} and {head.scores} hold"
-            )
             recorded = "; so say the metadata" if request.metadata.get("task") == "detect" else ""
-            return DetectTask(head, request.labels.boxes), f"{where} boxes and scores{recorded}"
+            return DetectTask(head, request.labels.boxes), f"{_describe_head(head)}{recorded}"
     return None
 
 
-def _fits(head: BoxHead, example: Example, metadata: Mapping[str, str]) -> bool:
+def _list_layouts(example: Example, metadata: Mapping[str, str]) -> Iterator[BoxHead | GridHead]:
+    yield from list_heads(example.outputs, metadata)
+    yield from list_grid_heads(example.outputs, example.feed)
+
+
+def _describe_head(head: BoxHead | GridHead) -> str:
+    one = head.scores == head.boxes
+    where = f"output {head.boxes} holds" if one else f"outputs {head.boxes} and {head.scores} hold"
+    if isinstance(head, BoxHead):
+        return f"{where} boxes and scores"
+    strides = ", ".join(str(level.stride) for level in head.levels)
+    return f"{where} boxes and scores of cells of {strides} pixels"
+
+
+def _fits(head: BoxHead | GridHead, example: Example, metadata: Mapping[str, str]) -> bool:
     """Whether a sample has the same layout; boxes of an empty image show nothing."""
-    layouts = [(h.boxes, h.scores, h.columns) for h in list_heads(example.outputs, metadata)]
-    empty = not example.outputs[head.boxes].size
-    return empty or (head.boxes, head.scores, head.columns) in layouts
+    layouts = [other.layout for other in _list_layouts(example, metadata)]
+    return not example.outputs[head.boxes].size or head.layout in layouts

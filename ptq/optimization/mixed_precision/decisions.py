@@ -1,25 +1,56 @@
-"""The share of decisions that a quantized model changes, on a few calibration samples."""
+"""Decisions that a quantized model changes, and the samples that hold most of them, on a few calibration samples."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from ptq.core.errors import UsageError
+from ptq.data import Sample
 from ptq.evaluation.tasks.request import TaskRequest, recognize_task
 from ptq.evaluation.tasks.task import Example
-from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session import Session
 from ptq.optimization.pipeline import Job
 from ptq.solver.quantizer import QuantizedModel
 
-SAMPLES = 16
+SAMPLES, MOST_SAMPLES = 16, 64
+"""Samples that decisions are counted on; the second where samples hold different numbers of them, like boxes: few
+images may hold most. Never more than half of all samples.
+"""
 MIN_CHANGED = 2
 """A single changed decision is chance."""
 
 
-def share_of_changed_decisions(job: Job, made: QuantizedModel) -> float | None:
-    """The share of decisions that the quantized model changes; None if the model decides nothing.
+@dataclass(frozen=True)
+class CountedDecisions:
+    """Decisions of the float model on a few samples.
+
+    Attributes:
+        samples: The samples.
+        made: The number of decisions on each.
+        changed: The share that the quantized model changes.
+    """
+
+    samples: Sequence[Sample]
+    made: Sequence[float]
+    changed: float
+
+    def choose_samples(self, count: int) -> list[Sample] | None:
+        """The samples with most decisions, in their order; None where all have equally many.
+
+        An image without objects decides nothing, so errors on it say nothing of decisions.
+        """
+        if min(self.made) == max(self.made):
+            return None
+        ranked = sorted(range(len(self.made)), key=lambda k: -self.made[k])
+        return [self.samples[k] for k in sorted(ranked[:count])]
+
+
+def count_decisions(job: Job, made: QuantizedModel) -> CountedDecisions | None:
+    """The decisions of the float model, and the share that the quantized model changes; None if it decides nothing.
 
     The task is that of the evaluation (`ptq.evaluation.tasks`): the one asked for, else the recognized one.
 
@@ -28,26 +59,36 @@ def share_of_changed_decisions(job: Job, made: QuantizedModel) -> float | None:
         DataError: The model fails on a sample.
     """
     assert job.samples.calibration is not None
-    samples = list(job.samples.calibration.spread(SAMPLES))
+    calibration = job.samples.calibration
+    samples = list(calibration.spread(SAMPLES))
     names = [name_of(value) for value in job.source.outputs]
+    plain, quantized = (
+        Session(graph, threads=job.run.threads)
+        for graph in (job.prepared.graph, made.quantized_graph)
+    )
 
-    def run(graph: Graph) -> list[Example]:
-        session = Session(graph, threads=job.run.threads)
-        return [
-            Example(s.feed, dict(zip(names, session.run(s.feed), strict=True))) for s in samples
-        ]
+    def run(session: Session, sample: Sample) -> Example:
+        outputs = session.run(sample.feed)
+        return Example(sample.feed, dict(zip(names, outputs, strict=True)))
 
-    reference = run(job.prepared.graph)
+    reference = [run(plain, sample) for sample in samples]
     try:
         task, _ = recognize_task(TaskRequest.from_graph(job.options.task, job.source), reference)
     except UsageError:  # the evaluation raises it
         return None
     if task is None:
         return None
-    others = run(made.quantized_graph)
-    counts = [
-        task.compare(one.outputs, other.outputs, one.feed)[:2]
-        for one, other in zip(reference, others, strict=True)
-    ]
-    changed, count = np.sum(counts, axis=0)
-    return float(changed / count) if changed >= MIN_CHANGED else 0.0
+
+    def count(one: Example, sample: Sample) -> tuple[float, float]:
+        changed, number = task.compare(one.outputs, run(quantized, sample).outputs, one.feed)[:2]
+        return float(changed), float(number)
+
+    counts = [count(one, sample) for one, sample in zip(reference, samples, strict=True)]
+    del reference
+    more = min(MOST_SAMPLES, len(calibration) // 2)
+    if more > SAMPLES and len({number for _, number in counts}) > 1:
+        samples = list(calibration.spread(more))
+        counts = [count(run(plain, sample), sample) for sample in samples]
+    changed, total = np.sum(counts, axis=0)
+    share = float(changed / total) if changed >= MIN_CHANGED else 0.0
+    return CountedDecisions(samples, [number for _, number in counts], share)

@@ -87,9 +87,9 @@ def attribute_error(
         injector: The graphs and the error sources.
         samples: The samples to run; they are read several times.
         enough: For each output, the share of its energy above which a group is split; infinite to ignore the
-            output. None stands for ``least`` of the error of all sources together.
+            output. None stands for ``least`` of the error of all sources, together or summed over the groups.
         groups: How many groups are measured first.
-        least: The share of the error of all sources together below which a group is not split.
+        least: The share of the error of all sources below which a group is not split.
         advance: Called after each sample of each round.
 
     Raises:
@@ -104,7 +104,9 @@ def attribute_error(
     measured, runs_left = runs.shares([everything, *parts]), MAX_RUNS - len(parts)
     joint, shares = measured[:, 0], list(measured[:, 1:].T)
     if enough is None:
-        enough = np.where(joint > 0, least * joint, np.inf)
+        # errors of one sign add up to more than their sum of energies: then the sum is what is to be split
+        whole = np.minimum(joint, measured[:, 1:].sum(axis=1))
+        enough = np.where(whole > 0, least * whole, np.inf)
     while True:
         excess = [float((share / enough).max(initial=0.0)) for share in shares]
         able = [k for k, group in enumerate(parts) if len(group) > 1 and excess[k] > 1]

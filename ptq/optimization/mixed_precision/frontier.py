@@ -30,7 +30,7 @@ from ptq.model.open import Model
 from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
-from ptq.optimization.mixed_precision.decisions import share_of_changed_decisions
+from ptq.optimization.mixed_precision.decisions import count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
     ErrorAttribution,
     attribute_error,
@@ -253,8 +253,9 @@ def _choose(
     preference = PREFERENCES[prefer]
     if not preference.spend:
         return frozenset()
-    changed = share_of_changed_decisions(job, made)
-    lost = changed if changed is not None and changed > DECISION_FLOOR else None
+    decisions = count_decisions(job, made)
+    changed = 0.0 if decisions is None else decisions.changed
+    lost = changed if changed > DECISION_FLOOR else None
     return choose_float_nodes(found, price, times.all_int8, preference, lost)
 
 

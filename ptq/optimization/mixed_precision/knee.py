@@ -15,9 +15,11 @@ from ptq.core.errors import DataError, ModelError
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
+from ptq.data import Sample
+from ptq.data.sample import Samples
 from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.model.external_data import weight_bytes
-from ptq.optimization.mixed_precision.decisions import SAMPLES, share_of_changed_decisions
+from ptq.optimization.mixed_precision.decisions import SAMPLES, CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
     ErrorAttribution,
     attribute_error,
@@ -54,7 +56,8 @@ _GROUPS = 8
 """Groups of error sources that are measured first: half of them hold the error that a knee needs."""
 _LEAST, _LEAST_FOR_DECISIONS = 1 / 5, 1 / 6
 """The share of the error below which a group is not split."""
-_SAMPLES_FOR_DECISIONS = 4
+_SAMPLES_FOR_DECISIONS, _SAMPLES_WITH_MOST_DECISIONS = 4, 8
+"""Samples where decisions change; where samples hold different numbers of decisions, those with most."""
 
 
 def keep_knee_float(
@@ -116,15 +119,15 @@ def _find_knee(
     job: Job, made: QuantizedModel, times: ModelTimes, preference: Preference, count: int
 ) -> _Knee | None:
     assert job.samples.calibration is not None
-    changed = share_of_changed_decisions(job, made)
+    decisions = count_decisions(job, made)
+    changed = None if decisions is None else decisions.changed
     lost = changed is not None and changed > DECISION_FLOOR
     # logits rank what any sample feels; probabilities only what moves undecided samples, and need more of them
     graph = segments_graph(job.prepared.graph) if lost else logits_graph(job.prepared.graph)
     probe = error_sources_of(made, graph)
     if not probe.sources:
         return None
-    count = max(count, _SAMPLES_FOR_DECISIONS) if lost else count
-    samples = list(job.samples.calibration.spread(count))
+    samples = _choose_samples(job.samples.calibration, count, decisions if lost else None)
     injector = ErrorInjector(probe, job.run)
     try:
         found = attribute_error(
@@ -160,6 +163,16 @@ def _find_knee(
         f"error and {_describe_time(spent)} of the int8 model's time (estimated; prefer {job.options.prefer})"
     )
     return _Knee(reasons, note, trace(best))
+
+
+def _choose_samples(
+    calibration: Samples, count: int, decisions: CountedDecisions | None
+) -> list[Sample]:
+    """The samples that the error is attributed on; ``decisions`` are those that int8 changes too many of."""
+    if decisions is None:
+        return list(calibration.spread(count))
+    chosen = decisions.choose_samples(max(count, _SAMPLES_WITH_MOST_DECISIONS))
+    return chosen or list(calibration.spread(max(count, _SAMPLES_FOR_DECISIONS)))
 
 
 def choose_float_nodes(

@@ -29,12 +29,12 @@ def logits_graph(graph: Graph) -> Graph:
 
 
 def segments_graph(graph: Graph) -> Graph:
-    """A graph whose outputs are the inputs of a last Concat, probabilities as they are; else the graph itself.
+    """A graph whose outputs are the inputs of last Concats, probabilities as they are; else the graph itself.
 
     Scores of many boxes are nearly all background, whose logits are large and decide nothing. As probabilities, the
     few objects count.
     """
-    return _with_outputs(graph, segments_of)
+    return _with_outputs(graph, list_segments)
 
 
 def _with_outputs(graph: Graph, parts_of: Callable[[Value], list[Value]]) -> Graph:
@@ -60,6 +60,14 @@ def logits_of(output: Value) -> list[Value]:
     if node is None or operator_of(node) not in _PROBABILITY_OPS or node.inputs[0] is None:
         return [output]
     return [node.inputs[0]] if _is_computed(node.inputs[0]) else [output]
+
+
+def list_segments(output: Value) -> list[Value]:
+    """The inputs of last Concats, also of one before another: detectors join levels, and boxes with scores."""
+    segments = segments_of(output)
+    if segments == [output]:
+        return segments
+    return [inner for value in segments for inner in list_segments(value)]
 
 
 def segments_of(output: Value) -> list[Value]:

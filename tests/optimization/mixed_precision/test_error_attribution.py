@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from networks import build_network, gaussian_array, quantize_network, random_feeds, to_samples
@@ -115,3 +119,26 @@ def test_runs_are_bounded_and_groups_that_are_not_parted_share_what_they_make(
     assert (found.error_shares >= 0).all()
     assert found.runs == 1 + error_attribution.INITIAL_GROUPS + 2
     assert not found.measured_alone.all()
+
+
+class _ErrorsOfOneSign:
+    """Sources whose errors add up in one output: the energy of several is the square of the sum."""
+
+    def __init__(self, sizes: np.ndarray) -> None:
+        sources = tuple(SimpleNamespace(node="") for _ in sizes)
+        self.probe: Any = SimpleNamespace(sources=sources, injected=SimpleNamespace(nodes=()))
+        self.runs, self._sizes = 0, sizes
+
+    def output_error_energies(self, samples: Any, factors: np.ndarray) -> Iterator[Any]:
+        for _ in samples:
+            yield np.square(factors @ self._sizes)[None], np.array([1000.0])
+
+
+def test_of_errors_of_one_sign_the_largest_is_found_though_all_together_are_much_more() -> None:
+    sizes = np.full(16, 0.5)
+    sizes[5] = 1.0
+    fake: Any = _ErrorsOfOneSign(sizes)
+    found = attribute_error(fake, THESE[:1], groups=8, least=1 / 6)
+    assert found.joint_shares[0] > 6 * np.square(sizes[4:6].sum()) / 1000
+    assert int(found.mean_shares.argmax()) == 5
+    assert found.measured_alone[5]

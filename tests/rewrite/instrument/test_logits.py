@@ -80,6 +80,11 @@ def test_segments_of_a_concatenated_output_stay_probabilities() -> None:
     assert segments_graph(plain) is plain
 
 
+def test_segments_of_joined_levels_are_separate_outputs() -> None:
+    graph = made("p = Sigmoid(s)\nn = Neg(s)\nj = Concat<axis=1>(n, p)\ny = Concat<axis=1>(j, r)")
+    assert [name_of(v) for v in segments_graph(graph).outputs] == ["n", "p", "r"]
+
+
 def test_a_join_of_nothing_computed_stays() -> None:
     graph = Graph.from_proto(build_network("y = Concat<axis=1>(x, x)", X))
     assert logits_graph(graph) is graph

@@ -1,0 +1,86 @@
+"""Samples that hold most decisions, and how many are read to count them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from networks import build_network
+
+from ptq.core.run_options import RunOptions
+from ptq.data import Sample, open_samples
+from ptq.data.splits import input_specs
+from ptq.model.graph import Graph
+from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
+
+CELLS = 40
+
+
+def _name_samples(count: int) -> list[Sample]:
+    return [Sample(f"s{k}", {}) for k in range(count)]
+
+
+def test_the_samples_with_most_decisions_are_chosen_in_their_order() -> None:
+    found = CountedDecisions(_name_samples(5), [1, 7, 0, 9, 7], 0.1).choose_samples(3)
+    assert found is not None
+    assert [sample.name for sample in found] == ["s1", "s3", "s4"]
+
+
+def test_samples_with_equally_many_decisions_are_not_chosen_by_them() -> None:
+    assert CountedDecisions(_name_samples(3), [1, 1, 1], 0.1).choose_samples(2) is None
+
+
+def _count(samples: np.ndarray, folder: Path, shift: float) -> CountedDecisions | None:
+    """Boxes of a network that copies its input, and of one that lowers the scores by ``shift``."""
+    shape = {"x": (1, 7, CELLS), "image": (1, 3, 8, 8)}
+    nodes = "z = ReduceMax<keepdims = 0>(image)\nw = Mul(z, zero)\ns = Sub(x, d)\ny = Add(s, w)"
+    lower = np.array([0, 0, 0, 0, 1, 1, 1], np.float32).reshape(1, 7, 1)
+    zero = np.zeros((), np.float32)
+    plain, other = (
+        Graph.from_proto(build_network(nodes, shape, d=(k * lower).astype(np.float32), zero=zero))
+        for k in (0.0, shift)
+    )
+    images = np.zeros((len(samples), 3, 8, 8), np.float32)
+    np.savez(folder / "samples.npz", x=samples.astype(np.float32), image=images)
+    job: Any = SimpleNamespace(
+        samples=SimpleNamespace(
+            calibration=open_samples(folder / "samples.npz", input_specs(plain))
+        ),
+        source=plain,
+        prepared=SimpleNamespace(graph=plain),
+        run=RunOptions(threads=1),
+        options=SimpleNamespace(task=None),
+    )
+    made: Any = SimpleNamespace(quantized_graph=other)
+    return count_decisions(job, made)
+
+
+def _images(objects: list[int]) -> np.ndarray:
+    """Heads like YOLOv8's, with so many objects of score 0.3 in each image."""
+    found = np.zeros((len(objects), 7, CELLS))
+    found[:, :2] = 30 * np.arange(CELLS) + 15
+    found[:, 2:4] = 20
+    for image, count in zip(found, objects, strict=True):
+        image[5, :count] = 0.3
+    return found
+
+
+def test_images_with_different_numbers_of_boxes_are_read_on_half_of_all(tmp_path: Path) -> None:
+    objects = [1] * 40 + [3] * 40
+    found = _count(_images(objects), tmp_path, shift=0.1)
+    assert found is not None
+    assert len(found.samples) == 40
+    assert sorted(set(found.made)) == [1, 3]
+    assert found.changed == 1
+
+
+@pytest.mark.parametrize(("shift", "changed"), [(0.1, 1.0), (0.0, 0.0)])
+def test_images_with_equally_many_boxes_are_read_on_16(
+    tmp_path: Path, shift: float, changed: float
+) -> None:
+    found = _count(_images([2] * 80), tmp_path, shift)
+    assert found is not None
+    assert (len(found.samples), found.changed) == (16, changed)
