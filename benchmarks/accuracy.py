@@ -1,6 +1,7 @@
 """Accuracy benchmark: ptq's defaults compared with ONNX Runtime's quantizer at its best, on the same samples.
 
     python benchmarks/accuracy.py [FOLDER] [--tasks NAME ...] [--limit N] [--ablation | --ours] [--no-histograms]
+                                  [--json FILE]
 
 FOLDER has one sub-folder per task:
 
@@ -18,7 +19,8 @@ The sample network of this repository always runs. The output is one Markdown ta
 * speed as a multiple of float's (CPU time of one thread, batch 1, interleaved);
 * CPU time of the quantization as a multiple of one float pass over the calibration samples.
 
-A second table has the figures of other tools, measured once (accuracy_peers.json).
+A second table has the figures of other tools, measured once (accuracy_peers.json). ``--json`` keeps the figures for
+the page docs/accuracy.md (accuracy_tables.py).
 
 ``--ablation`` switches off each technique of ptq's defaults in turn (benchmarks/ablation.py). ``--ours`` runs only
 ptq. ONNX Runtime's histogram calibrators keep every activation of every sample in memory; ``--no-histograms`` leaves
@@ -29,8 +31,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
+import datetime
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -44,6 +47,8 @@ import ablation
 import numpy as np
 import onnx
 import onnx.version_converter
+import onnxruntime
+from accuracy_tables import ABLATION, format_peers, format_result, write_result
 from onnxruntime.quantization import (
     CalibrationDataReader,
     CalibrationMethod,
@@ -249,8 +254,8 @@ def measure_speedups(
     return {name: base / statistics.median(taken[name]) for name in others}
 
 
-def benchmark_task(task: Task, rows: Mapping[str, Quantizer], limit: int | None) -> str:
-    """Quantize, evaluate and time; return the task's table."""
+def benchmark_task(task: Task, rows: Mapping[str, Quantizer], limit: int | None) -> dict[str, Any]:
+    """Quantize, evaluate and time; return the task's figures."""
     graph = Graph.load(task.model)
     before = Session(graph, threads=1)
     samples = task.open(task.evaluation, limit)
@@ -277,7 +282,7 @@ def benchmark_task(task: Task, rows: Mapping[str, Quantizer], limit: int | None)
     faster = measure_speedups(before, sessions, next(iter(samples)).feed)
     graphs = {"": graph} | {name: made[name] for name in sessions}
     clear = logits_sqnr(graphs, [name_of(v) for v in graph.outputs].index(found.head), samples)
-    return format_table(task, found, spent, faster, failed, len(calibration), clear)
+    return list_figures(found, spent, faster, failed, len(calibration), clear)
 
 
 def open_session(name: str, graph: Graph) -> Session:
@@ -318,73 +323,56 @@ def softmax_input(output: Value) -> str | None:
     return None
 
 
-def format_table(
-    task: Task,
+def list_figures(
     found: Evaluation,
     spent: Mapping[str, float],
     faster: Mapping[str, float],
     failed: Mapping[str, str],
     calibrated: int,
     clear: Mapping[str, tuple[float, tuple[float, float] | None]],
-) -> str:
-    """Format the task's table as Markdown."""
+) -> dict[str, Any]:
+    """The figures of the task, as accuracy_tables.py reads them."""
     float_accuracy = found.forms["float"].accuracy
-    top = "" if float_accuracy is None else f"; float top-1 {100 * float_accuracy.top1:.2f} %"
-    lines = [
-        f"### {task.name}",
-        "",
-        f"{calibrated} samples for calibration, {found.samples} for evaluation{top}.",
-        "",
-        f"| | top-1 % | loses, points | agrees % | SQNR dB |{' of scores |' if clear else ''}"
-        " × float speed | × float pass |",
-        f"|---|---|---|---|---|{'---|' if clear else ''}---|---|",
-    ]
+    rows: list[dict[str, Any]] = []
     for name, form in found.forms.items():
         if name == "float":
             continue
         fidelity, accuracy, drop = form.outputs[found.head], form.accuracy, form.drop
-        agrees = _format_interval(fidelity.agreement, fidelity.agreement_interval, 100, 2)
-        lost = "" if drop is None else f"{drop.points:+.2f} ({drop.lo:+.2f} … {drop.hi:+.2f})"
-        first = "" if accuracy is None else f"{100 * accuracy.top1:.2f}"
-        lines.append(
-            f"| {name} | {first} | {lost} | {agrees} | "
-            f"{_format_interval(fidelity.sqnr_db, fidelity.sqnr_interval, 1, 2)} | "
-            f"{_format_interval(*clear[name], 1, 2) + ' | ' if clear else ''}"
-            f"{faster[name]:.2f} | {spent[name]:.1f} |"
+        rows.append(
+            {
+                "name": name,
+                "top1": None if accuracy is None else round(100 * accuracy.top1, 2),
+                "lost": None if drop is None else _round(drop.points, (drop.lo, drop.hi), 1, 2),
+                "agrees": _round(fidelity.agreement, fidelity.agreement_interval, 100, 1),
+                "sqnr": _round(fidelity.sqnr_db, fidelity.sqnr_interval, 1, 1),
+                "scores": _round(*clear[name], 1, 1) if clear else None,
+                "speed": round(faster[name], 2),
+                "passes": round(spent[name], 1),
+            }
         )
-    lines += [f"| {name} | {reason} | | | | | |" for name, reason in failed.items()]
-    return "\n".join([*lines, ""])
+    return {
+        "calibrated": calibrated,
+        "evaluated": found.samples,
+        "float_top1": None if float_accuracy is None else round(100 * float_accuracy.top1, 2),
+        "rows": rows + [{"name": name, "failed": reason} for name, reason in failed.items()],
+    }
 
 
-def _format_interval(
+def _round(
     value: float | None, interval: tuple[float, float] | None, times: float, digits: int
-) -> str:
-    """Format a figure with its interval."""
-    if value is None or interval is None:
-        return "" if value is None else f"{times * value:.{digits}f}"
-    lo, hi = (times * end for end in interval)
-    return f"{times * value:.{digits}f} ({lo:.1f} … {hi:.1f})"
+) -> list[float] | None:
+    """A figure with two decimals, and the ends of its interval with fewer."""
+    if value is None:
+        return None
+    return [round(times * value, 2), *(round(times * end, digits) for end in interval or ())]
 
 
-def format_peers(task: str) -> str:
-    """Format the figures of other tools on the task, from measurements made once."""
-    data = json.loads((HERE / "accuracy_peers.json").read_text(encoding="utf-8"))
-    lines = []
-    for name, held in data["tasks"].items():
-        if name.partition(" ")[0] != task or not held["rows"]:
-            continue
-        lines += [
-            f"Other tools, evaluated on {held['evaluated']} samples ({data['measured']}):",
-            "",
-            "| | loses, points | agrees % | SQNR dB | × float speed | × float pass |",
-            "|---|---|---|---|---|---|",
-        ]
-        for row in held["rows"]:
-            cells = (row[key] for key in ("lost", "agrees", "sqnr", "speed", "passes"))
-            text = " | ".join("" if cell is None else str(cell) for cell in cells)
-            lines.append(f"| {row['peer']} | {text} |")
-        lines.append("")
-    return "\n".join(lines)
+def describe_code() -> str:
+    """Today, the commit that is measured, and the version of ONNX Runtime."""
+    asked = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
+    commit = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    today = datetime.date.today().isoformat()
+    return f"{today}, commit {commit}, onnxruntime {onnxruntime.__version__}"
 
 
 def main() -> None:
@@ -398,13 +386,18 @@ def main() -> None:
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--ours", action="store_true")
     parser.add_argument("--no-histograms", action="store_true")
-    options = parser.parse_args()
+    parser.add_argument("--json", type=Path, help="put the figures into this file of results")
+    options, code = parser.parse_args(), describe_code()
     print(f"ptq {ptq.__version__}, onnx {onnx.__version__}", flush=True)
     with tempfile.TemporaryDirectory() as spare:
         for task in find_tasks(options.folder, options.tasks, Path(spare)):
-            print(benchmark_task(task, select_quantizers(task, options), options.limit), flush=True)
+            figures = benchmark_task(task, select_quantizers(task, options), options.limit)
+            print(f"### {task.name}\n\n{format_result({'measured': code, **figures})}", flush=True)
             if not (options.ablation or options.ours):
                 print(format_peers(task.name), flush=True)
+            if options.json:
+                name = task.name + (ABLATION if options.ablation else "")
+                write_result(options.json, name, figures, code)
 
 
 if __name__ == "__main__":
