@@ -10,6 +10,7 @@ import typer
 from . import label_options as labels
 from . import options as o
 from .images import Images, add_image_options
+from .worker_options import Cluster, Workers
 
 
 @add_image_options
@@ -29,6 +30,8 @@ def compare(
     transcripts: labels.Transcripts = None,
     alphabet: labels.Alphabet = None,
     threads: o.Threads = 0,
+    workers: Workers = 1,
+    cluster: Cluster = None,
     summary: o.SummaryFile = None,
     page: o.Page = None,
     json: o.Json = None,
@@ -59,7 +62,8 @@ def compare(
         result = comparing.compare(
             old, new, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             max_drop=max_drop, metric=inputs.read_metric(metric), task=task, boxes=boxes,
-            transcripts=transcripts, alphabet=alphabet, batch=batch, threads=threads, progress=progress,
+            transcripts=transcripts, alphabet=alphabet, batch=batch, threads=threads,
+            workers=workers, cluster=cluster, progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.skipped)
     github.write_annotations("warning", result.warnings)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,22 @@ from waiting_pool import start_at_once
 
 import ptq
 from ptq.core.errors import DataError, UsageError
-from ptq.data import worker_pool
+from ptq.core.run_options import RunOptions
+from ptq.data import sample_map, worker_pool
 from ptq.data.run_part import run_part
+from ptq.data.splits import SampleOptions
+from ptq.data.start_workers import start_workers, stop_workers_at_end
+from ptq.evaluation.reference import ReferenceOutputs
+from ptq.evaluation.session_cache import SessionCache
+from ptq.model.graph import Graph
+from ptq.model.open import open_model
+from ptq.observers.calibration_file import Calibration
+from ptq.optimization.mixed_precision.decisions import count_decisions
+from ptq.optimization.options import QuantizeOptions
+from ptq.optimization.pipeline import open_job
+from ptq.optimization.self_check.checks import CONFIRMING_SHALLOW, CheckReference, check_graph
+from ptq.rewrite.prepare.prepare import prepare
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +211,90 @@ def test_a_short_run_starts_no_process(place: Path, monkeypatch: pytest.MonkeyPa
 def test_a_number_of_workers_below_one_is_refused(place: Path) -> None:
     with pytest.raises(UsageError, match="workers 0 is not a whole number of at least 1"):
         quantize(place, place / "files", workers=0)
+
+
+def test_compare_finds_the_same_on_one_two_and_three_workers(place: Path, tmp_path: Path) -> None:
+    quantize(place, place / "files").save(tmp_path / "int8.onnx")
+    found = [
+        ptq.compare(
+            place / "model.onnx", tmp_path / "int8.onnx", place / "files", threads=1, workers=count
+        )
+        for count in (1, 2, 3)
+    ]
+    timeless = [replace(each, speed=1.0) for each in found]
+    assert timeless[0] == timeless[1] == timeless[2]
+    assert multiprocessing.active_children() == []
+
+
+def _count_parts(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The parts that go to other processes, as they go."""
+    sent: list[object] = []
+    submit = worker_pool.WorkerProcess.submit
+
+    def count(worker: Any, job: Any, part: bytes) -> Any:
+        sent.append(job)
+        return submit(worker, job, part)
+
+    monkeypatch.setattr(worker_pool.WorkerProcess, "submit", count)
+    return sent
+
+
+def test_the_self_check_finds_the_same_on_one_two_and_three_workers(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = quantize(place, place / "files")
+    graph, source = Graph.from_proto(made.model), open_model(place / "model.onnx")
+    samples = list(SampleOptions().open(place / "files", source))[:CONFIRMING_SHALLOW]
+    sent = _count_parts(monkeypatch)
+
+    @stop_workers_at_end
+    def check(workers: int) -> str:
+        sessions = SessionCache(start_workers(RunOptions(threads=1), workers))
+        model = CalibratedModel("m", source, prepare(source), Calibration("", 0, {}))
+        reference = ReferenceOutputs(samples, sessions.run_float(model, samples))
+        against = CheckReference(source, reference, sessions, lambda: None)
+        failure = check_graph(graph, against, 200.0)
+        assert failure is not None
+        assert failure.error_shares is not None
+        return f"{failure} {failure.error_shares.tobytes().hex()}"
+
+    one = check(1)
+    assert sent == []
+    assert check(2) == one == check(3)
+    assert len({(job.run, job.number) for job in sent}) == 4  # both models, in both runs
+
+
+def test_changed_decisions_are_the_same_on_one_two_and_three_workers(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = quantize(place, place / "files")
+    sent = _count_parts(monkeypatch)
+
+    @stop_workers_at_end
+    def share(workers: int) -> float | None:
+        run = start_workers(RunOptions(threads=1), workers)
+        job = open_job(
+            place / "model.onnx", place / "files", None, SampleOptions(),
+            QuantizeOptions(task="classify"), run, search=False,
+        )  # fmt: skip
+        coarse = QuantizedModel.__new__(QuantizedModel)
+        object.__setattr__(coarse, "quantized_graph", Graph.from_proto(made.model))
+        found = count_decisions(job, coarse)
+        return None if found is None else found.changed
+
+    one = share(1)
+    assert one is not None
+    assert sent == []
+    assert share(2) == one == share(3)
+    assert sent
+
+
+@pytest.mark.parametrize("least", [0.0, 1e9])
+def test_a_stage_that_is_shorter_than_opening_its_job_stays_in_one_process(
+    place: Path, monkeypatch: pytest.MonkeyPatch, least: float, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sample_map, "LEAST_GAIN", least)
+    whole = content(quantize(place, place / "files"), tmp_path)
+    sent = _count_parts(monkeypatch)
+    assert content(quantize(place, place / "files", workers=2), tmp_path) == whole
+    assert bool(sent) == (least == 0)

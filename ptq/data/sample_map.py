@@ -9,7 +9,7 @@ repeats.
 
 from __future__ import annotations
 
-import itertools
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -30,6 +30,10 @@ R_co = TypeVar("R_co", covariant=True)
 
 _WAITING_PARTS = 4
 """Parts for each process that may wait for an earlier one; they bound the memory of results."""
+LEAST_GAIN = 2.0
+"""How many times as long as opening a job its other samples must take, before processes open it too: both compete."""
+_OPENING_SECONDS = 0.25
+"""What opening a job takes if that was not measured: to load a network of 20 MB."""
 
 
 class SampleJob(Protocol[R_co]):
@@ -56,16 +60,26 @@ class SampleMap(Generic[R]):
         self._job, self._opened = job, opened
         self._pool = cast(Pool | None, run.pool)
         self._shared: SharedJob | None = None
+        self._opening, self._each = _OPENING_SECONDS, 0.0
 
     def __del__(self) -> None:
         if self._pool is not None and self._shared is not None:
             self._pool.close_job(self._shared)
 
+    def open_here(self) -> Callable[[Part], R]:
+        """Open the job in this process, once; how long that takes says whether others should open it too."""
+        if self._opened is None:
+            start = time.perf_counter()
+            self._opened = self._job.open()
+            self._opening = time.perf_counter() - start
+        return self._opened
+
     def run_here(self, part: Part) -> R:
         """Run a part in this process."""
-        if self._opened is None:
-            self._opened = self._job.open()
-        return self._opened(part)
+        opened, start = self.open_here(), time.perf_counter()
+        result = opened(part)
+        self._each = (time.perf_counter() - start) / max(part.count, 1)
+        return result
 
     def map(
         self,
@@ -136,7 +150,9 @@ class SampleMap(Generic[R]):
                     waiting.remove(found[0])
                     yield found[0].part, self._take(found[0])
                 elif (
-                    self._works_here and len(waiting) <= most and (part := parts.take()) is not None
+                    self._works_here
+                    and len(waiting) <= most
+                    and (part := parts.take(first=not self._each)) is not None
                 ):
                     waiting.append(_Waiting(part, message=self._try_here(part)))
                 elif waiting:
@@ -160,11 +176,12 @@ class SampleMap(Generic[R]):
         self, parts: Parts, waiting: deque[_Waiting], most: int, *, in_turn: bool
     ) -> None:
         """Give parts to the workers that are ready, a second one to each but near the end; all at once in turn."""
-        workers = self._pool.ready() if self._pool is not None and parts.remaining else ()
+        pool = self._pool if self._pool is not None and self._pays(parts.samples_left) else None
+        workers = pool.ready() if pool is not None and parts.remaining else ()
         if in_turn and workers:
-            turns = itertools.cycle([*([None] if self._works_here else []), *workers])
+            turns = [*([None] if self._works_here else []), *workers]
             while (part := parts.take()) is not None:
-                waiting.append(self._submit(part, next(turns)))
+                waiting.append(self._submit(part, turns[part.first % len(turns)]))
             return
         for worker in workers:
             while (
@@ -175,6 +192,12 @@ class SampleMap(Generic[R]):
                 part = parts.take()
                 if part is not None:
                     waiting.append(self._submit(part, worker))
+
+    def _pays(self, samples: int) -> bool:
+        """Whether workers should take some of so many samples, by what this process has measured so far."""
+        if not self._works_here or self._shared is not None or LEAST_GAIN < 0:
+            return True
+        return samples * self._each > LEAST_GAIN * self._opening
 
     def _submit(self, part: Part, worker: Worker | None) -> _Waiting:
         if worker is None:

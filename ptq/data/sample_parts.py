@@ -127,8 +127,13 @@ class Parts(Protocol):
         """Whether a worker should get no second part."""
         ...
 
-    def take(self) -> Part | None:
-        """The next part; None if there is none."""
+    @property
+    def samples_left(self) -> int:
+        """How many samples are left at most."""
+        ...
+
+    def take(self, *, first: bool = False) -> Part | None:
+        """The next part, a small one if it is the first; None if there is none."""
         ...
 
 
@@ -151,9 +156,15 @@ class ConsecutiveParts:
         """Whether a worker should get no second part."""
         return self.cut.remaining <= 4 * self.least
 
-    def take(self) -> Part | None:
-        """The next part; None if there is none."""
-        size = max(self.least, self.cut.remaining // (2 * self.processes))
+    @property
+    def samples_left(self) -> int:
+        """How many samples are left at most."""
+        return self.cut.remaining
+
+    def take(self, *, first: bool = False) -> Part | None:
+        """The next part, of the fewest samples if it is the first; None if there is none."""
+        share = 0 if first and self.processes > 1 else self.cut.remaining // (2 * self.processes)
+        size = max(self.least, share)
         limit = self.cut.most if self.most is None else self.most
         return self.cut.take(min(size - size % self.least, limit)) if self.cut.remaining else None
 
@@ -177,8 +188,13 @@ class ShardParts:
         """Whether a worker should get no second part."""
         return self.remaining <= 2 * self.processes
 
-    def take(self) -> Part | None:
-        """The next part; None if there is none."""
+    @property
+    def samples_left(self) -> int:
+        """How many samples the other shards have."""
+        return self.remaining * len(self.samples) // max(len(self.shards), 1)
+
+    def take(self, *, first: bool = False) -> Part | None:
+        """The next shard; None if there is none."""
         if not self.remaining:
             return None
         shard = self.samples.shard(*self.shards[self.taken]).as_unread()

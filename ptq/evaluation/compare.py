@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ptq.core.errors import ModelError
@@ -15,15 +16,23 @@ from ptq.core.option_checks import (
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Preprocess
+from ptq.data.cluster_adapters import Cluster
 from ptq.data.labelling import Labelling
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.budget import Budget, check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import AGREEMENT, Drop, TaskChoice
-from ptq.evaluation.engines import named_engine, open_reference, session_engine
+from ptq.evaluation.engines import (
+    named_engine,
+    open_reference,
+    open_session_engine,
+    reference_engine,
+    session_engine,
+)
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
@@ -108,6 +117,7 @@ class Comparison:
 
 
 @refuse_unknown_options
+@stop_workers_at_end
 @use_given_threads
 def compare(
     old: Model,
@@ -126,6 +136,8 @@ def compare(
     alphabet: str | os.PathLike[str] | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
+    workers: int = 1,
+    cluster: Cluster | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Measure what a new model loses or wins against an old one; each may be float or quantized.
@@ -145,7 +157,9 @@ def compare(
         transcripts: Labels of texts, as for ``ptq.evaluate``.
         alphabet: The characters of a recognizer's classes, as for ``ptq.evaluate``.
         batch: Samples that run at once, if the models take any number.
-        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
+        workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
+        cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
@@ -160,7 +174,9 @@ def compare(
     require_task(task, metric)
     labels = LabelOptions(boxes, transcripts, alphabet)
     labels.check_task(task, metric)
-    run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
+    run = start_workers(
+        RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers, cluster
+    )
     old_graph, new_graph = open_with_float_border(old), open_with_float_border(new)
     _require_same_types(old_graph, new_graph)
     session, names = open_reference(
@@ -168,7 +184,7 @@ def compare(
     )
     with explain_failure(new_graph):
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
-        opened = reading.open(data, new_graph)
+        opened = reading.open(resolve_data(data, cluster), new_graph)
         new_session = Session(new_graph, threads=run.threads)
     shift = InputShiftCheck(recorded_inputs(new_graph, old_graph))
     evaluation = evaluate_engines(
@@ -184,6 +200,11 @@ def compare(
         labelling=lambda: opened.labelling,
         changed=ChangedSamples(_NEW, opened.preprocess, new_graph.metadata),
         watch=shift.add,
+        openers=(
+            partial(reference_engine, old_graph, new_graph, run.for_job()),
+            partial(open_session_engine, new_graph, run.for_job()),
+        ),
+        run=run,
     )
     form = evaluation.forms[_NEW]
     assert form.drop is not None

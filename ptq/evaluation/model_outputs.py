@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -16,12 +17,16 @@ from ptq.evaluation.reference import Outputs, run_sample
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 
-Purpose = Literal["reference", "range search"]
+Purpose = Literal["reference", "range search", "result", "unoptimized result"]
 """What the session is for; see the constructors of `Session`."""
 _OPEN: Mapping[str, Callable[..., Session]] = {
     "reference": Session.for_reference,
     "range search": Session.for_range_search,
+    "result": Session,
+    "unoptimized result": partial(Session.for_check, optimize="none"),
 }
+SessionOpener = Callable[[], Session]
+"""Loads a model; it can be pickled."""
 
 
 class ModelOutputs:
@@ -33,8 +38,16 @@ class ModelOutputs:
         Raises:
             ModelError: ONNX Runtime does not take it.
         """
-        job = _OutputsJob(graph, purpose, run.for_job())
-        self._map = SampleMap(job, run, job.open())
+        job = _OutputsJob(partial(_OPEN[purpose], graph, threads=run.threads))
+        self._map = SampleMap(job, run)
+        self._map.open_here()
+
+    @classmethod
+    def of_session(cls, session: Session, opener: SessionOpener, run: RunOptions) -> ModelOutputs:
+        """A model that is loaded in this process already; others load it by ``opener``."""
+        found = cls.__new__(cls)
+        found._map = SampleMap(_OutputsJob(opener), run, partial(_run_part, session))
+        return found
 
     def run(
         self, samples: Sequence[Sample], feeds: Sequence[Mapping[str, NDArray[Any]]] = ()
@@ -54,18 +67,14 @@ class ModelOutputs:
 
 @dataclass(frozen=True, eq=False)
 class _OutputsJob:
-    graph: Graph
-    purpose: Purpose
-    run: RunOptions
+    opener: SessionOpener
 
     def open(self) -> Callable[[Part], list[Outputs]]:
-        session = _OPEN[self.purpose](self.graph, threads=self.run.threads)
+        return partial(_run_part, self.opener())
 
-        def run_part(part: Part) -> list[Outputs]:
-            feeds = part.arguments or [None] * len(part.samples)
-            return [
-                run_sample(session, sample, feed)
-                for sample, feed in zip(part.samples, feeds, strict=True)
-            ]
 
-        return run_part
+def _run_part(session: Session, part: Part) -> list[Outputs]:
+    feeds = part.arguments or [None] * len(part.samples)
+    return [
+        run_sample(session, sample, feed) for sample, feed in zip(part.samples, feeds, strict=True)
+    ]

@@ -19,7 +19,7 @@ that is not finite makes the share infinite, so the source counts as the most ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,16 +44,6 @@ class ReferenceOutputs:
 
     samples: Sequence[Sample]
     outputs: Sequence[Outputs]
-
-    @classmethod
-    def from_session(cls, session: Session, samples: Iterable[Sample]) -> ReferenceOutputs:
-        """Run a model on all samples.
-
-        Raises:
-            DataError: A sample is bad, or the model fails on it; the text names it.
-        """
-        chosen = list(samples)
-        return cls(chosen, [run_sample(session, sample) for sample in chosen])
 
 
 def run_sample(

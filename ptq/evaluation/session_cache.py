@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ptq.core.errors import ModelError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.data import Sample
 from ptq.evaluation.engines import Engine, session_engine
+from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.evaluation.reference import Outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.solver.quantizer import CalibratedModel
@@ -48,6 +52,29 @@ class SessionCache:
             session = Session(graph, threads=self.run.threads)
         self._sessions["quantized"] = graph, session
         return session
+
+    def run_float(self, model: CalibratedModel, samples: Sequence[Sample]) -> list[Outputs]:
+        """The outputs of the float model on samples, on all processes of the run.
+
+        Raises:
+            ModelError: ONNX Runtime cannot load the model.
+            DataError: It fails on a sample; the text names it.
+        """
+        graphs = [model.source, model.prepared.graph]
+        opener = partial(_open_first, graphs, self.run.for_job())
+        outputs = ModelOutputs.of_session(self.open_float(model), opener, self.run)
+        return list(outputs.run(samples))
+
+    def run_quantized(self, graph: Graph, samples: Sequence[Sample]) -> list[Outputs]:
+        """The outputs of a quantized model on samples, on all processes of the run.
+
+        Raises:
+            ModelError: ONNX Runtime cannot load the model.
+            DataError: It fails on a sample; the text names it.
+        """
+        opener = partial(Session, graph, threads=self.run.threads)
+        outputs = ModelOutputs.of_session(self.open_quantized(graph), opener, self.run)
+        return list(outputs.run(samples))
 
     def close(self) -> None:
         """Close all sessions and release their memory."""

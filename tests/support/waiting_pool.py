@@ -1,4 +1,4 @@
-"""Worker processes that start without delay, and that the first stage of a run waits for."""
+"""Worker processes that start without delay, take part in short stages, and are waited for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from ptq.data import worker_pool
+from ptq.data import sample_map, worker_pool
 
 
 def start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start processes with the first stage, which waits for them."""
     monkeypatch.setattr(worker_pool, "ALONE_SECONDS", -1)
+    monkeypatch.setattr(sample_map, "LEAST_GAIN", -1)
     ready = worker_pool.ProcessPool.ready
 
     def wait(pool: worker_pool.ProcessPool) -> Any:

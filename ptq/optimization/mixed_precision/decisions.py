@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ptq.core.errors import UsageError
 from ptq.data import Sample
+from ptq.evaluation.model_outputs import ModelOutputs
 from ptq.evaluation.tasks.request import TaskRequest, recognize_task
 from ptq.evaluation.tasks.task import Example
 from ptq.model.node import name_of
-from ptq.model.session import Session
 from ptq.optimization.pipeline import Job
 from ptq.solver.quantizer import QuantizedModel
 
@@ -63,15 +63,15 @@ def count_decisions(job: Job, made: QuantizedModel) -> CountedDecisions | None:
     samples = list(calibration.spread(SAMPLES))
     names = [name_of(value) for value in job.source.outputs]
     plain, quantized = (
-        Session(graph, threads=job.run.threads)
+        ModelOutputs(graph, "result", job.run)
         for graph in (job.prepared.graph, made.quantized_graph)
     )
 
-    def run(session: Session, sample: Sample) -> Example:
-        outputs = session.run(sample.feed)
-        return Example(sample.feed, dict(zip(names, outputs, strict=True)))
+    def run(model: ModelOutputs, samples: Sequence[Sample]) -> Iterator[Example]:
+        for sample, outputs in zip(samples, model.run(samples), strict=True):
+            yield Example(sample.feed, dict(zip(names, outputs, strict=True)))
 
-    reference = [run(plain, sample) for sample in samples]
+    reference = list(run(plain, samples))
     try:
         task, _ = recognize_task(TaskRequest.from_graph(job.options.task, job.source), reference)
     except UsageError:  # the evaluation raises it
@@ -79,16 +79,16 @@ def count_decisions(job: Job, made: QuantizedModel) -> CountedDecisions | None:
     if task is None:
         return None
 
-    def count(one: Example, sample: Sample) -> tuple[float, float]:
-        changed, number = task.compare(one.outputs, run(quantized, sample).outputs, one.feed)[:2]
+    def count(one: Example, other: Example) -> tuple[float, float]:
+        changed, number = task.compare(one.outputs, other.outputs, one.feed)[:2]
         return float(changed), float(number)
 
-    counts = [count(one, sample) for one, sample in zip(reference, samples, strict=True)]
+    counts = list(map(count, reference, run(quantized, samples)))
     del reference
     more = min(MOST_SAMPLES, len(calibration) // 2)
     if more > SAMPLES and len({number for _, number in counts}) > 1:
         samples = list(calibration.spread(more))
-        counts = [count(run(plain, sample), sample) for sample in samples]
+        counts = list(map(count, run(plain, samples), run(quantized, samples)))
     changed, total = np.sum(counts, axis=0)
     share = float(changed / total) if changed >= MIN_CHANGED else 0.0
     return CountedDecisions(samples, [number for _, number in counts], share)

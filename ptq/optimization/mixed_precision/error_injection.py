@@ -40,7 +40,8 @@ class ErrorInjector:
         self.probe, self.runs = probe, 0
         self._known = set[str]()
         job = _InjectionJob(probe, run.for_job())
-        self._map = SampleMap(job, run, job.open())
+        self._map = SampleMap(job, run)
+        self._map.open_here()
 
     def output_error_energies(
         self, samples: Sequence[Sample], factors: NDArray[np.float32]

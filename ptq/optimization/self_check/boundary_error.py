@@ -12,11 +12,10 @@ import numpy as np
 
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
-from ptq.evaluation.metrics import numeric_output
+from ptq.evaluation.model_outputs import ModelOutputs
 from ptq.evaluation.reference import Outputs
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of, values_read_by
-from ptq.model.session import Session
 from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
 from ptq.solver.quantizer import QuantizedModel
 
@@ -82,8 +81,10 @@ def check_boundary_tensors(
 def _run_tensors(
     graph: Graph, names: Sequence[str], samples: Sequence[Sample], run: RunOptions
 ) -> list[Outputs]:
-    session = Session(with_extra_outputs(graph, names), threads=run.threads)
-    return [[numeric_output(y) for y in session.run(sample.feed, names)] for sample in samples]
+    extended = with_extra_outputs(graph, names)
+    places = {name_of(value): place for place, value in enumerate(extended.outputs)}
+    found = ModelOutputs(extended, "result", run).run(samples)
+    return [[outputs[places[name]] for name in names] for outputs in found]
 
 
 def with_extra_outputs(graph: Graph, names: Sequence[str]) -> Graph:

@@ -17,13 +17,13 @@ from typing import Any
 from ptq.core.errors import DataError, ModelError
 from ptq.core.plan import Plan
 from ptq.data import Sample
-from ptq.evaluation.reference import Outputs, ReferenceOutputs, run_sample
+from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.evaluation.reference import Outputs, ReferenceOutputs
 from ptq.evaluation.session_cache import SessionCache
 from ptq.model import external_data
 from ptq.model.graph import Graph
 from ptq.model.load import check_valid
 from ptq.model.node import Value, name_of
-from ptq.model.session import Session
 from ptq.optimization.self_check.boundary_error import (
     check_boundary_tensors,
     integer_to_float_tensors,
@@ -77,7 +77,8 @@ def run_reference(
         ModelError: ONNX Runtime does not take the float model.
         DataError: The float model fails on a sample, or a sample is bad.
     """
-    reference = ReferenceOutputs.from_session(sessions.open_float(model), islice(samples, count))
+    chosen = list(islice(samples, count))
+    reference = ReferenceOutputs(chosen, sessions.run_float(model, chosen))
     return CheckReference(model.source, reference, sessions, advance)
 
 
@@ -96,9 +97,9 @@ def run_reference_on_more_samples(
     """
     count = CONFIRMING_SHALLOW if _is_shallow(made) else CONFIRMING
     first = run_reference(made.calibrated_model, samples, sessions, count, advance)
-    session, chosen = sessions.open_float(made.calibrated_model), first.reference.samples
-    again = ReferenceOutputs.from_session(session, chosen)
-    if _compare(first, again.outputs, 2 * MIN_SQNR_DB) is None:
+    chosen = first.reference.samples
+    again = sessions.run_float(made.calibrated_model, chosen)
+    if _compare(first, again, 2 * MIN_SQNR_DB) is None:
         return first
     return replace(first, reference=ReferenceOutputs(chosen, ()))
 
@@ -167,14 +168,13 @@ def check_graph(graph: Graph, against: CheckReference, required_db: float) -> Ch
             if [_signature(v) for v in before] != [_signature(v) for v in after]:
                 return CheckFailure("inputs or outputs differ from the float model's")
         only_lengths: CheckFailure | None = None
-        threads = against.sessions.run.threads
+        sessions, samples = against.sessions, against.reference.samples
         for level in OPTIMIZATION_LEVELS:
-            session = (
-                against.sessions.open_quantized(graph)
+            outputs = (
+                sessions.run_quantized(graph, samples)
                 if level == "all"
-                else Session.for_check(graph, threads=threads, optimize=level)
+                else list(ModelOutputs(graph, "unoptimized result", sessions.run).run(samples))
             )
-            outputs = [run_sample(session, sample) for sample in against.reference.samples]
             failure = _compare(against, outputs, required_db)
             if failure is not None and not failure.only_lengths:
                 return failure
