@@ -14,6 +14,7 @@ from ptq.model.ort_version import ORT_VERSION, parse_version
 from ptq.model.processor import list_features, name_machine
 from ptq.solver.partition.cost_table import (
     ORT_1_31_AVX512_VNNI,
+    ORT_1_32_AVX512_VNNI,
     OrtCostTable,
     given_cost_table,
 )
@@ -52,8 +53,10 @@ class ShippedTable:
     kind: ProcessorKind
 
 
+_AVX512_VNNI = ProcessorKind("x86_64", "avx512", exact_sums=True)
 SHIPPED: Sequence[ShippedTable] = (
-    ShippedTable(ORT_1_31_AVX512_VNNI, ProcessorKind("x86_64", "avx512", exact_sums=True)),
+    ShippedTable(ORT_1_31_AVX512_VNNI, _AVX512_VNNI),
+    ShippedTable(ORT_1_32_AVX512_VNNI, _AVX512_VNNI),
 )
 
 

@@ -126,7 +126,7 @@ def test_the_nearest_table_is_noted_with_both_machines(monkeypatch: pytest.Monke
     monkeypatch.setattr(shipped_tables, "describe_this_processor", lambda: own)
     monkeypatch.setattr(shipped_tables, "ORT_VERSION", "1.40.0")
     assert describe_choice(TARGETS["ort"]) == (
-        "times are those of the nearest table, ONNX Runtime 1.31.1 on x86_64 with AVX512 and VNNI, and here is "
+        "times are those of the nearest table, ONNX Runtime 1.32.0 on x86_64 with AVX512 and VNNI, and here is "
         "1.40.0 on x86_64 with AVX2 and no VNNI; a table of this machine decides better (ptq tune)"
     )
     assert describe_choice(TARGETS["litert"]) == ""
@@ -163,3 +163,24 @@ def test_scales_of_a_kind_scale_the_estimates_of_its_kernels_only() -> None:
 def test_the_digest_of_a_table_without_scales_is_that_of_before() -> None:
     assert ORT_1_31_AVX512_VNNI.digest == DIGEST_OF_0_2
     assert replace(ORT_1_31_AVX512_VNNI, scales={"Conv": (1.0, 2.0)}).digest != DIGEST_OF_0_2
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        ("1.20.1", "ort-1.31-avx512-vnni"),
+        ("1.31.1", "ort-1.31-avx512-vnni"),
+        ("1.32.0", "ort-1.32-avx512-vnni"),
+        ("1.40.0", "ort-1.32-avx512-vnni"),
+    ],
+)
+def test_each_version_of_the_runtime_gets_the_table_of_the_nearest_one(
+    version: str, name: str
+) -> None:
+    kind = ProcessorKind("x86_64", "avx512", exact_sums=True)
+    assert choose_table(kind, version).table.name == name
+
+
+def test_the_tables_of_both_versions_differ_and_have_digests_of_their_own() -> None:
+    digests = {shipped.table.digest for shipped in SHIPPED}
+    assert len(digests) == len(SHIPPED) == 2
