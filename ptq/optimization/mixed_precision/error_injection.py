@@ -18,7 +18,7 @@ from ptq.model.session import Session
 from ptq.rewrite.instrument.error_sources import ErrorProbe
 
 _KEPT_BYTES = 2**28
-"""Rounding errors and outputs that are kept; those of further samples are computed again by each call."""
+"""Outputs and rounding errors that are kept; those of further samples are computed again by each call."""
 _Arrays = Sequence[NDArray[Any]]
 _Energies = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -87,7 +87,8 @@ class _Injection:
 
     def __init__(self, probe: ErrorProbe, run: RunOptions) -> None:
         self.probe = probe
-        self._known: dict[str, tuple[_Arrays, _Arrays]] = {}
+        self._known_errors: dict[str, _Arrays] = {}
+        self._known_outputs: dict[str, _Arrays] = {}
         self._free = _KEPT_BYTES
         self._errors = Session(probe.error_graph, threads=run.threads)
         self._injected = Session(probe.injected, threads=run.threads)
@@ -115,7 +116,8 @@ class _Injection:
             DataError: The model fails on the sample; the text names it.
         """
         try:
-            errors, clean = self._known.get(sample.name) or self._run_without_errors(sample)
+            errors = self._rounding_errors(sample)
+            clean = self._clean_outputs(sample, errors)
             injected = _InjectedErrors(self.probe, errors)
             yield [*clean]
             for row in factors:
@@ -124,16 +126,30 @@ class _Injection:
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
 
-    def _run_without_errors(self, sample: Sample) -> tuple[_Arrays, _Arrays]:
-        """The rounding error of each source, and the outputs of the float model."""
+    def _rounding_errors(self, sample: Sample) -> _Arrays:
+        """The rounding error of each source."""
+        known = self._known_errors.get(sample.name)
+        if known is not None:
+            return known
         errors = self._errors.run(sample.feed, self.probe.error_outputs)
+        self._keep(self._known_errors, sample, errors)
+        return errors
+
+    def _clean_outputs(self, sample: Sample, errors: _Arrays) -> _Arrays:
+        """The outputs of the float model."""
+        known = self._known_outputs.get(sample.name)
+        if known is not None:
+            return known
         none = _InjectedErrors(self.probe, errors).feed(np.zeros(len(errors), np.float32))
         clean = self._injected.run({**sample.feed, **none})
-        size = sum(array.nbytes for array in (*errors, *clean))
+        self._keep(self._known_outputs, sample, clean)
+        return clean
+
+    def _keep(self, known: dict[str, _Arrays], sample: Sample, arrays: _Arrays) -> None:
+        size = sum(array.nbytes for array in arrays)
         if size <= self._free:
             self._free -= size
-            self._known[sample.name] = errors, clean
-        return errors, clean
+            known[sample.name] = arrays
 
 
 def _energy(array: NDArray[Any]) -> float:
