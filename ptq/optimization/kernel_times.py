@@ -41,6 +41,8 @@ _BLOCK_STEP = 4
 _CHANNELS, _SIDE = 96, 56
 """The tensor whose crossing from float to integers gives the unit of all tables, by its time for one element."""
 _SECONDS, _MIN_ROUNDS, _WARM_UP = 0.06, 15, 2
+_LEAST_SHARE = 0.2
+"""The share of a time that must remain without changes of layout: less is the noise of two times."""
 DIGITS = 4
 """Digits of a time in a table."""
 Feed = dict[str, NDArray[Any]]
@@ -49,7 +51,11 @@ Feed = dict[str, NDArray[Any]]
 def time_kernel(
     graph: Graph, node: Node, overhead: float, unit: float, run: RunOptions
 ) -> tuple[float, float]:
-    """The passes of a node in float and on integers."""
+    """The passes of a node in float and on integers.
+
+    Raises:
+        ModelError: It cannot be timed, or nearly all of its time alone are changes of layout.
+    """
     inputs = list(
         dict.fromkeys(name_of(v) for v in node.inputs if v is not None and not is_constant(v))
     )
@@ -77,7 +83,9 @@ def time_kernel(
             forms.append(form)
     taken = _time_in_turns(pairs)
     for form, seconds in zip(forms, taken[2:], strict=True):
-        taken[form] -= max(seconds - overhead, 0.0)
+        whole, taken[form] = taken[form], taken[form] - max(seconds - overhead, 0.0)
+        if taken[form] - overhead < _LEAST_SHARE * (whole - overhead):
+            raise ModelError("nearly all of its time alone are changes of layout")
     call = ORT_1_31_AVX512_VNNI.kernel_call
     in_float, on_integers = (
         float(f"{max((seconds - overhead) / unit, call):.{DIGITS}g}") for seconds in taken[:2]

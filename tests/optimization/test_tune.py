@@ -18,6 +18,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.model.graph import Graph
 from ptq.model.node import spec_name
+from ptq.model.ort_version import ORT_VERSION
 from ptq.model.session import Session
 from ptq.optimization import kernel_times
 from ptq.optimization.kernel_times import list_layout_changes
@@ -35,7 +36,11 @@ from ptq.solver.partition.cost_table import (
 )
 from ptq.solver.partition.cost_table_file import load_cost_table, save_cost_table
 from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
-from ptq.solver.partition.shipped_tables import get_cost_table
+from ptq.solver.partition.shipped_tables import (
+    choose_table,
+    describe_this_processor,
+    get_cost_table,
+)
 
 TEXT = """
 c = Conv<pads = [1, 1, 1, 1]>(x, u)
@@ -101,10 +106,11 @@ def test_a_kernel_that_is_slow_on_integers_stays_float(
 
 def test_the_given_table_decides_in_its_context_only() -> None:
     row, other = get_target("ort"), replace(ORT_1_31_AVX512_VNNI, name="other")
+    shipped = choose_table(describe_this_processor(), ORT_VERSION).table
     with use_cost_table(other):
         assert get_cost_table(row) == other
         assert get_cost_table(get_target("litert")) is None
-    assert get_cost_table(row) == ORT_1_31_AVX512_VNNI
+    assert get_cost_table(row) == shipped != other
 
 
 def _spoil(document: dict[str, Any], key: str, value: Any) -> str:
@@ -228,3 +234,17 @@ def test_a_convolution_is_timed_without_its_changes_of_layout(
     assert kernel_times.time_kernel(graph, node, 0.0, 1e-6, run) == (1.75e6, 0.75e6)
     monkeypatch.setattr(kernel_times, "list_layout_changes", lambda _: [])
     assert kernel_times.time_kernel(graph, node, 0.0, 1e-6, run) == (2e6, 1e6)
+
+
+def test_a_convolution_that_is_nearly_only_changes_of_layout_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What remains of 2 seconds after 1.7 of the change of layout is noise, not a time."""
+    weights = {"w": gaussian_array(16, 16, 1, 1).astype(np.float32)}
+    network = build_network("y = Conv(x, w)", {"x": (1, 16, 112, 112)}, **weights)
+    graph = Graph.from_proto(network)
+    monkeypatch.setattr(
+        kernel_times, "_time_in_turns", lambda pairs: [2.0, 1.0, 0.25, 1.7][: len(pairs)]
+    )
+    with pytest.raises(ptq.ModelError, match="changes of layout"):
+        kernel_times.time_kernel(graph, graph.nodes[0], 0.0, 1e-6, RunOptions(threads=1))

@@ -173,9 +173,9 @@ ORT_1_32_AVX512_VNNI = replace(
     ORT_1_31_AVX512_VNNI,
     name="ort-1.32-avx512-vnni",
     version="1.32.0",
-    # `ptq tune` with both versions on one machine, twice in turns, 78 kernels: relative to a float kernel, an integer
-    # one of these kinds takes another time; the others differ by less than a repetition does
-    scales={"Add": (1.0, 0.9), "Conv, depthwise": (1.0, 1.13)},
+    # `ptq tune` with both versions on one machine, four times in turns: relative to a float kernel, integer Add takes
+    # 0.89 to 0.91 of the time in each of four shapes; the other kinds differ by less than a repetition does
+    scales={"Add": (1.0, 0.9)},
 )
 """Measured on Conv of 1 to 672 channels, and on Gemm and MatMul."""
 

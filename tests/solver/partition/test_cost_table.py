@@ -65,22 +65,27 @@ def test_the_source_of_the_costs_is_that_of_the_target() -> None:
 
 
 @pytest.mark.parametrize(
-    ("installed", "note"),
-    [("1.31.1", ""), ("1.40.0", " (measured on ONNX Runtime 1.31.1; 1.40.0 is installed)")],
+    ("installed", "measured", "note"),
+    [
+        ("1.31.1", "1.31.1", ""),
+        ("1.32.0", "1.32.0", ""),
+        ("1.40.0", "1.32.0", " (measured on ONNX Runtime 1.32.0; 1.40.0 is installed)"),
+    ],
 )
 def test_reasons_name_the_measured_and_another_installed_version(
-    monkeypatch: pytest.MonkeyPatch, installed: str, note: str
+    monkeypatch: pytest.MonkeyPatch, installed: str, measured: str, note: str
 ) -> None:
-    monkeypatch.setattr(cost_table, "ORT_VERSION", installed)
+    for module in (cost_table, shipped_tables):
+        monkeypatch.setattr(module, "ORT_VERSION", installed)
     assert grouped_floats() == {
-        "Conv_g": "ONNX Runtime 1.31.1, CPU computes it faster in float" + note,
+        "Conv_g": f"ONNX Runtime {measured}, CPU computes it faster in float" + note,
         "Relu_t": "neighbours are float; quantize/dequantize would cost more than int8 saves"
         + note,
     }
     model = build_network("c = Conv(x, w)\ny = Softmax(c)", w=gaussian_array(4, 3, 1, 1))
     floats = quantize_network(model).plan.floats
     assert floats == {
-        "Softmax_y": "ONNX Runtime 1.31.1, CPU computes Softmax faster in float" + note
+        "Softmax_y": f"ONNX Runtime {measured}, CPU computes Softmax faster in float" + note
     }
 
 
