@@ -61,6 +61,7 @@ DETECTIONS: Mapping[str, Decide] = {
     "note_transcription": lambda y: y[0] > PIXEL,
     "nude_detection": lambda y: y[0][0, 4:] > SCORE,
     "captcha_detection": lambda y: y[0][0, :, 4:5] * y[0][0, :, 5:] > SCORE,
+    "captcha_boxes": lambda y: y[0][0, :, 4:5] * y[0][0, :, 5:] > SCORE,
     "page_layout": lambda y: np.concatenate(y[:4], 1) > SCORE,
 }
 """Functions with a set of detections: the decision is the share that both find of what either finds."""

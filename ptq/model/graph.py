@@ -249,7 +249,7 @@ class Graph:
         self._graph.outputs.extend(value for value in made if value.name in added)
 
     def set_outputs(self, values: Sequence[Value]) -> None:
-        """Make these values the only graph outputs. All must be computed by nodes."""
+        """Make these values the only graph outputs."""
         self._graph.outputs[:] = values
 
     def make_input(self, constant: Value, rank: int) -> None:

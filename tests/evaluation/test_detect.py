@@ -100,7 +100,7 @@ def test_the_heads_of_common_detectors_are_recognized_and_decoded(make: Any) -> 
     outputs = make()
     task, choice = recognize_task(TaskRequest(), [Example(IMAGE, outputs)] * 2)
     assert isinstance(task, DetectTask), choice
-    found = task.head.decode(outputs)
+    found = task.head.decode(outputs, IMAGE)
     scale = 64 if make is detr else 1
     background_first = make is boxes_and_probabilities
     np.testing.assert_allclose(found.corners * scale, CORNERS, atol=1e-3)
@@ -132,7 +132,7 @@ def test_the_metadata_of_an_exporter_say_how_many_columns_are_scores() -> None:
     names = {"names": "{0: 'a', 1: 'b', 2: 'c'}", "task": "segment"}
     task, _ = recognize_task(TaskRequest(None, names), [Example(IMAGE, outputs)])
     assert isinstance(task, DetectTask)
-    assert task.head.decode(outputs).classes.tolist() == CLASSES.tolist()
+    assert task.head.decode(outputs, IMAGE).classes.tolist() == CLASSES.tolist()
     assert recognize_task(TaskRequest(), [Example(IMAGE, outputs)])[1].name != "detect"
 
 
@@ -154,6 +154,7 @@ PICTURE = {"images": np.zeros((1, 3, 96, 64), np.float32)}
 def yolox() -> dict[str, Array]:
     """Raw rows: an object in the cell (row 4, column 3) of 8 pixels, one in the cell (1, 2) of 16 pixels."""
     rows = np.zeros((1, 126, 7), np.float32)
+    rows[0, -1, 2:4] = -1  # logarithms of sizes
     rows[0, 4 * 8 + 3] = [0.5, 0.25, np.log(2), np.log(1.5), 0.9, 0.1, 1]
     rows[0, 96 + 1 * 4 + 2] = [0, 0.5, 0, np.log(2), 0.5, 0.8, 0]
     return {"output": rows}
@@ -187,7 +188,7 @@ def test_boxes_relative_to_cells_are_placed_by_the_size_of_the_image(
     task, choice = recognize_task(TaskRequest(), [Example(PICTURE, make())] * 2)
     assert isinstance(task, DetectTask), choice
     assert "of cells of 8, 16, 32" in choice.why
-    found = task.head.decode(make())
+    found = task.head.decode(make(), PICTURE)
     np.testing.assert_allclose(found.corners, np.array(corners, float), atol=1e-3)
     np.testing.assert_allclose(found.scores, scores, atol=1e-6)
     assert found.classes.tolist() == [1, 0]
@@ -198,13 +199,45 @@ def test_cells_of_another_image_size_show_no_boxes(make: Any) -> None:
     assert recognize_task(TaskRequest(), [Example(IMAGE, make())])[1].name != "detect"
 
 
-def test_an_image_of_another_size_is_refused_with_both_numbers_of_cells() -> None:
+def test_an_image_on_its_side_has_its_own_cells() -> None:
+    """Both sizes have 126 cells; the number of cells does not tell them apart."""
     task, _ = recognize_task(TaskRequest(), [Example(PICTURE, yolox())])
     assert isinstance(task, DetectTask)
-    with pytest.raises(
-        DataError, match=r"boxes of 100 cells, and of 126 .* give images of one size"
-    ):
-        task.head.decode({"output": yolox()["output"][:, :100]})
+    side = {"images": np.zeros((1, 3, 64, 96), np.float32)}
+    found = task.head.decode(yolox(), side)
+    row, column = divmod(4 * 8 + 3, 12)
+    x, y = 8 * (column + 0.5), 8 * (row + 0.25)
+    np.testing.assert_allclose(found.corners[0], [x - 8, y - 6, x + 8, y + 6])
+
+
+def test_images_of_several_sizes_are_compared() -> None:
+    large = {"images": np.zeros((1, 3, 128, 64), np.float32)}
+    rows = np.zeros((1, 168, 7), np.float32)
+    rows[0, -1, 2:4] = -1
+    rows[0, :126] = yolox()["output"][0]
+    task, _ = recognize_task(
+        TaskRequest(), [Example(PICTURE, yolox()), Example(large, {"output": rows})]
+    )
+    assert isinstance(task, DetectTask)
+    assert task.compare({"output": rows}, {"output": rows}, large)[:2].tolist() == [0, 2]
+
+
+def test_outputs_without_the_cells_of_their_image_are_refused_with_both_numbers() -> None:
+    task, _ = recognize_task(TaskRequest(), [Example(PICTURE, yolox())])
+    assert isinstance(task, DetectTask)
+    with pytest.raises(DataError, match=r"boxes of 100 cells, and the image has 126"):
+        task.head.decode({"output": yolox()["output"][:, :100]}, PICTURE)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "sigmoid", "labels"])
+def test_shares_for_each_cell_are_no_boxes(kind: str) -> None:
+    """A classifier of 126 places that are as many as the cells of the image."""
+    logits = np.random.default_rng(0).standard_normal((1, 126, 10))
+    shares = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+    found = {"softmax": shares, "sigmoid": 1 / (1 + np.exp(-logits)), "labels": shares > 0.1}
+    array = found[kind] if kind == "labels" else found[kind].astype(np.float32)
+    _, choice = recognize_task(TaskRequest(), [Example(PICTURE, {"y": array})] * 2)
+    assert choice.name != "detect"
 
 
 def test_overlap_is_intersection_over_union() -> None:

@@ -70,9 +70,14 @@ class BoxHead:
         return self.labels is not None or self.label is not None
 
     def decode(
-        self, outputs: Arrays, confidence: float = CONFIDENCE, overlap: float = SUPPRESSION_IOU
+        self,
+        outputs: Arrays,
+        feed: Arrays,
+        confidence: float = CONFIDENCE,
+        overlap: float = SUPPRESSION_IOU,
     ) -> Boxes:
         """The boxes of one image whose score is at least ``confidence``, suppressed above an overlap."""
+        del feed  # the boxes are in pixels
         rows = read_rows(outputs[self.boxes], columns=self.columns)
         corners = rows[:, self.first : self.first + 4]
         if not self.corners:

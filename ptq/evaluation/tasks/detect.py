@@ -12,11 +12,7 @@ from ptq.data.box_labels import LabelledBoxes
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.metrics import Figure
-from ptq.evaluation.tasks.average_precision import (
-    CONFIDENCE,
-    SUPPRESSION_IOU,
-    PrecisionMeter,
-)
+from ptq.evaluation.tasks.average_precision import CONFIDENCE, SUPPRESSION_IOU, PrecisionMeter
 from ptq.evaluation.tasks.box_heads import BoxHead, list_heads
 from ptq.evaluation.tasks.boxes import Boxes, compute_iou, match_boxes
 from ptq.evaluation.tasks.grid_heads import GridHead, list_grid_heads
@@ -58,8 +54,7 @@ class DetectTask:
 
     def compare(self, reference: Arrays, other: Arrays, feed: Arrays) -> Counts:
         """Float boxes lost, float boxes, boxes that float does not have, boxes, overlap of equal boxes."""
-        del feed
-        before, after = self.head.decode(reference), self.head.decode(other)
+        before, after = self.head.decode(reference, feed), self.head.decode(other, feed)
         found = match_boxes(before, after)
         kept = np.flatnonzero(found >= 0)
         overlap = compute_iou(before.corners, after.corners)[kept, found[kept]].sum()
@@ -89,7 +84,8 @@ class LabelledMeter:
             return
         labelled_boxes = Boxes(labels.corners, np.ones(len(labels.classes)), labels.classes)
         for meter, outputs in ((self._before, example.outputs), (self._after, other)):
-            meter.add(self._task.head.decode(outputs, CONFIDENCE, SUPPRESSION_IOU), labelled_boxes)
+            found = self._task.head.decode(outputs, example.feed, CONFIDENCE, SUPPRESSION_IOU)
+            meter.add(found, labelled_boxes)
 
     def measure_drop(self) -> Drop:
         """Loss of mAP50-95 against float, with a paired bootstrap over images."""

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
 from ptq.evaluation.tasks.box_heads import (
@@ -38,32 +40,18 @@ class Level:
 
     Attributes:
         stride: Pixels of a cell.
-        rows: Cells from top to bottom.
-        columns: Cells from left to right.
         scores: Name of the output with the scores.
         boxes: Name of the output with the boxes; the same for one output.
     """
 
     stride: int
-    rows: int
-    columns: int
     scores: str
     boxes: str
-
-    @property
-    def cells(self) -> int:
-        """The number of cells."""
-        return self.rows * self.columns
-
-    def near_corners(self) -> Floats:
-        """Left and top of each cell in cells, shape (cells, 2)."""
-        top, left = np.mgrid[: self.rows, : self.columns]
-        return np.stack([left.ravel(), top.ravel()], axis=1).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class GridHead:
-    """Where a detector's outputs hold boxes relative to cells.
+    """Where a detector's outputs hold boxes relative to cells. The image gives the number of cells.
 
     Attributes:
         levels: The levels, the finest first. They share one output, or each has its own.
@@ -87,37 +75,60 @@ class GridHead:
         return self
 
     def decode(
-        self, outputs: Arrays, confidence: float = CONFIDENCE, overlap: float = SUPPRESSION_IOU
+        self,
+        outputs: Arrays,
+        feed: Arrays,
+        confidence: float = CONFIDENCE,
+        overlap: float = SUPPRESSION_IOU,
     ) -> Boxes:
         """The boxes of one image whose score is at least ``confidence``, suppressed above an overlap.
 
         Raises:
-            DataError: The image has another size than those that showed the grid.
+            DataError: The outputs do not have the image's number of cells.
         """
+        size = _find_image_size(feed)
+        if size is None:
+            raise DataError(f"output {self.boxes} has boxes of cells, but no input is an image")
+        places = [_place_cells(size, level.stride) for level in self.levels]
         decode = self._decode_rows if self.boxes == self.scores else self._decode_levels
-        corners, scores = decode(outputs)
+        corners, scores = decode(outputs, places)
         return choose_boxes(corners, scores.max(axis=1), scores.argmax(axis=1), confidence, overlap)
 
-    def _decode_rows(self, outputs: Arrays) -> tuple[Floats, Floats]:
-        rows = _require_cells(outputs, self.boxes, sum(level.cells for level in self.levels))
-        cells = np.concatenate([level.near_corners() for level in self.levels])
-        sizes = [np.full((level.cells, 1), level.stride, np.float64) for level in self.levels]
-        stride = np.concatenate(sizes)
+    def _decode_rows(self, outputs: Arrays, places: Sequence[Floats]) -> tuple[Floats, Floats]:
+        cells = np.concatenate(places)
+        rows = _require_cells(outputs, self.boxes, len(cells))
+        strides = [level.stride for level in self.levels]
+        stride = np.repeat(np.array(strides, np.float64), [len(of) for of in places])[:, None]
         centre = (rows[:, :2] + cells) * stride
         half = np.exp(np.minimum(rows[:, 2:4], 50)) * stride / 2
         return np.concatenate([centre - half, centre + half], axis=1), rows[:, 4:5] * rows[:, 5:]
 
-    def _decode_levels(self, outputs: Arrays) -> tuple[Floats, Floats]:
+    def _decode_levels(self, outputs: Arrays, places: Sequence[Floats]) -> tuple[Floats, Floats]:
         corners, scores = list[Floats](), list[Floats]()
-        for level in self.levels:
-            logits = _require_cells(outputs, level.boxes, level.cells).reshape(4 * level.cells, -1)
+        for level, cells in zip(self.levels, places, strict=True):
+            logits = _require_cells(outputs, level.boxes, len(cells)).reshape(4 * len(cells), -1)
             shares = compute_probabilities(logits, "softmax")
             sides = (shares * np.arange(shares.shape[1])).sum(axis=1).reshape(-1, 2, 2)
-            centre = level.near_corners() + 0.5
+            centre = cells + 0.5
             pair = np.concatenate([centre - sides[:, 0], centre + sides[:, 1]], axis=1)
             corners.append(pair * level.stride)
-            scores.append(_require_cells(outputs, level.scores, level.cells))
+            scores.append(_require_cells(outputs, level.scores, len(cells)))
         return np.concatenate(corners), np.concatenate(scores)
+
+
+def _find_image_size(feed: Arrays) -> tuple[int, int] | None:
+    """Height and width of the image; None unless exactly one input is an image."""
+    images = [array.shape for array in feed.values() if array.ndim == 4 and array.shape[0] == 1]
+    if len(images) != 1:
+        return None
+    [(_, *shape)] = images
+    return (shape[1], shape[2]) if shape[0] in _CHANNELS else (shape[0], shape[1])
+
+
+def _place_cells(size: tuple[int, int], stride: int) -> Floats:
+    """Left and top of each cell of an image, in cells, shape (cells, 2)."""
+    top, left = np.mgrid[: -(-size[0] // stride), : -(-size[1] // stride)]
+    return np.stack([left.ravel(), top.ravel()], axis=1).astype(np.float64)
 
 
 def list_grid_heads(outputs: Arrays, feed: Arrays) -> Iterator[GridHead]:
@@ -127,22 +138,28 @@ def list_grid_heads(outputs: Arrays, feed: Arrays) -> Iterator[GridHead]:
         outputs: Outputs of the float model.
         feed: The image; its size gives the number of cells.
     """
-    images = [array.shape for array in feed.values() if array.ndim == 4 and array.shape[0] == 1]
-    if len(images) != 1:
+    size = _find_image_size(feed)
+    if size is None:
         return
-    [(_, *shape)] = images
-    size = shape[1:] if shape[0] in _CHANNELS else shape[:2]
-    tables = {name: y.shape[1:] for name, y in outputs.items() if y.ndim == 3 and len(y) == 1}
+    tables = {
+        name: y.shape[1:]
+        for name, y in outputs.items()
+        if y.ndim == 3 and len(y) == 1 and y.dtype.kind == "f"
+    }
     for strides in (_STRIDES[:3], _STRIDES):
-        cells = [(-(-size[0] // stride), -(-size[1] // stride)) for stride in strides]
-        counts = [rows * columns for rows, columns in cells]
+        counts = [len(_place_cells(size, stride)) for stride in strides]
         for name, (count, width) in tables.items():
-            if count == sum(counts) and width > 5 and are_shares(outputs[name][..., 4:]):
-                yield _join_levels(strides, cells, [(name, name)] * len(cells))
+            if count == sum(counts) and width > 5 and _are_cell_rows(outputs[name]):
+                yield _join_levels(strides, [(name, name)] * len(strides))
         pairs = [_find_pair(outputs, tables, count) for count in counts]
         found = [pair for pair in pairs if pair is not None]
         if len(found) == len(pairs) == len(tables) // 2:
-            yield _join_levels(strides, cells, found)
+            yield _join_levels(strides, found)
+
+
+def _are_cell_rows(rows: NDArray[Any]) -> bool:
+    """Whether shares follow four numbers that are none: offsets, and logarithms of sizes."""
+    return are_shares(rows[..., 4:]) and not are_shares(rows[..., :4])
 
 
 def _find_pair(
@@ -155,18 +172,16 @@ def _find_pair(
     return (scores[0], boxes[0]) if len(scores) == len(boxes) == 1 and len(both) == 2 else None
 
 
-def _join_levels(
-    strides: Sequence[int], cells: Sequence[tuple[int, int]], names: Sequence[tuple[str, str]]
-) -> GridHead:
-    found = zip(strides, cells, names, strict=True)
-    return GridHead(tuple(Level(stride, *cell, *pair) for stride, cell, pair in found))
+def _join_levels(strides: Sequence[int], names: Sequence[tuple[str, str]]) -> GridHead:
+    found = zip(strides, names, strict=True)
+    return GridHead(tuple(Level(stride, *pair) for stride, pair in found))
 
 
 def _require_cells(outputs: Arrays, name: str, count: int) -> Floats:
     rows = read_rows(outputs[name], columns=False)
     if len(rows) != count:
         raise DataError(
-            f"output {name} has boxes of {len(rows)} cells, and of {count} on the first samples; "
-            "give images of one size"
+            f"output {name} has boxes of {len(rows)} cells, and the image has {count}; "
+            "give images whose sides are multiples of the largest cell"
         )
     return rows

@@ -73,7 +73,7 @@ def _read_boxes(
     size = _image_size(feed)
     if size is None:
         return None
-    found = task.head.decode(outputs, CONFIDENCE, SUPPRESSION_IOU)
+    found = task.head.decode(outputs, feed, CONFIDENCE, SUPPRESSION_IOU)
     corners: NDArray[Any] = found.corners[:MOST_BOXES]
     if corners.max(initial=0.0) > _NORMALIZED:
         corners = corners / np.array([size[1], size[0]] * 2, np.float64)

@@ -68,6 +68,10 @@ def _keeps_axes(layer: Node, source: Value) -> bool:
     after = consumers_of(y)
     if bias is None or not is_constant(bias) or y.is_graph_output() or len(after) != 1:
         return False
+    weight = None if layer.inputs[1] is None else shape_of(layer.inputs[1])
+    before = shape_of(source)
+    if not weight or not before or weight[0] != before[-1]:  # a Reshape may regroup the last axis
+        return False
     axes = _axes_before_last(source)
     return (
         operator_of(after[0]) == "Reshape"

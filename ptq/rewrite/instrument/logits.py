@@ -42,8 +42,8 @@ def _with_outputs(graph: Graph, parts_of: Callable[[Value], list[Value]]) -> Gra
     if all([before] == after for before, after in found.items()):
         return graph
     changed = graph.copy()
-    values = {name_of(value): value for node in changed.nodes for value in node.outputs}
-    values |= {name_of(value): value for value in changed.inputs}
+    made = (value for node in changed.nodes for value in node.outputs)
+    values = {name_of(value): value for value in (*made, *changed.outputs)}
     for before, parts in found.items():
         for name in parts:
             values[name].type = values[name].type or values[before].type

@@ -27,8 +27,7 @@ def fuse_clamps(listed: OperationList) -> OperationList:
         if o.op not in _FUSES or len(after) != 1 or after[0].is_integer != o.is_integer:
             continue
         activation = _name_clamp(listed, after[0])
-        computed = [name for name in o.inputs if name and name not in listed.constants]
-        if o.op == "MatMul" and len(computed) > 1:
+        if o.op == "MatMul" and not _is_by_matrix(listed, o):
             continue  # BATCH_MATMUL fuses nothing
         same = listed.params.get(o.outputs[0]) == listed.params.get(after[0].outputs[0])
         if activation and same and o.outputs[0] not in listed.outputs:
@@ -37,6 +36,12 @@ def fuse_clamps(listed: OperationList) -> OperationList:
             skipped.add(after[0].name)
     operations = [fused.get(o.name, o) for o in listed.operations if o.name not in skipped]
     return replace(listed, operations=operations)
+
+
+def _is_by_matrix(listed: OperationList, o: Operation) -> bool:
+    """Whether the second operand is one constant matrix, so that the product is FULLY_CONNECTED."""
+    matrix = listed.constants.get(str(o.inputs[1]))
+    return matrix is not None and matrix.ndim == 2
 
 
 def _name_clamp(listed: OperationList, o: Operation) -> str:

@@ -20,7 +20,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT32, INT64, QuantParams
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter
 from ptq.rewrite.tflite.images import pad_image, read_image, write_image
-from ptq.rewrite.tflite.operations import Operation
+from ptq.rewrite.tflite.operations import FUSED, Operation
 from ptq.rewrite.tflite.orders import channels_last, natural_order, permute_shape
 from ptq.rewrite.tflite.windows import read_window
 
@@ -188,5 +188,6 @@ def write_matmul(e: Emitter, o: Operation) -> None:
         return
     if min(e.rank(left), e.rank(right)) < 2:
         raise UnsupportedError(f"MatMul {o.name} of a vector has no form in LiteRT; add an axis")
+    assert FUSED not in o.attrs  # BATCH_MATMUL has no fused activation
     inputs = [e.read(name, natural_order(e.rank(name))) for name in (left, right)]
     e.op("BATCH_MATMUL", inputs, [e.write(y)], "BatchMatMulOptions", adjX=False, adjY=False)

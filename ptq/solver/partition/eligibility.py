@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.target import Target
 from ptq.core.types import FLOAT32
+from ptq.model.finite_constants import has_non_finite
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import (
@@ -174,26 +171,19 @@ def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, s
         return refused[name]
     if dtype_of(value) != FLOAT32:
         return f"{name} is {dtype_of(value)}, not float32"
-    array = constant_of(value)
-    if role is Role.ACTIVATION and array is None:
+    constant = value.const_value if is_constant(value) else None
+    if role is Role.ACTIVATION and constant is None:
         return f"{role.value} {name} is empty" if _is_always_empty(node, value) else None
-    if array is None:
+    if constant is None:
         return f"{role.value} {name} is not constant"
-    if array.size == 0:
+    if constant.size == 0:
         return f"{role.value} {name} is empty"
-    if _has_non_finite(array, infinite=role is not Role.VALUE):
+    if has_non_finite(constant, infinite=role is not Role.VALUE):
         return f"{role.value} {name} holds NaN or Inf"
-    if role is Role.BIAS and not _has_one_per_channel(array.shape, _output_channels(node)):
-        return f"bias {name} of shape {array.shape} is not one value for each of {_output_channels(node)} channels"
+    shape = tuple(constant.shape.numpy())
+    if role is Role.BIAS and not _has_one_per_channel(shape, _output_channels(node)):
+        return f"bias {name} of shape {shape} is not one value for each of {_output_channels(node)} channels"
     return None
-
-
-def _has_non_finite(array: NDArray[Any], *, infinite: bool) -> bool:
-    """Whether a NaN is among the values, or an infinity if these count."""
-    with np.errstate(all="ignore"):
-        if np.isfinite(array.sum(dtype=np.float32)):  # one pass over large weights
-            return False
-    return bool(np.isnan(array).any() or (infinite and np.isinf(array).any()))
 
 
 def _is_always_empty(node: Node, value: Value) -> bool:

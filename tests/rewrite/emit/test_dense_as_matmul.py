@@ -81,3 +81,19 @@ def test_openvino_takes_activation_and_quantizer_into_the_product() -> None:
         if (info := op.get_rt_info())["layerType"].astype(str) == "FullyConnected"
     ]
     assert Counter(types) == {"u8": 1, "f32": 2}
+
+
+def test_a_gemm_whose_reshape_regroups_the_last_axis_stays() -> None:
+    """A dense layer for each head: (N, 12, 24) is read as rows of 12, and written as (N, 12, 48)."""
+    text = """
+s = Constant<value_ints = [-1, 12]>()
+t = Constant<value_ints = [-1, 12, 48]>()
+f = Reshape(x, s)
+g = Gemm(f, h, b1)
+y = Reshape(g, t)
+"""
+    weights = {"h": gaussian_array(12, 24, scale=0.2), "b1": WEIGHTS["b1"]}
+    model = build_network(text, {"x": ("N", 12, 24)}, opset=20, **weights)
+    result = ptq.quantize(model, {"x": X}, target="openvino", effort="fast", force=True)
+    assert operators(result)["Gemm"] == 1
+    assert operators(result)["QuantizeLinear"] >= 1

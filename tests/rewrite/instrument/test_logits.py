@@ -88,3 +88,10 @@ def test_segments_of_joined_levels_are_separate_outputs() -> None:
 def test_a_join_of_nothing_computed_stays() -> None:
     graph = Graph.from_proto(build_network("y = Concat<axis=1>(x, x)", X))
     assert logits_graph(graph) is graph
+
+
+def test_an_output_that_is_an_input_or_a_constant_stays() -> None:
+    graph = made("y = Softmax(s)").copy()
+    constant = graph.add_constant(np.ones(3, np.float32), "c")
+    graph.set_outputs([*graph.outputs, *graph.inputs, constant])
+    assert [name_of(v) for v in logits_graph(graph).outputs] == ["s", "x", "c"]

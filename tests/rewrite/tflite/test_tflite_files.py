@@ -337,6 +337,25 @@ def test_a_clamp_of_floats_is_fused(clamp: str) -> None:
         )
 
 
+@pytest.mark.parametrize("product", ["MatMul(x, v)", "MatMul(u, x)"])
+@pytest.mark.parametrize("clamp", ["Relu(c)", "Clip(c, zero, six)"])
+def test_a_clamp_behind_a_product_without_a_constant_matrix_stays(product: str, clamp: str) -> None:
+    """BATCH_MATMUL has no fused activation."""
+    model = build_network(
+        f"c = {product}\ny = {clamp}", {"x": (3, 5, 4)}, v=gaussian_array(3, 4, 6),
+        u=gaussian_array(2, 5), zero=np.float32(0), six=np.float32(6),
+    )  # fmt: skip
+    graph = Graph.from_proto(model)
+    content = encode_tflite(graph).content
+    feed = {"x": gaussian_array(3, 5, 4, scale=2)}
+    [expected] = Session(graph).run(feed)
+    assert (expected == 0).any()
+    for kernels in ("reference", "xnnpack"):
+        np.testing.assert_allclose(
+            LitertModel(content, kernels=kernels).run(feed)["y"], expected, atol=1e-4
+        )
+
+
 def test_without_litert_the_package_is_named_before_calibration(monkeypatch):
     monkeypatch.setattr("ptq.model.tflite.schema.is_litert_installed", lambda: False)
     monkeypatch.setattr("ptq.api.calibrate_model", lambda *a: pytest.fail("calibrated"))
