@@ -19,6 +19,8 @@ from ptq.rewrite.tflite.write import TfliteFile
 
 R = TypeVar("R", bound=ReportData)
 _SAMPLES = 8
+_MOST_DIFFERENCE = 0.05
+"""The share of a float output's largest value by which float parts may change it: a few steps of 8 bits."""
 _KERNELS: tuple[Kernels, ...] = ("reference", "xnnpack")
 
 
@@ -65,6 +67,7 @@ def _summarize(compared: LitertComparison) -> LitertKernelCheck:
         len(compared.islands),
         sum(t.differing for t in compared.float_parts.values()),
         max((t.largest for t in compared.float_parts.values()), default=0),
+        max((t.largest_share for t in compared.outputs.values()), default=0.0),
     )
 
 
@@ -77,7 +80,8 @@ def _find_differences(check: LitertCheck) -> Iterator[Diagnosis]:
                 "measure the accuracy in LiteRT, and report this with the model",
                 serious=True,
             )
-        if kernels.differing and not kernels.float_islands:
+        is_wrong = kernels.output_difference > _MOST_DIFFERENCE
+        if kernels.differing and (not kernels.float_islands or is_wrong):
             yield Diagnosis(
                 f"LiteRT computes other values than the executor, first in {kernels.first}",
                 f"{kernels.name} of LiteRT {check.version}",

@@ -22,6 +22,7 @@ class LitertKernelCheck:
         float_islands: Number of float parts between integers, which LiteRT computes by its own float kernels.
         float_differing: Number of integers behind float parts that differ if a part reads LiteRT's own integers.
         float_largest: Largest of these differences, in steps.
+        output_difference: Largest difference of a float output, as a share of its largest value.
         not_run: Why the kernels did not run; empty if they did.
     """
 
@@ -33,6 +34,7 @@ class LitertKernelCheck:
     float_islands: int = 0
     float_differing: int = 0
     float_largest: int = 0
+    output_difference: float = 0.0
     not_run: str = ""
 
     @property

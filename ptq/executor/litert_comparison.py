@@ -32,6 +32,7 @@ class Tally:
         differing: Number that differ.
         largest: Largest difference, in steps of integers; 0 for floats.
         differing_locally: Number that differ when the node reads LiteRT's own integers.
+        largest_share: Largest difference of floats, as a share of the sample's largest value; 0 for integers.
     """
 
     node: str
@@ -40,6 +41,7 @@ class Tally:
     differing: int = 0
     largest: int = 0
     differing_locally: int = 0
+    largest_share: float = 0.0
 
 
 @dataclass
@@ -168,3 +170,6 @@ def _count(tally: Tally, theirs: NDArray[Any], ours: NDArray[Any], local: NDArra
     if theirs.dtype.kind == "i" and theirs.size:
         difference = np.abs(theirs.astype(np.int64) - ours.astype(np.int64))
         tally.largest = max(tally.largest, int(difference.max()))
+    if theirs.dtype.kind == "f" and theirs.size:
+        apart = np.abs(theirs - ours).max() / max(float(np.abs(ours).max()), np.finfo(float).tiny)
+        tally.largest_share = max(tally.largest_share, float(np.nan_to_num(apart, nan=np.inf)))

@@ -433,3 +433,25 @@ def test_a_float_part_that_differs_by_more_than_one_step_is_a_finding(
     found = [*_find_differences(LitertCheck("2.3.0", 8, (kernels,)))]
     assert bool(found) == serious
     assert f"behind float parts 3 values by at most {steps} step" in str(kernels)
+
+
+@pytest.mark.parametrize(("difference", "serious"), [(0.02, False), (0.5, True)])
+def test_an_output_that_is_far_off_is_a_finding_behind_float_parts_too(
+    difference: float, serious: bool
+) -> None:
+    kernels = LitertKernelCheck("reference", "litert", 100, 3, "y", 2, 0, 0, difference)
+    assert bool([*_find_differences(LitertCheck("2.3.0", 8, (kernels,)))]) == serious
+
+
+def test_the_difference_of_a_float_output_is_measured_against_its_largest_value() -> None:
+    def build(shift: float) -> Graph:
+        network = build_network("y = Add(x, b)", {"x": (1, 4)}, b=np.full(4, shift, np.float32))
+        return Graph.from_proto(network)
+
+    file = encode_tflite(build(0.0))
+    feed = {"x": np.array([[1.0, -2.0, 0.5, 4.0]], np.float32)}
+    found = compare_with_executor(
+        file.content, build(1.0), [feed], kernels="reference", orders=file.orders
+    )
+    [output] = found.outputs.values()
+    assert output.largest_share == pytest.approx(1 / 5)
