@@ -66,8 +66,8 @@ def calibrate(
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that are counted together; the statistics do not depend on it.
-        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
-        workers: Number of processes, one shard of the samples each; model and data must then be paths.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, and with workers one in all.
+        workers: Number of processes, with this one. Each takes shards of the samples and reads them itself.
         cluster: Workers elsewhere: ``tcp://host:port`` of a Dask scheduler, ``ray://host:port``, or any
             `concurrent.futures.Executor`. They read the data themselves, and get the model from here.
         checkpoint: A file that the statistics are saved to every few seconds. If it exists, calibration continues

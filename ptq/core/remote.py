@@ -37,8 +37,10 @@ PAUSES = (0.3, 1.0, 3.0)
 """Seconds before each further attempt."""
 
 _URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL)
+_CLUSTERS = ("tcp", "tls", "ray")
+"""The kinds of addresses of clusters."""
 _SHOWN_URL = re.compile(
-    rf"\b({'|'.join(EXTRAS)}):/{{1,2}}(?=[^/\s])(?:[^/\s@]*@)?([^\s?#]*)(?:[?#]\S*)?"
+    rf"\b({'|'.join((*EXTRAS, *_CLUSTERS))}):/{{1,2}}(?=[^/\s])(?:[^/\s@]*@)?([^\s?#]*)(?:[?#]\S*)?"
 )
 _SECRET_NAMES = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRING")
 _LEAST_SECRET = 6

@@ -12,6 +12,7 @@ from concurrent.futures import Executor, Future
 from typing import Any, Protocol
 
 from ptq.core.errors import PtqError, UsageError
+from ptq.core.remote import show
 from ptq.data.run_part import forget_run
 
 _SECONDS = 30
@@ -91,12 +92,14 @@ class DaskAdapter:
             self._client: Any = Client(address, timeout=_SECONDS, set_as_default=False)
         except (OSError, TimeoutError) as error:
             raise _no_answer(address) from error
-        self._address = address
+        self._address = show(address)
         try:
             self._client.wait_for_workers(1, timeout=_SECONDS)
         except TimeoutError as error:
             self._client.close()
-            raise UsageError(f"cluster {address} has no workers; start some", "cluster") from error
+            raise UsageError(
+                f"cluster {show(address)} has no workers; start some", "cluster"
+            ) from error
 
     def count_slots(self) -> Mapping[str, int]:
         """The threads of each worker."""
@@ -191,13 +194,14 @@ def _copy_future(original: Future[Any]) -> Future[Any]:
 
 def _missing_package(extra: str, address: str) -> UsageError:
     return UsageError(
-        f'cluster {address} needs a package that is not installed; pip install "onnx-ptq[{extra}]"',
+        f'cluster {show(address)} needs a package that is not installed; pip install "onnx-ptq[{extra}]"',
         "cluster",
     )
 
 
 def _no_answer(address: str) -> UsageError:
     return UsageError(
-        f"cluster {address} does not answer within {_SECONDS} s; check the address, and that its scheduler runs",
+        f"cluster {show(address)} does not answer within {_SECONDS} s; check the address, and that its scheduler "
+        "runs",
         "cluster",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from typing import Any
 
 from ptq.core.errors import PtqError, UsageError, short_message
 from ptq.core.record import Record
+from ptq.core.remote import show
 from ptq.data.cluster_adapters import (
     Adapter,
     Cluster,
@@ -30,6 +31,12 @@ _REFRESH_SECONDS = 2.0
 _RESENT = 4
 """How often a part may lose its job with the workers that kept it."""
 _PLACE = "on a worker: "
+_ADAPTERS: Mapping[str, Callable[[str], Adapter]] = {
+    "tcp": DaskAdapter,
+    "tls": DaskAdapter,
+    "ray": RayAdapter,
+}
+"""By the kind of an address."""
 
 
 @dataclass(eq=False)
@@ -185,11 +192,25 @@ def open_cluster(cluster: Cluster, *, threads: int | None, same_maker: bool) -> 
     if isinstance(cluster, Executor):
         return ClusterPool("of an executor", ExecutorAdapter(cluster), threads=threads, maker=maker)
     scheme = cluster.partition("://")[0] if isinstance(cluster, str) else ""
-    if scheme in ("tcp", "tls"):
-        return ClusterPool(cluster, DaskAdapter(cluster), threads=threads, maker=maker)
-    if scheme == "ray":
-        return ClusterPool(cluster, RayAdapter(cluster), threads=threads, maker=maker)
-    raise UsageError(
-        f"cluster {cluster!r} is not an address; write tcp://host:port of a Dask scheduler, or ray://host:port",
-        "cluster",
-    )
+    if scheme not in _ADAPTERS:
+        shown = show(cluster) if isinstance(cluster, str) else repr(cluster)
+        raise UsageError(
+            f"cluster {shown} is not an address; write tcp://host:port of a Dask scheduler, or ray://host:port",
+            "cluster",
+        )
+    try:
+        adapter = _ADAPTERS[scheme](cluster)
+    except PtqError:
+        raise
+    except Exception as error:  # each library has its own for a bad address
+        raise UsageError(
+            f"cluster {show(cluster)} cannot be used ({type(error).__name__}); write tcp://host:port of a Dask "
+            "scheduler, or ray://host:port",
+            "cluster",
+        ) from error
+    try:
+        return ClusterPool(show(cluster), adapter, threads=threads, maker=maker)
+    except BaseException:
+        with suppress(Exception):
+            adapter.close("")
+        raise

@@ -23,5 +23,5 @@ def open_once(origin: Callable[[], T]) -> T:
 
 def forget_sources(thread: int) -> None:
     """Free what a thread has opened: another run lists its samples anew."""
-    for key in [key for key in _opened if key[0] == thread]:
+    for key in [key for key in tuple(_opened) if key[0] == thread]:  # other threads may add
         del _opened[key]

@@ -36,6 +36,10 @@ _OPENING_SECONDS = 0.25
 """What opening a job takes if that was not measured: to load a network of 20 MB."""
 
 
+_SECONDS_WITHOUT_WORKERS, _PAUSE_SECONDS = 30.0, 0.05
+"""How long a cluster may have no workers, and after how long it is asked again."""
+
+
 class SampleJob(Protocol[R_co]):
     """What runs on samples; it can be pickled."""
 
@@ -157,6 +161,8 @@ class SampleMap(Generic[R]):
                     waiting.append(_Waiting(part, message=self._try_here(part)))
                 elif waiting:
                     self._wait(waiting)
+                elif parts.remaining:
+                    self._wait_for_worker()
                 else:
                     return
         finally:
@@ -207,6 +213,19 @@ class SampleMap(Generic[R]):
             self._shared = self._pool.share(self._job)
         content = bytes(ForkingPickler.dumps(part))
         return _Waiting(part, worker, worker.submit(self._shared, content))
+
+    def _wait_for_worker(self) -> None:
+        """Wait until a cluster, where this process runs nothing, has a worker for the next part."""
+        assert self._pool is not None
+        end = time.monotonic() + _SECONDS_WITHOUT_WORKERS
+        time.sleep(_PAUSE_SECONDS)
+        while not self._pool.ready():
+            self._pool.check()
+            if time.monotonic() > end:
+                raise PtqError(
+                    f"the cluster had no workers for {_SECONDS_WITHOUT_WORKERS:g} s; start some, and run again"
+                )
+            time.sleep(_PAUSE_SECONDS)
 
     def _wait(self, waiting: Sequence[_Waiting]) -> None:
         """Wait until a part ends that has not ended yet."""

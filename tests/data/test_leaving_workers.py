@@ -1,0 +1,82 @@
+"""A cluster whose workers leave for a moment: no sample is lost, and none that stays away is waited for in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from ptq.core.errors import PtqError
+from ptq.core.run_options import DEFAULT_RUN
+from ptq.data import Sample, cluster_pool, sample_map
+from ptq.data.cluster_adapters import ExecutorAdapter
+from ptq.data.cluster_pool import ClusterPool, open_cluster
+from ptq.data.sample_map import SampleMap
+from ptq.data.sample_parts import Part
+
+SAMPLES = [Sample(str(k), {"x": np.full(1, k)}) for k in range(20)]
+
+
+@dataclass(frozen=True)
+class NameJob:
+    """Gives the names of the samples."""
+
+    def open(self) -> Callable[[Part], list[str]]:
+        return lambda part: [sample.name for sample in part.samples]
+
+
+class LeavingAdapter(ExecutorAdapter):
+    """Two workers; then none, each time it is asked as often as given; then two again."""
+
+    def __init__(self, executor: ThreadPoolExecutor, times: int) -> None:
+        super().__init__(executor)
+        self.asked, self._times = 0, times
+
+    def count_slots(self) -> Mapping[str, int]:
+        self.asked += 1
+        return {"": 2} if self.asked == 1 or self.asked > self._times else {}
+
+
+@pytest.fixture
+def executor(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadPoolExecutor]:
+    monkeypatch.setattr(cluster_pool, "_REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(sample_map, "_PAUSE_SECONDS", 0.001)
+    with ThreadPoolExecutor(2) as found:
+        yield found
+
+
+def run_on(adapter: LeavingAdapter) -> list[str]:
+    pool = ClusterPool("of a test", adapter, threads=1, maker=None)
+    try:
+        parts = SampleMap(NameJob(), replace(DEFAULT_RUN, pool=pool)).map(SAMPLES, most=2)
+        return [name for names in parts for name in names]
+    finally:
+        pool.stop()
+
+
+def test_samples_wait_for_workers_that_come_back(executor: ThreadPoolExecutor) -> None:
+    adapter = LeavingAdapter(executor, 5)
+    assert run_on(adapter) == [sample.name for sample in SAMPLES]
+    assert adapter.asked > 5
+
+
+def test_a_cluster_whose_workers_stay_away_is_an_error(
+    executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample_map, "_SECONDS_WITHOUT_WORKERS", 0.05)
+    with pytest.raises(PtqError, match=r"had no workers for 0\.05 s; start some"):
+        run_on(LeavingAdapter(executor, 10**9))
+
+
+@pytest.mark.parametrize(
+    "address", ["http://user:secret@host:1", "tcp://127.0.0.1", "tcp://user:secret@127.0.0.1:9"]
+)
+def test_an_address_that_cannot_be_used_is_one_line_without_its_password(address: str) -> None:
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    with pytest.raises(PtqError, match=r"^cluster ") as caught:
+        open_cluster(address, threads=1, same_maker=False)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
