@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -17,9 +17,6 @@ from ptq.core.wording import plural
 from .invocation import STANDARD_OUTPUT, current_invocation
 from .one_line import one_line
 from .verbosity import is_quiet
-
-if TYPE_CHECKING:
-    pass
 
 MAX_LISTED_SAMPLES = 100
 """Bad samples listed on standard error; the JSON report lists all."""

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 from document_blocks import DOCS, python_block, python_blocks
-from networks import build_network, gaussian_array
 from onnxruntime.quantization import CalibrationDataReader
 from PIL import Image
+from small_classifier import build_small_classifier
 
 import ptq
 
@@ -48,14 +48,7 @@ class _Reader(CalibrationDataReader):  # type: ignore[misc]
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """The files and names that the blocks use; a current folder of their own."""
     monkeypatch.chdir(tmp_path)
-    network = build_network(
-        "c = Conv<pads=[1,1,1,1]>(input, w, b)\nr = Relu(c)\nd = Conv(r, v, b)\n"
-        "g = GlobalAveragePool(d)\ny = Flatten(g)",
-        {"input": ("n", 3, 16, 16)},
-        w=gaussian_array(16, 3, 3, 3),
-        v=gaussian_array(16, 16, 1, 1),
-        b=gaussian_array(16),
-    )
+    network = build_small_classifier()
     network.graph.node[2].name = "/head/Conv"
     onnx.save(network, "model.onnx")
     rng = np.random.default_rng(0)

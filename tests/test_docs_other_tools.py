@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import pytest
 from document_blocks import python_block, sections
-from networks import build_network, gaussian_array
+from small_classifier import build_small_classifier
 
 import ptq
 
@@ -42,14 +42,7 @@ class Loader:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model."""
-    network = build_network(
-        "c = Conv<pads=[1,1,1,1]>(input, w, b)\nr = Relu(c)\nd = Conv(r, v, b)\n"
-        "g = GlobalAveragePool(d)\ny = Flatten(g)",
-        {"input": ("n", 3, 16, 16)},
-        w=gaussian_array(16, 3, 3, 3),
-        v=gaussian_array(16, 16, 1, 1),
-        b=gaussian_array(16),
-    )
+    network = build_small_classifier()
     onnx.save(network, tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -34,8 +34,6 @@ LEAST_GAIN = 2.0
 """How many times as long as opening a job its other samples must take, before processes open it too: both compete."""
 _OPENING_SECONDS = 0.25
 """What opening a job takes if that was not measured: to load a network of 20 MB."""
-
-
 _SECONDS_WITHOUT_WORKERS, _PAUSE_SECONDS = 30.0, 0.05
 """How long a cluster may have no workers, and after how long it is asked again."""
 
@@ -201,7 +199,7 @@ class SampleMap(Generic[R]):
 
     def _pays(self, samples: int) -> bool:
         """Whether workers should take some of so many samples, by what this process has measured so far."""
-        if not self._works_here or self._shared is not None or LEAST_GAIN < 0:
+        if not self._works_here or self._shared is not None:
             return True
         return samples * self._each > LEAST_GAIN * self._opening
 
