@@ -32,7 +32,8 @@ from ptq.rewrite.instrument.timing_graph import (
     build_layout_graph,
 )
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, use_cost_table
+from ptq.solver.partition.cost_table import use_cost_table
+from ptq.solver.partition.shipped_tables import get_shipped_table
 from ptq.solver.quantizer import CalibratedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 
@@ -86,7 +87,7 @@ def time_kernel(
         whole, taken[form] = taken[form], taken[form] - max(seconds - overhead, 0.0)
         if taken[form] - overhead < _LEAST_SHARE * (whole - overhead):
             raise ModelError("nearly all of its time alone are changes of layout")
-    call = ORT_1_31_AVX512_VNNI.kernel_call
+    call = get_shipped_table().kernel_call
     in_float, on_integers = (
         float(f"{max((seconds - overhead) / unit, call):.{DIGITS}g}") for seconds in taken[:2]
     )
@@ -99,7 +100,7 @@ def list_layout_changes(node: Node) -> list[tuple[int, Graph]]:
     if operator_of(node) != "Conv" or len(before) != 4:
         return []
     changes = [(1, build_layout_graph(before, after))]
-    block = ORT_1_31_AVX512_VNNI.block
+    block = get_shipped_table().block
     blocks = [shape if shape[1] >= block else None for shape in (before, after)]
     if after[1] >= block and after[1] % _BLOCK_STEP == before[1] % _BLOCK_STEP == 0:
         changes.append((0, build_block_graph(blocks[0], blocks[1], block)))
@@ -119,7 +120,7 @@ def _quantize_alone(alone: Graph, feed: Mapping[str, NDArray[Any]]) -> Graph:
     Raises:
         ModelError: The node stays float.
     """
-    with use_cost_table(replace(ORT_1_31_AVX512_VNNI, small_model=math.inf)):
+    with use_cost_table(replace(get_shipped_table(), small_model=math.inf)):
         prepared = prepare(alone)
         samples = SampleOptions().open(
             {n: a[None] if a.shape[:1] != (1,) else a for n, a in feed.items()}, alone

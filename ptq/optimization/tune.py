@@ -31,17 +31,14 @@ from ptq.optimization.provenance import describe_processor
 from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
 from ptq.rewrite.prepare.prepare import open_and_prepare
 from ptq.solver.partition.cost_model import VIEWS, estimate_cost, estimate_sizes
-from ptq.solver.partition.cost_table import (
-    ORT_1_31_AVX512_VNNI,
-    OrtCostTable,
-)
+from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import save_cost_table
 from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
+from ptq.solver.partition.shipped_tables import get_shipped_table
 
 _MIN_OF_KIND, _LARGEST_FACTOR = 3, 20.0
 GRID_SECONDS = 60.0
 """Time after which no further kernel of the standard grid is started; the 82 kernels take about 20 s."""
-_BASE = ORT_1_31_AVX512_VNNI
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,15 +114,15 @@ def tune(
         raise UsageError(
             "no kernel of the model can be timed: its shapes vary, or nothing of it becomes int8"
         )
-    kind = describe_processor()
+    kind, base = describe_processor(), get_shipped_table()
     table = replace(
-        _BASE,
+        base,
         name="tuned",
         version=ORT_VERSION,
         processor=f"{kind['machine']}{', exact int8 sums' if kind['exact_int8_sums'] else ''}",
         threads=max(threads, 1),
         kernels=kernels,
-        scales=fit_scales(nodes, kernels),
+        scales={**base.scales, **fit_scales(nodes, kernels, base)},
     )
     return Tuned(table, len(kernels), tuple(left_out))
 
@@ -147,13 +144,16 @@ def _collect_kernels(
 
 
 def fit_scales(
-    nodes: Mapping[str, tuple[Graph, Node]], kernels: Mapping[str, tuple[float, float]]
+    nodes: Mapping[str, tuple[Graph, Node]],
+    kernels: Mapping[str, tuple[float, float]],
+    base: OrtCostTable,
 ) -> dict[str, tuple[float, float]]:
-    """Factors of the shipped estimates by kind of kernel: the median of what was timed over what was estimated.
+    """Factors of the formulas by kind of kernel: the median of what was timed over what a formula gives.
 
     Args:
         nodes: The nodes by key.
         kernels: Passes in float and on integers of those that were timed.
+        base: The shipped table, whose formulas are scaled.
 
     Returns:
         The factors of kinds of which at least `_MIN_OF_KIND` kernels were timed.
@@ -161,7 +161,7 @@ def fit_scales(
     ratios: dict[str, list[tuple[float, float]]] = {}
     for key, (in_float, on_integers) in kernels.items():
         graph, node = nodes[key]
-        own = estimate_cost(node, OPS[spec_name(node)], estimate_sizes(graph), _BASE)
+        own = estimate_cost(node, OPS[spec_name(node)], estimate_sizes(graph), base)
         if own.float_cost > 0 and own.integer_cost > 0:
             pair = in_float / own.float_cost, on_integers / own.integer_cost
             ratios.setdefault(kernel_kind(node), []).append(pair)

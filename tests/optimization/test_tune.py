@@ -195,10 +195,18 @@ def test_estimates_of_a_kind_are_scaled_by_the_median_of_its_timed_kernels() -> 
         own = kernel_cost(node, OPS[spec_name(node)], estimate_sizes(graph), ORT_1_31_AVX512_VNNI)
         slower = (2.0, 3.0) if kernel_kind(node) == "Conv, pointwise" else (1.0, 1.0)
         kernels[key] = (slower[0] * own.float_cost, slower[1] * own.integer_cost)
-    scales = fit_scales(nodes, kernels)
+    scales = fit_scales(nodes, kernels, ORT_1_31_AVX512_VNNI)
     assert scales.pop("Conv, pointwise") == (2.0, 3.0)
     assert set(scales.values()) == {(1.0, 1.0)}
     assert {"Conv", "Conv, depthwise", "MatMul", "Add"} <= scales.keys()
+
+
+@pytest.mark.parametrize(("version", "scales"), [("1.31.1", {}), ("1.32.0", {"Add": (1.0, 0.9)})])
+def test_what_is_not_timed_has_the_times_of_the_table_of_this_onnx_runtime(
+    version: str, scales: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptq.solver.partition.shipped_tables.ORT_VERSION", version)
+    assert ptq.tune(_network(), seconds=0, threads=1).table.scales == scales
 
 
 def test_a_table_of_before_has_no_scales_and_is_read(tuned: ptq.Tuned, tmp_path: Path) -> None:

@@ -27,11 +27,11 @@ from ptq.evaluation.tasks.box_heads import (
     read_rows,
 )
 from ptq.evaluation.tasks.boxes import Boxes, Floats
+from ptq.evaluation.tasks.image_size import find_image_size
 from ptq.evaluation.tasks.task import Arrays
 
 _STRIDES = (8, 16, 32, 64)
 """Pixels of a cell; detectors use the first three or all four."""
-_CHANNELS = (1, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class GridHead:
         Raises:
             DataError: The outputs do not have the image's number of cells.
         """
-        size = _find_image_size(feed)
+        size = find_image_size(feed)
         if size is None:
             raise DataError(f"output {self.boxes} has boxes of cells, but no input is an image")
         places = [_place_cells(size, level.stride) for level in self.levels]
@@ -116,15 +116,6 @@ class GridHead:
         return np.concatenate(corners), np.concatenate(scores)
 
 
-def _find_image_size(feed: Arrays) -> tuple[int, int] | None:
-    """Height and width of the image; None unless exactly one input is an image."""
-    images = [array.shape for array in feed.values() if array.ndim == 4 and array.shape[0] == 1]
-    if len(images) != 1:
-        return None
-    [(_, *shape)] = images
-    return (shape[1], shape[2]) if shape[0] in _CHANNELS else (shape[0], shape[1])
-
-
 def _place_cells(size: tuple[int, int], stride: int) -> Floats:
     """Left and top of each cell of an image, in cells, shape (cells, 2)."""
     top, left = np.mgrid[: -(-size[0] // stride), : -(-size[1] // stride)]
@@ -138,7 +129,7 @@ def list_grid_heads(outputs: Arrays, feed: Arrays) -> Iterator[GridHead]:
         outputs: Outputs of the float model.
         feed: The image; its size gives the number of cells.
     """
-    size = _find_image_size(feed)
+    size = find_image_size(feed)
     if size is None:
         return
     tables = {

@@ -14,6 +14,7 @@ from ptq.evaluation.tasks.box_heads import CONFIDENCE, SUPPRESSION_IOU
 from ptq.evaluation.tasks.classify import ClassifyTask
 from ptq.evaluation.tasks.ctc import CtcTask
 from ptq.evaluation.tasks.detect import DetectTask
+from ptq.evaluation.tasks.image_size import find_image_size
 from ptq.evaluation.tasks.mask_pictures import find_mask
 from ptq.evaluation.tasks.segment import SegmentTask
 from ptq.evaluation.tasks.sequence import SequenceTask, find_positions
@@ -70,7 +71,7 @@ def _read_mask(task: SegmentTask, outputs: Arrays, names: tuple[str, ...]) -> An
 def _read_boxes(
     task: DetectTask, outputs: Arrays, feed: Arrays, names: tuple[str, ...]
 ) -> Answer | None:
-    size = _image_size(feed)
+    size = find_image_size(feed)
     if size is None:
         return None
     found = task.head.decode(outputs, feed, CONFIDENCE, SUPPRESSION_IOU)
@@ -85,14 +86,6 @@ def _read_boxes(
             for (left, top, right, bottom), label, score in rows
         )
     )
-
-
-def _image_size(feed: Arrays) -> tuple[int, int] | None:
-    """Height and width of the first image."""
-    for array in feed.values():
-        if array.ndim == 4:
-            return array.shape[2:] if array.shape[1] in (1, 3) else array.shape[1:3]
-    return None
 
 
 def _name(names: tuple[str, ...], label: int) -> str:

@@ -92,11 +92,16 @@ def choose_table(
     return min(tables, key=distance)
 
 
+def get_shipped_table() -> OrtCostTable:
+    """The shipped table of this machine's processor and ONNX Runtime, or the nearest one."""
+    return choose_table(describe_this_processor(), ORT_VERSION).table
+
+
 def get_cost_table(target: Target) -> OrtCostTable | None:
     """The table that decides what stays float on the target; None where no cost decides."""
     if target.costs is None:
         return None
-    return given_cost_table() or choose_table(describe_this_processor(), ORT_VERSION).table
+    return given_cost_table() or get_shipped_table()
 
 
 def describe_choice(target: Target) -> str:
