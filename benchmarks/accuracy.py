@@ -20,7 +20,7 @@ The sample network of this repository always runs. The output is one Markdown ta
 * CPU time of the quantization as a multiple of one float pass over the calibration samples.
 
 A second table has the figures of other tools, measured once (accuracy_peers.json). ``--json`` keeps the figures for
-the page docs/accuracy.md (accuracy_tables.py).
+the page docs/accuracy.md (accuracy_tables.py). Those of a processor without VNNI have a table of their own.
 
 ``--ablation`` switches off each technique of ptq's defaults in turn (benchmarks/ablation.py). ``--ours`` runs only
 ptq. ONNX Runtime's histogram calibrators keep every activation of every sample in memory; ``--no-histograms`` leaves
@@ -31,9 +31,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -47,8 +45,7 @@ import ablation
 import numpy as np
 import onnx
 import onnx.version_converter
-import onnxruntime
-from accuracy_tables import ABLATION, format_peers, format_result, write_result
+from accuracy_tables import ABLATION, WITHOUT_VNNI, format_peers, format_result
 from onnxruntime.quantization import (
     CalibrationDataReader,
     CalibrationMethod,
@@ -56,6 +53,7 @@ from onnxruntime.quantization import (
     quantize_static,
 )
 from onnxruntime.quantization.shape_inference import quant_pre_process
+from result_files import describe_code, write_result
 
 import ptq
 from ptq.data import Preprocess, Sample, Samples, open_samples
@@ -65,7 +63,7 @@ from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, Value, name_of
-from ptq.model.session import Session
+from ptq.model.session import Session, has_exact_int8_sums
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parent / "sample_data"
@@ -331,7 +329,7 @@ def list_figures(
     calibrated: int,
     clear: Mapping[str, tuple[float, tuple[float, float] | None]],
 ) -> dict[str, Any]:
-    """The figures of the task, as accuracy_tables.py reads them."""
+    """The figures of the task, as accuracy_tables.py reads them; None for a speed or time that was not taken."""
     float_accuracy = found.forms["float"].accuracy
     rows: list[dict[str, Any]] = []
     for name, form in found.forms.items():
@@ -346,8 +344,8 @@ def list_figures(
                 "agrees": _round(fidelity.agreement, fidelity.agreement_interval, 100, 1),
                 "sqnr": _round(fidelity.sqnr_db, fidelity.sqnr_interval, 1, 1),
                 "scores": _round(*clear[name], 1, 1) if clear else None,
-                "speed": round(faster[name], 2),
-                "passes": round(spent[name], 1),
+                "speed": round(faster[name], 2) if name in faster else None,
+                "passes": round(spent[name], 1) if name in spent else None,
             }
         )
     return {
@@ -365,14 +363,6 @@ def _round(
     if value is None:
         return None
     return [round(times * value, 2), *(round(times * end, digits) for end in interval or ())]
-
-
-def describe_code() -> str:
-    """Today, the commit that is measured, and the version of ONNX Runtime."""
-    asked = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
-    commit = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-    today = datetime.date.today().isoformat()
-    return f"{today}, commit {commit}, onnxruntime {onnxruntime.__version__}"
 
 
 def main() -> None:
@@ -397,6 +387,7 @@ def main() -> None:
                 print(format_peers(task.name), flush=True)
             if options.json:
                 name = task.name + (ABLATION if options.ablation else "")
+                name += "" if has_exact_int8_sums() else WITHOUT_VNNI
                 write_result(options.json, name, figures, code)
 
 

@@ -1,6 +1,10 @@
-"""The tables of docs/accuracy.md that compare tools and techniques, from the results of benchmarks/accuracy.py.
+"""All tables of docs/accuracy.md, from the committed results of their benchmarks.
 
     python benchmarks/accuracy.py FOLDER --json benchmarks/accuracy_results.json
+    python benchmarks/per_tensor.py FOLDER --json benchmarks/accuracy_results.json
+    python benchmarks/minilm.py FOLDER --measure --json benchmarks/minilm_results.json
+    python benchmarks/held_out.py FOLDER --json benchmarks/held_out_results.json
+    python benchmarks/unseen.py FOLDER --json benchmarks/unseen_results.json
     python benchmarks/accuracy_tables.py docs/accuracy.md
 
 Each table stands between two marks, and what stands there is replaced. The figures of other tools were measured once
@@ -12,78 +16,84 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "accuracy_results.json"
-PEERS = HERE / "accuracy_peers.json"
-ABLATION = ", ablation"
-"""Behind the name of a task: its techniques switched off in turn."""
+from markdown_tables import format_figure, make_table
+from network_tables import (
+    format_held_out,
+    format_labelled,
+    format_minilm,
+    format_unseen,
+    format_without_vnni,
+)
+from result_files import ACCURACY, HELD_OUT, MINILM, UNSEEN, Result, read_results
+
+PEERS = Path(__file__).parent / "accuracy_peers.json"
+ABLATION, PER_TENSOR, WITHOUT_VNNI = ", ablation", ", per-tensor", ", without VNNI"
+"""Behind the name of a task: its techniques switched off in turn; per-tensor weights and LiteRT; no VNNI."""
+COLUMNS = {
+    "top1": "top-1 %",
+    "lost": "loses, points",
+    "agrees": "agrees %",
+    "sqnr": "SQNR dB",
+    "scores": "of scores",
+    "speed": "× float speed",
+    "passes": "× float pass",
+}
+"""Titles of figures. A column in which no row has a figure is left out."""
+FORMS = {
+    "top1": (".2f", ""),
+    "lost": ("+.2f", "+.2f"),
+    "agrees": (".2f", ".1f"),
+    "sqnr": (".2f", ".1f"),
+    "scores": (".2f", ".1f"),
+    "speed": (".2f", ""),
+    "passes": (".1f", ""),
+}
+"""How figures and the ends of their intervals are written."""
 _TABLE = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
-Result = Mapping[str, Any]
-"""One task: when and with which code it was ``measured``, ``calibrated`` and ``evaluated`` samples, ``float_top1`` in
-percent or None, and ``rows``. A row has the ``name`` of a tool or setting and either ``failed``, a text, or figures:
-``top1`` in percent, ``lost`` points, ``agrees`` in percent, ``sqnr`` and ``scores`` in decibels, ``speed`` and
-``passes``. A figure with an interval is a list of the value and two ends. What was not measured is None."""
 
-
-def replace_tables(page: str, results: Mapping[str, Result]) -> str:
-    """The page with each table made anew from the results, by name of the task.
+def replace_tables(page: str, tables: Mapping[str, str]) -> str:
+    """The page with each table made anew, by the name in its mark.
 
     Raises:
-        KeyError: No result has the name that a mark gives.
+        KeyError: No table has the name that a mark gives.
     """
-
-    def fill(mark: re.Match[str]) -> str:
-        name = mark[2]
-        text = format_result(results[name])
-        peers = "" if name.endswith(ABLATION) else format_peers(name)
-        return f"{mark[1]}\n{text}\n{peers}{mark[3]}"
-
-    return _TABLE.sub(fill, page)
+    return _TABLE.sub(lambda mark: f"{mark[1]}\n{tables[mark[2]]}\n{mark[3]}", page)
 
 
 def format_result(result: Result) -> str:
-    """The number of samples of a task, and its table, as Markdown."""
-    scored = any(row.get("scores") for row in result["rows"])
+    """The number of samples of a task, and its table, as Markdown.
+
+    Args:
+        result: When and with which code it was ``measured``, ``calibrated`` and ``evaluated`` samples, ``float_top1``
+            in percent or None, and ``rows``. A row has the ``name`` of a tool or setting and either ``failed``, a
+            text, or the figures of `COLUMNS`. A figure with an interval is a list of the value and two ends. What was
+            not measured is None.
+    """
+    shown = {
+        key: title for key, title in COLUMNS.items() if any(row.get(key) for row in result["rows"])
+    }
     top1 = result["float_top1"]
     top = "" if top1 is None else f"; float top-1 {top1:.2f} %"
-    lines = [
-        f"{result['calibrated']} samples for calibration, {result['evaluated']} for evaluation{top}. Figures of",
-        f"{result['measured']}.",
-        "",
-        f"| | top-1 % | loses, points | agrees % | SQNR dB |{' of scores |' if scored else ''}"
-        " × float speed | × float pass |",
-        f"|---|---|---|---|---|{'---|' if scored else ''}---|---|",
+    samples = f"{result['calibrated']} samples for calibration, {result['evaluated']} for evaluation{top}."
+    rows = [
+        [row["name"], row["failed"]]
+        if "failed" in row
+        else [row["name"], *(format_figure(row[key], *FORMS[key]) for key in shown)]
+        for row in result["rows"]
     ]
-    for row in result["rows"]:
-        if "failed" in row:
-            lines.append(f"| {row['name']} | {row['failed']} | | | | | |")
-            continue
-        cells = [
-            row["name"],
-            "" if row["top1"] is None else f"{row['top1']:.2f}",
-            _format_figure(row["lost"], "+.2f", "+.2f"),
-            _format_figure(row["agrees"], ".2f", ".1f"),
-            _format_figure(row["sqnr"], ".2f", ".1f"),
-            *([_format_figure(row["scores"], ".2f", ".1f")] if scored else []),
-            f"{row['speed']:.2f}",
-            f"{row['passes']:.1f}",
+    return "\n".join(
+        [
+            f"{samples} Figures of",
+            f"{result['measured']}.",
+            "",
+            *make_table(("", *shown.values()), rows),
+            "",
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
-
-
-def _format_figure(figure: Sequence[float] | None, value: str, ends: str) -> str:
-    """A figure with its interval, or alone, or nothing."""
-    if figure is None:
-        return ""
-    first, *interval = figure
-    text = format(first, value)
-    return f"{text} ({' … '.join(format(end, ends) for end in interval)})" if interval else text
+    )
 
 
 def format_peers(task: str) -> str:
@@ -104,30 +114,28 @@ def format_peers(task: str) -> str:
             text = " | ".join("" if cell is None else str(cell) for cell in cells)
             lines.append(f"| {row['peer']} | {text} |")
         lines.append("")
-    return "\n".join([*lines, ""]) if lines else ""
+    return "\n".join(lines)
 
 
-def read_results() -> dict[str, Result]:
-    """The committed results, by name of the task."""
-    found: dict[str, Result] = json.loads(RESULTS.read_text(encoding="utf-8"))["tasks"]
-    return found
-
-
-def write_result(path: Path, name: str, result: Result, measured: str) -> None:
-    """Put a result into a file of results, which is made if it does not exist."""
-    data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"tasks": {}}
-    data["tasks"][name] = {"measured": measured, **result}
-    tasks = ",\n".join(
-        f"  {json.dumps(task)}: {_format_task(held)}" for task, held in data["tasks"].items()
-    )
-    path.write_text(f'{{"tasks": {{\n{tasks}\n}}}}\n', encoding="utf-8")
-
-
-def _format_task(held: Result) -> str:
-    """JSON of a task, one line for each row, so that a change of one figure is a change of one line."""
-    head = ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in held.items() if k != "rows")
-    rows = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in held["rows"])
-    return f'{{{head}, "rows": [\n{rows}\n  ]}}'
+def make_tables() -> dict[str, str]:
+    """All tables of the page by name, from the committed results."""
+    tables, without_vnni = dict[str, str](), dict[str, Result]()
+    for name, result in read_results(ACCURACY).items():
+        task, comma, kind = name.partition(", ")
+        if comma + kind == WITHOUT_VNNI:
+            without_vnni[task] = result
+        else:
+            peers = "" if kind else format_peers(task)
+            tables[name] = "\n".join(filter(None, [format_result(result), peers]))
+    held_out = read_results(HELD_OUT)
+    return {
+        **tables,
+        WITHOUT_VNNI.removeprefix(", "): format_without_vnni(without_vnni),
+        "minilm": format_minilm(read_results(MINILM)),
+        "held out": format_held_out(held_out),
+        "held out, labelled": format_labelled(held_out),
+        "independent networks": format_unseen(read_results(UNSEEN)),
+    }
 
 
 def main() -> None:
@@ -136,7 +144,7 @@ def main() -> None:
     parser.add_argument("page", type=Path)
     page = parser.parse_args().page
     page.write_text(
-        replace_tables(page.read_text(encoding="utf-8"), read_results()), encoding="utf-8"
+        replace_tables(page.read_text(encoding="utf-8"), make_tables()), encoding="utf-8"
     )
 
 

@@ -1,7 +1,7 @@
 """Defaults on networks that no choice in ptq was made on: what each decides, how fast it is, what the report says.
 
     python benchmarks/wheels.py UNPACKED FOLDER --fonts FOLDER
-    python benchmarks/held_out.py FOLDER --tasks NAME ... [--models FOLDER] [--json FILE]
+    python benchmarks/held_out.py FOLDER --tasks NAME ... [--models FOLDER] [--only KIND] [--json FILE]
 
 Each network is quantized twice with ``ptq.quantize``: with its defaults, and with ``prefer="speed"``, which leaves no
 node float for accuracy. Both are measured on samples that no quantization saw:
@@ -14,19 +14,20 @@ node float for accuracy. Both are measured on samples that no quantization saw:
 
 Each row is checked, and what does not hold is printed below it (`list_failures`):
 
-* no decision is lost, or the first line of the report names a loss, and its interval meets the measured one;
+* no decision is lost, or the first line of the report names a loss, and the interval of that loss meets the
+  measured one. A loss that is written as 0.00 points, or as no significant change, is none;
 * the model is not slower than float, or the first line says so;
 * it is at most 5 % slower than ``prefer="speed"``, or that one changes more decisions.
 
-``--models`` keeps the quantized models: a later run measures them again without quantizing. ``--only`` makes one of
-the two and measures nothing.
+``--models`` keeps the quantized models, and beside each the commit that made it: a later run measures them again
+without quantizing, and names both commits. ``--only`` makes one of the two and measures nothing. ``--json`` puts each
+network into a file of results, for the page docs/accuracy.md (accuracy_tables.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,9 +37,11 @@ from typing import Any
 import numpy as np
 from accuracy import Task, find_tasks
 from numpy.typing import NDArray
+from result_files import describe_code, read_commit, write_result
 from unseen import decision_agreement
 
 import ptq
+from ptq.core.wording import format_change
 from ptq.evaluation.benefit_check import check_benefit
 from ptq.evaluation.drop import ERROR
 from ptq.evaluation.intervals import bootstrap_sums, percentile_interval
@@ -65,17 +68,21 @@ class Row:
 
     Attributes:
         task: Name of the task.
+        quantized: The commit that made the two models.
+        calibrated: Number of calibration samples.
+        evaluated: Number of samples that it was measured on.
         changed: Decisions of float that int8 changes, in percent, with the ends of the interval.
         fast_changed: The same with ``prefer="speed"``.
         metric: What a decision is.
-        labelled: Drop of the labelled figure in points with its interval, and the figures in words; empty without.
+        lines: Figures against labels: ``exact`` lines of float and int8 in percent, their ``change`` in points with
+            its interval, and ``characters`` that are wrong in percent; None without labels.
         sqnr_db: SQNR of the output that decides.
         fast_sqnr_db: The same with ``prefer="speed"``.
         speed: Time of float over that of the defaults, with its interval.
         fast_speed: The same with ``prefer="speed"``.
         float_nodes: Nodes in float, and all nodes.
         fast_float_nodes: Float nodes with ``prefer="speed"``.
-        bytes: Size of the float file and of the result.
+        smaller: Size of the float file over that of the result.
         passes: Processor time of the quantization over that of one float run on each calibration sample.
         first_line: First line of the report after its title.
         said: Metric, points and interval of the drop that the report measured; empty metric without.
@@ -83,17 +90,20 @@ class Row:
     """
 
     task: str
+    quantized: str
+    calibrated: int
+    evaluated: int
     changed: tuple[float, float, float]
     fast_changed: tuple[float, float, float]
     metric: str
-    labelled: str
+    lines: dict[str, tuple[float, ...]] | None
     sqnr_db: float
     fast_sqnr_db: float
     speed: tuple[float, float, float]
     fast_speed: tuple[float, float, float]
     float_nodes: tuple[int, int]
     fast_float_nodes: int
-    bytes: tuple[int, int]
+    smaller: float
     passes: float
     first_line: str
     said: tuple[str, float, float, float]
@@ -103,13 +113,7 @@ class Row:
 def list_failures(row: Row) -> list[str]:
     """What the row shows that the rule forbids, in words."""
     failures = []
-    metric, _, low, high = row.said
-    lost = row.changed[1] > 0
-    named = metric not in ("", ERROR) and low <= row.changed[2] and high >= row.changed[1]
-    named |= any(
-        words in row.first_line for words in ("some loss is likely", "expect lost accuracy")
-    )
-    if lost and not named:
+    if row.changed[1] > 0 and not names_loss(row):
         failures.append(
             f"decisions: {row.changed[0]:.1f} % ({row.changed[1]:.1f} … {row.changed[2]:.1f}) changed, and the "
             "first line does not say so"
@@ -124,6 +128,22 @@ def list_failures(row: Row) -> list[str]:
             "speed: more than 5 % slower than all in integers, which changes no more decisions"
         )
     return failures
+
+
+def names_loss(row: Row) -> bool:
+    """Whether the first line of the report names a loss that the measured one does not contradict."""
+    if any(words in row.first_line for words in ("some loss is likely", "expect lost accuracy")):
+        return True
+    metric, points, low, high = row.said
+    written = format_change(-points)
+    return (
+        metric not in ("", ERROR)
+        and written.startswith("−")
+        and f"{written} points" in row.first_line
+        and "no significant change" not in row.first_line
+        and low <= row.changed[2]
+        and high >= row.changed[1]
+    )
 
 
 def quantize_task(task: Task, prefer: PreferenceName, path: Path) -> dict[str, Any]:
@@ -145,6 +165,7 @@ def quantize_task(task: Task, prefer: PreferenceName, path: Path) -> dict[str, A
         drop = None if evaluation is None else evaluation.forms["int8"].drop
         said = ("", 0.0, 0.0, 0.0) if drop is None else (drop.metric, drop.points, drop.lo, drop.hi)
         found = {
+            "commit": read_commit(),
             "passes": passes,
             "nodes": count_float_nodes(result),
             "first_line": [*headlines, *describe_verdict(result.report)][0],
@@ -152,8 +173,10 @@ def quantize_task(task: Task, prefer: PreferenceName, path: Path) -> dict[str, A
             "slow": bool(headlines),
         }
         record.write_text(json.dumps(found), "utf-8")
-    found = json.loads(record.read_text("utf-8"))
-    return dict(found)
+    found = dict(json.loads(record.read_text("utf-8")))
+    if "commit" not in found:
+        raise SystemExit(f"{record} does not say which commit made the model; remove it and {path}")
+    return found
 
 
 def measure_task(task: Task, folder: Path) -> Row:
@@ -172,12 +195,27 @@ def measure_task(task: Task, folder: Path) -> Row:
         threads=1,
     )
     speeds = [(m.speed or 1.0, *(m.speed_interval or (1.0, 1.0))) for m in timed.models]
-    sizes = task.model.stat().st_size, paths["balanced"].stat().st_size
     return Row(
-        task.name, own[0], fast[0], own[1], own[2], own[3], fast[3], speeds[1], speeds[2],
-        tuple(found["nodes"]), other["nodes"][0], sizes, found["passes"], found["first_line"],
-        tuple(found["said"]), found["slow"],
-    )  # fmt: skip
+        task=task.name,
+        quantized=" and ".join(dict.fromkeys((found["commit"], other["commit"]))),
+        calibrated=len(list(task.open(task.calibration))),
+        evaluated=len(list(task.open(task.evaluation))),
+        changed=own[0],
+        fast_changed=fast[0],
+        metric=own[1],
+        lines=measure_labels(task, paths["balanced"]),
+        sqnr_db=own[2],
+        fast_sqnr_db=fast[2],
+        speed=speeds[1],
+        fast_speed=speeds[2],
+        float_nodes=tuple(found["nodes"]),
+        fast_float_nodes=other["nodes"][0],
+        smaller=task.model.stat().st_size / paths["balanced"].stat().st_size,
+        passes=found["passes"],
+        first_line=found["first_line"],
+        said=tuple(found["said"]),
+        slow=found["slow"],
+    )
 
 
 def time_float(task: Task) -> float:
@@ -190,10 +228,8 @@ def time_float(task: Task) -> float:
     return process_time() - start
 
 
-def measure_decisions(
-    task: Task, model: Path
-) -> tuple[tuple[float, float, float], str, str, float]:
-    """Measure changed decisions with their interval, what a decision is, labelled figures in words, and SQNR."""
+def measure_decisions(task: Task, model: Path) -> tuple[tuple[float, float, float], str, float]:
+    """Measure changed decisions with their interval, what a decision is, and SQNR."""
     plain = ptq.evaluate(model, str(task.evaluation), against=task.model, threads=1)
     form = plain.forms["int8"]
     assert form.drop is not None
@@ -203,7 +239,7 @@ def measure_decisions(
     if plain.task.name == "none":
         metric = "decisions of unseen.py"
         changed = compare_decisions(task, model)
-    return changed, metric, measure_labels(task, model), form.outputs[plain.head].sqnr_db
+    return changed, metric, form.outputs[plain.head].sqnr_db
 
 
 def compare_decisions(task: Task, model: Path) -> tuple[float, float, float]:
@@ -222,11 +258,11 @@ def compare_decisions(task: Task, model: Path) -> tuple[float, float, float]:
     return float(rows.mean()), lo, hi
 
 
-def measure_labels(task: Task, model: Path) -> str:
-    """Describe exact lines of float and int8 and their paired difference; empty without labels."""
+def measure_labels(task: Task, model: Path) -> dict[str, tuple[float, ...]] | None:
+    """Exact lines and wrong characters of float and int8, as `Row` keeps them; None without labels."""
     texts = task.evaluation.with_suffix(".txt")
     if not texts.exists():
-        return ""
+        return None
     with tempfile.TemporaryDirectory() as folder:
         alphabet = None
         if task.name in ALPHABETS:
@@ -238,13 +274,11 @@ def measure_labels(task: Task, model: Path) -> str:
         )  # fmt: skip
     drop = found.forms["int8"].drop
     assert drop is not None
-    lines = [form.figures[0].value for form in found.forms.values()]
-    errors = [form.figures[1].value for form in found.forms.values()]
-    return (
-        f"exact lines {100 * lines[0]:.2f} → {100 * lines[1]:.2f} % "
-        f"(−{drop.points:.2f}, {-drop.hi:+.2f} … {-drop.lo:+.2f}), "
-        f"character error {100 * errors[0]:.2f} → {100 * errors[1]:.2f} %"
+    exact, wrong = (
+        tuple(100 * form.figures[k].value for form in found.forms.values()) for k in (0, 1)
     )
+    change = (-drop.points, -drop.hi, -drop.lo)
+    return {"exact": exact, "change": change, "characters": wrong}
 
 
 def count_float_nodes(result: ptq.Result) -> tuple[int, int]:
@@ -261,8 +295,24 @@ def format_row(row: Row) -> str:
         f"| {100 - fast[0]:.1f} | {row.sqnr_db:.1f} | {row.fast_sqnr_db:.1f} "
         f"| {row.speed[0]:.2f} ({row.speed[1]:.2f} … {row.speed[2]:.2f}) | {row.fast_speed[0]:.2f} "
         f"| {row.float_nodes[0]} of {row.float_nodes[1]} | {row.fast_float_nodes} "
-        f"| {row.bytes[0] / row.bytes[1]:.2f} | {row.passes:.0f} | {'no' if list_failures(row) else 'yes'} |"
+        f"| {row.smaller:.2f} | {row.passes:.0f} | {'no' if list_failures(row) else 'yes'} |"
     )
+
+
+def list_figures(row: Row) -> dict[str, Any]:
+    """The row as network_tables.py reads it: figures with three decimals, and what does not hold."""
+    failures = list_failures(row)
+    figures = {key: _round(value) for key, value in asdict(row).items() if key != "task"}
+    return {**figures, "failures": failures}
+
+
+def _round(value: Any) -> Any:
+    """Numbers with three decimals, also inside others."""
+    if isinstance(value, dict):
+        return {key: _round(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_round(one) for one in value]
+    return round(value, 3) if isinstance(value, float) else value
 
 
 def main() -> None:
@@ -276,15 +326,13 @@ def main() -> None:
     parser.add_argument("--models", type=Path, metavar="FOLDER")
     parser.add_argument("--only", choices=("default", "speed"))
     options = parser.parse_args()
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
-    print(f"commit {commit.stdout.strip()}")
+    code, commit = describe_code(), read_commit()
+    print(code)
     print(
         "| | decision | same as float, % | … `--prefer speed` | SQNR dB | … `--prefer speed` | × float speed "
         "| … `--prefer speed` | float nodes | … `--prefer speed` | times smaller | × float pass | holds |"
     )
     print("|" + "---|" * 13)
-    rows = []
     with tempfile.TemporaryDirectory() as spare, tempfile.TemporaryDirectory() as models:
         folder = options.models or Path(models)
         folder.mkdir(parents=True, exist_ok=True)
@@ -293,12 +341,12 @@ def main() -> None:
                 prefer: PreferenceName = "speed" if options.only == "speed" else "balanced"
                 quantize_task(task, prefer, folder / f"{task.name}.{options.only}.onnx")
                 continue
-            rows.append(measure_task(task, folder))
-            print(format_row(rows[-1]), f"  {rows[-1].first_line}", sep="\n")
-            print(f"  {rows[-1].labelled}", *list_failures(rows[-1]), sep="\n  ", flush=True)
+            row = measure_task(task, folder)
+            print(format_row(row), f"  {row.first_line}", f"  {row.lines}", sep="\n")
+            print(*(f"  {failure}" for failure in list_failures(row)), sep="\n", flush=True)
             if options.json is not None:
-                document = {"commit": commit.stdout.strip(), "rows": [asdict(row) for row in rows]}
-                options.json.write_text(json.dumps(document, indent=1, ensure_ascii=False), "utf-8")
+                made = "" if row.quantized == commit else f", quantized by {row.quantized}"
+                write_result(options.json, task.name, list_figures(row), code + made)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Decisions of independent networks: ptq's defaults compared with ONNX Runtime's quantizer.
 
-    python benchmarks/unseen.py FOLDER [--tasks NAME ...] [--ours]
+    python benchmarks/unseen.py FOLDER [--tasks NAME ...] [--ours] [--json FILE]
 
 No choice in ptq was made on these networks. accuracy.py documents the layout of FOLDER; wheels.py makes one from
 networks in PyPI packages. Each task has one row per tool:
@@ -10,7 +10,8 @@ networks in PyPI packages. Each task has one row per tool:
 * float's processor time over that of the quantized model, one sample at a time on one thread.
 
 A decision is the text of a recognizer, the boxes or pixels above a detector's threshold, or a sequence of tags. For
-all remaining networks it is the best class of the largest output.
+all remaining networks it is the best class of the largest output. ``--json`` keeps the figures for the page
+docs/accuracy.md (accuracy_tables.py).
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from typing import Any
 
 import numpy as np
 from accuracy import Quantizer, Task, find_tasks, measure_speedups, ort_quantizer, ptq_quantizer
+from network_tables import format_decibels
 from numpy.typing import NDArray
 from onnxruntime.quantization import CalibrationMethod
+from result_files import describe_code, write_result
 
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -83,8 +86,8 @@ def decision_agreement(name: str, float_: Outputs, other: Outputs) -> float:
     return float(np.array_equal(best_class(float_), best_class(other)))
 
 
-def benchmark_task(task: Task, makers: Mapping[str, Quantizer]) -> list[str]:
-    """Quantize and measure; return the lines of the task's table."""
+def benchmark_task(task: Task, makers: Mapping[str, Quantizer]) -> dict[str, Any]:
+    """Quantize and measure; return the figures of the task, as network_tables.py reads them."""
     float_, sessions = Session(Graph.load(task.model), threads=1), dict[str, Session]()
     failed = dict[str, str]()
     with tempfile.TemporaryDirectory() as folder:
@@ -116,15 +119,35 @@ def benchmark_task(task: Task, makers: Mapping[str, Quantizer]) -> list[str]:
             ]
             powers[name].append(np.asarray(sums))
     faster = measure_speedups(float_, sessions, samples[0].feed)
-    lines = []
+    rows: list[dict[str, Any]] = []
     for name in sessions:
-        signal, noise = np.sum(powers[name], 0).T
+        signal, noise = np.sum(powers[name], 0).T if powers[name] else np.zeros((2, len(expected)))
         with np.errstate(divide="ignore", invalid="ignore"):
-            decibels = ", ".join(f"{value:.1f}" for value in 10 * np.log10(signal / noise))
-        lines.append(
-            f"| {task.name} | {name} | {100 * np.mean(same[name]):.1f} | {decibels} | {faster[name]:.2f} |"
+            decibels = 10 * np.log10(signal / noise)
+        rows.append(
+            {
+                "name": name,
+                "decides": round(100 * float(np.mean(same[name])), 1),
+                "sqnr": [round(float(value), 1) for value in decibels],
+                "speed": round(faster[name], 2),
+            }
         )
-    return lines + [f"| {task.name} | {name} | {why} | | |" for name, why in failed.items()]
+    return {
+        "calibrated": len(list(task.open(task.calibration))),
+        "evaluated": len(samples),
+        "rows": rows + [{"name": name, "failed": why} for name, why in failed.items()],
+    }
+
+
+def format_rows(task: str, found: Mapping[str, Any]) -> list[str]:
+    """Lines of a table."""
+    return [
+        f"| {task} | {row['name']} | {row['failed']} | | |"
+        if "failed" in row
+        else f"| {task} | {row['name']} | {row['decides']:.1f} | {format_decibels(row['sqnr'])} "
+        f"| {row['speed']:.2f} |"
+        for row in found["rows"]
+    ]
 
 
 def main() -> None:
@@ -135,7 +158,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tasks", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--ours", action="store_true", help="ptq alone")
-    options = parser.parse_args()
+    parser.add_argument("--json", type=Path, help="put the figures into this file of results")
+    options, code = parser.parse_args(), describe_code()
+    if options.ours and options.json is not None:
+        parser.error("--json needs the rows of ONNX Runtime; leave --ours out")
     print("| | | decides % | SQNR dB | × float speed |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as spare:
         for task in find_tasks(options.folder, options.tasks, Path(spare)):
@@ -147,7 +173,10 @@ def main() -> None:
                     CalibrationMethod.Percentile,
                 ):
                     makers[f"ONNX Runtime, {method.name}"] = ort_quantizer(task, method)
-            print(*benchmark_task(task, makers), sep="\n", flush=True)
+            found = benchmark_task(task, makers)
+            print(*format_rows(task.name, found), sep="\n", flush=True)
+            if options.json is not None:
+                write_result(options.json, task.name, found, code)
 
 
 if __name__ == "__main__":
