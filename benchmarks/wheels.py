@@ -48,6 +48,7 @@ SPLITS = {"calib": 0, "eval": 1}
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 HALF_NORMALIZATION = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 NO_NORMALIZATION = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+LEAST_SCORE = 0.25  # of a box that counts
 WINDOW, CONTEXT = (
     512,
     64,
@@ -289,6 +290,40 @@ def photo_samples(name: str, how: Any, side: int, *, last: bool = False, byte: b
     return make
 
 
+def crop_samples(
+    model: str, name: str, side: int
+) -> Callable[[Material, str, int], Iterator[tuple[Feed, Label]]]:
+    """Make random crops of photographs on which a detector like YOLOv8 finds a box, each photograph in turn."""
+
+    def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
+        random = np.random.default_rng(50 + SPLITS[split])
+        session = onnxruntime.InferenceSession(material.find(model))
+
+        def has_box(array: Array) -> bool:
+            return bool(session.run(None, {name: array})[0][:, 4:].max() >= LEAST_SCORE)
+
+        def normalize_all(photo: Image.Image) -> Array:
+            return normalize(photo.resize((side, side), 2), NO_NORMALIZATION)
+
+        photos = [p for p in material.open_photos(split) if has_box(normalize_all(p))]
+        if not photos:
+            raise FileNotFoundError(f"photograph with a box for {model}")
+        made = 0
+        for attempt in range(20 * count):
+            photo = photos[attempt % len(photos)]
+            width, height = (int(n * random.uniform(0.6, 1)) for n in photo.size)
+            left = int(random.integers(photo.width - width + 1))
+            top = int(random.integers(photo.height - height + 1))
+            array = normalize_all(photo.crop((left, top, left + width, top + height)))
+            array = array[..., ::-1] if random.random() < 0.5 else array
+            array = (array * np.float32(random.uniform(0.7, 1.3))).clip(0, 1)
+            if made < count and has_box(array):
+                made += 1
+                yield {name: array}, None
+
+    return make
+
+
 def voice_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
     """Make windows of speech, each with the network's own state after the previous window."""
     session = onnxruntime.InferenceSession(material.find("silero_vad/data/silero_vad.onnx"))
@@ -431,6 +466,7 @@ TASKS: Mapping[str, TaskRecipe] = {
     "nude_detection": TaskRecipe(
         "320n.onnx", photo_samples("images", NO_NORMALIZATION, 320), (32, 60)
     ),
+    "nude_crops": TaskRecipe("320n.onnx", crop_samples("320n.onnx", "images", 320), (120, 300)),
     "face_onet": TaskRecipe(
         "onet.onnx", photo_samples("input_3", HALF_NORMALIZATION, 48, last=True)
     ),

@@ -11,7 +11,7 @@ from ptq.core.errors import UsageError
 from ptq.data import Sample
 from ptq.evaluation.model_outputs import ModelOutputs
 from ptq.evaluation.tasks.request import TaskRequest, recognize_task
-from ptq.evaluation.tasks.task import Example
+from ptq.evaluation.tasks.task import Example, Task
 from ptq.model.node import name_of
 from ptq.optimization.pipeline import Job
 from ptq.solver.quantizer import QuantizedModel
@@ -29,21 +29,28 @@ class CountedDecisions:
     """Decisions of the float model on a few samples.
 
     Attributes:
+        task: What decides.
         samples: The samples.
         made: The number of decisions on each.
         changed: The share that the quantized model changes.
     """
 
+    task: Task
     samples: Sequence[Sample]
     made: Sequence[float]
     changed: float
+
+    @property
+    def vary(self) -> bool:
+        """Whether samples hold different numbers of decisions, like boxes."""
+        return min(self.made) != max(self.made)
 
     def choose_samples(self, count: int) -> list[Sample] | None:
         """The samples with most decisions, in their order; None where all have equally many.
 
         An image without objects decides nothing, so errors on it say nothing of decisions.
         """
-        if min(self.made) == max(self.made):
+        if not self.vary:
             return None
         ranked = sorted(range(len(self.made)), key=lambda k: -self.made[k])
         return [self.samples[k] for k in sorted(ranked[:count])]
@@ -61,17 +68,9 @@ def count_decisions(job: Job, made: QuantizedModel) -> CountedDecisions | None:
     assert job.samples.calibration is not None
     calibration = job.samples.calibration
     samples = list(calibration.spread(SAMPLES))
-    names = [name_of(value) for value in job.source.outputs]
-    plain, quantized = (
-        ModelOutputs(graph, "result", job.run)
-        for graph in (job.prepared.graph, made.quantized_graph)
-    )
-
-    def run(model: ModelOutputs, samples: Sequence[Sample]) -> Iterator[Example]:
-        for sample, outputs in zip(samples, model.run(samples), strict=True):
-            yield Example(sample.feed, dict(zip(names, outputs, strict=True)))
-
-    reference = list(run(plain, samples))
+    graphs = job.prepared.graph, made.quantized_graph
+    plain, quantized = (ModelOutputs(graph, "result", job.run) for graph in graphs)
+    reference = list(run_examples(job, plain, samples))
     try:
         task, _ = recognize_task(TaskRequest.from_graph(job.options.task, job.source), reference)
     except UsageError:  # the evaluation raises it
@@ -79,16 +78,31 @@ def count_decisions(job: Job, made: QuantizedModel) -> CountedDecisions | None:
     if task is None:
         return None
 
-    def count(one: Example, other: Example) -> tuple[float, float]:
-        changed, number = task.compare(one.outputs, other.outputs, one.feed)[:2]
-        return float(changed), float(number)
-
-    counts = list(map(count, reference, run(quantized, samples)))
+    counts = [
+        compare_examples(task, *pair)
+        for pair in zip(reference, run_examples(job, quantized, samples), strict=True)
+    ]
     del reference
     more = min(MOST_SAMPLES, len(calibration) // 2)
     if more > SAMPLES and len({number for _, number in counts}) > 1:
         samples = list(calibration.spread(more))
-        counts = list(map(count, run(plain, samples), run(quantized, samples)))
+        pairs = zip(
+            run_examples(job, plain, samples), run_examples(job, quantized, samples), strict=True
+        )
+        counts = [compare_examples(task, *pair) for pair in pairs]
     changed, total = np.sum(counts, axis=0)
     share = float(changed / total) if changed >= MIN_CHANGED else 0.0
-    return CountedDecisions(samples, [number for _, number in counts], share)
+    return CountedDecisions(task, samples, [number for _, number in counts], share)
+
+
+def run_examples(job: Job, model: ModelOutputs, samples: Sequence[Sample]) -> Iterator[Example]:
+    """The samples with the outputs of a model, one after another."""
+    names = [name_of(value) for value in job.source.outputs]
+    for sample, outputs in zip(samples, model.run(samples), strict=True):
+        yield Example(sample.feed, dict(zip(names, outputs, strict=True)))
+
+
+def compare_examples(task: Task, one: Example, other: Example) -> tuple[float, float]:
+    """Decisions that the other form changes on one sample, and those of the first one."""
+    changed, number = task.compare(one.outputs, other.outputs, one.feed)[:2]
+    return float(changed), float(number)

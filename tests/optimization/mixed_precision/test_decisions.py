@@ -15,8 +15,13 @@ from ptq.data import Sample, open_samples
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
 from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
+from ptq.optimization.mixed_precision.saved_decisions import (
+    SavedDecisions,
+    count_saved_decisions,
+)
 
 CELLS = 40
+TASK: Any = None
 
 
 def _name_samples(count: int) -> list[Sample]:
@@ -24,24 +29,24 @@ def _name_samples(count: int) -> list[Sample]:
 
 
 def test_the_samples_with_most_decisions_are_chosen_in_their_order() -> None:
-    found = CountedDecisions(_name_samples(5), [1, 7, 0, 9, 7], 0.1).choose_samples(3)
+    found = CountedDecisions(TASK, _name_samples(5), [1, 7, 0, 9, 7], 0.1).choose_samples(3)
     assert found is not None
     assert [sample.name for sample in found] == ["s1", "s3", "s4"]
 
 
 def test_samples_with_equally_many_decisions_are_not_chosen_by_them() -> None:
-    assert CountedDecisions(_name_samples(3), [1, 1, 1], 0.1).choose_samples(2) is None
+    assert CountedDecisions(TASK, _name_samples(3), [1, 1, 1], 0.1).choose_samples(2) is None
 
 
-def _count(samples: np.ndarray, folder: Path, shift: float) -> CountedDecisions | None:
-    """Boxes of a network that copies its input, and of one that lowers the scores by ``shift``."""
+def _make_job(samples: np.ndarray, folder: Path, *shifts: float) -> tuple[Any, list[Graph]]:
+    """A job of a network that copies boxes, and networks that lower their scores by ``shifts``."""
     shape = {"x": (1, 7, CELLS), "image": (1, 3, 8, 8)}
     nodes = "z = ReduceMax<keepdims = 0>(image)\nw = Mul(z, zero)\ns = Sub(x, d)\ny = Add(s, w)"
     lower = np.array([0, 0, 0, 0, 1, 1, 1], np.float32).reshape(1, 7, 1)
     zero = np.zeros((), np.float32)
-    plain, other = (
+    plain, *others = (
         Graph.from_proto(build_network(nodes, shape, d=(k * lower).astype(np.float32), zero=zero))
-        for k in (0.0, shift)
+        for k in (0.0, *shifts)
     )
     images = np.zeros((len(samples), 3, 8, 8), np.float32)
     np.savez(folder / "samples.npz", x=samples.astype(np.float32), image=images)
@@ -54,6 +59,11 @@ def _count(samples: np.ndarray, folder: Path, shift: float) -> CountedDecisions 
         run=RunOptions(threads=1),
         options=SimpleNamespace(task=None),
     )
+    return job, others
+
+
+def _count(samples: np.ndarray, folder: Path, shift: float) -> CountedDecisions | None:
+    job, (other,) = _make_job(samples, folder, shift)
     made: Any = SimpleNamespace(quantized_graph=other)
     return count_decisions(job, made)
 
@@ -84,3 +94,29 @@ def test_images_with_equally_many_boxes_are_read_on_16(
     found = _count(_images([2] * 80), tmp_path, shift)
     assert found is not None
     assert (len(found.samples), found.changed) == (16, changed)
+
+
+@pytest.mark.parametrize(("shifts", "lost"), [((0.1, 0.0), (150, 0)), ((0.0, 0.1), (0, 150))])
+def test_saved_boxes_are_those_that_the_second_model_does_not_change(
+    shifts: tuple[float, float], lost: tuple[int, int], tmp_path: Path
+) -> None:
+    job, graphs = _make_job(_images([2] * 45 + [4] * 15), tmp_path, *shifts)
+    counted = count_decisions(job, SimpleNamespace(quantized_graph=graphs[0]))  # type: ignore[arg-type]
+    assert counted is not None
+    saved = count_saved_decisions(job, counted.task, *graphs)
+    assert (saved.samples, saved.made) == (60, 150)
+    assert (saved.all_int8, saved.with_floats) == lost
+    assert saved.any == (lost[1] < lost[0])
+
+
+def test_the_interval_of_saved_decisions_is_that_of_pairs() -> None:
+    """Both models lose half of the boxes, in other samples or in the same ones."""
+    odd = np.arange(60) % 2
+    same = SavedDecisions.from_rows(np.stack([odd, odd, np.ones(60)], axis=1).astype(float))
+    other = SavedDecisions.from_rows(np.stack([odd, 1 - odd, np.ones(60)], axis=1).astype(float))
+    assert same.interval == (0, 0)
+    assert other.interval[0] < -0.15 < 0.15 < other.interval[1]
+    assert not same.any
+    assert str(same) == (
+        "30 instead of 30 of 60 decisions change on 60 samples (+0.0 points, 95 % CI +0.0 … +0.0)"
+    )

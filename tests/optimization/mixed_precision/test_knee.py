@@ -12,6 +12,9 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
+from ptq.data import Sample
+from ptq.optimization.mixed_precision.decisions import CountedDecisions
+from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions
 from ptq.optimization.preference import PREFERENCES
 
 TEXT = """
@@ -142,3 +145,39 @@ def test_the_report_and_its_json_have_the_curve_that_the_rule_estimates(data: Pa
 
 def test_without_the_rule_there_is_no_curve(data: Path) -> None:
     assert _quantize(data, prefer="speed").report.frontier is None
+
+
+@pytest.mark.parametrize(("left", "kept"), [(2.0, True), (4.0, False), (6.0, False)])
+def test_nodes_stay_float_only_if_that_saves_boxes_on_the_samples(
+    data: Path, left: float, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All in integers changes 5 of 50; the counts are given, as is that samples hold several boxes."""
+    knee = "ptq.optimization.mixed_precision.knee"
+    task: Any = None
+    names = [Sample(f"s{k}", {}) for k in range(2)]
+
+    def choose(self: CountedDecisions, count: int) -> None:
+        return None
+
+    counted = CountedDecisions(task, names, [1, 49], 0.1)
+    saved = SavedDecisions(2, 50.0, 5.0, left, (0.0, 0.0))
+    monkeypatch.setattr(CountedDecisions, "choose_samples", choose)
+    monkeypatch.setattr(f"{knee}.count_decisions", lambda *_: counted)
+    monkeypatch.setattr(f"{knee}.count_saved_decisions", lambda *_: saved)
+    result = ptq.quantize(_network(20.0), data, equalize=False, threads=1)
+    assert bool(_knee(result)) == kept
+    assert all(
+        why.endswith("; such nodes save 3 of 50 decisions")
+        for why in result.plan.floats.values()
+        if why.startswith("error: ")
+    )
+    start = "left in float: " if kept else "all in integers: with "
+    (line,) = [line for line in result.report.changes if line.startswith(start)]
+    assert f"{left:.0f} instead of 5 of 50 decisions change on 2 samples" in line
+    frontier = result.report.frontier
+    assert frontier is not None
+    (chosen,) = [point for point in frontier.points if point.chosen]
+    assert set(chosen.floats) == _knee(result)
+    if not kept:
+        plain = _quantize(data, prefer="speed")
+        assert result.plan.to_json() == plain.plan.to_json()

@@ -1,0 +1,98 @@
+"""Decisions that float nodes save: counted with them and with all in integers, on the same samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.wording import plural
+from ptq.evaluation.intervals import Interval, bootstrap_sums, percentile_interval
+from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.evaluation.tasks.task import Task
+from ptq.model.graph import Graph
+from ptq.optimization.mixed_precision.decisions import (
+    MIN_CHANGED,
+    MOST_SAMPLES,
+    compare_examples,
+    run_examples,
+)
+from ptq.optimization.pipeline import Job
+
+
+@dataclass(frozen=True)
+class SavedDecisions:
+    """Decisions of the float model that two quantized models change.
+
+    Attributes:
+        samples: Number of samples.
+        made: Decisions of the float model.
+        all_int8: Those that the model with all in integers changes.
+        with_floats: Those that the model with the chosen float nodes changes.
+        interval: 95 % interval of the saved share, paired over samples.
+    """
+
+    samples: int
+    made: float
+    all_int8: float
+    with_floats: float
+    interval: Interval
+
+    @classmethod
+    def from_rows(cls, rows: NDArray[np.float64]) -> SavedDecisions:
+        """Count.
+
+        Args:
+            rows: Decisions that all in integers changes, that the float nodes leave changed, and all decisions, for
+                each sample: shape (samples, 3).
+        """
+        sums = bootstrap_sums(rows)
+        interval = percentile_interval((sums[:, 0] - sums[:, 1]) / np.maximum(sums[:, 2], 1))
+        all_int8, with_floats, made = map(float, rows.sum(axis=0))
+        return cls(len(rows), made, all_int8, with_floats, interval)
+
+    @property
+    def any(self) -> bool:
+        """Whether the float nodes save decisions; a single one is chance."""
+        return self.all_int8 - self.with_floats >= MIN_CHANGED
+
+    def describe(self) -> str:
+        """The counts, for the reason of a node."""
+        saved = self.all_int8 - self.with_floats
+        return f"such nodes save {saved:.0f} of {self.made:.0f} decisions"
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        share = 100 * (self.all_int8 - self.with_floats) / max(self.made, 1)
+        return (
+            f"{self.with_floats:.0f} instead of {self.all_int8:.0f} of {self.made:.0f} decisions change on "
+            f"{plural(self.samples, 'sample')} ({share:+.1f} points, 95 % CI {100 * low:+.1f} … {100 * high:+.1f})"
+        )
+
+
+def count_saved_decisions(
+    job: Job, task: Task, all_int8: Graph, with_floats: Graph
+) -> SavedDecisions:
+    """Count the decisions that float nodes save, on up to `MOST_SAMPLES` samples.
+
+    Args:
+        job: The job, with calibration samples.
+        task: What decides.
+        all_int8: The quantized model with all in integers.
+        with_floats: The quantized model with the float nodes.
+
+    Raises:
+        ModelError: ONNX Runtime does not take a model.
+        DataError: A model fails on a sample.
+    """
+    assert job.samples.calibration is not None
+    calibration = job.samples.calibration
+    samples = list(calibration.spread(min(MOST_SAMPLES, len(calibration))))
+    graphs = job.prepared.graph, all_int8, with_floats
+    runs = [run_examples(job, ModelOutputs(graph, "result", job.run), samples) for graph in graphs]
+    rows = []
+    for before, *after in zip(*runs, strict=True):
+        (one, number), (two, _) = (compare_examples(task, before, y) for y in after)
+        rows.append((one, two, number))
+    return SavedDecisions.from_rows(np.array(rows))
