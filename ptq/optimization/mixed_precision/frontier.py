@@ -50,6 +50,7 @@ from ptq.optimization.mixed_precision.frontier_points import CurvePoint, keep_pa
 from ptq.optimization.mixed_precision.knee import choose_float_nodes
 from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX
 from ptq.optimization.mixed_precision.model_times import ModelTimes
+from ptq.optimization.mixed_precision.saved_decisions import check_float_nodes
 from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import (
@@ -256,7 +257,10 @@ def _choose(
     decisions = count_decisions(job, made)
     changed = 0.0 if decisions is None else decisions.changed
     lost = changed if changed > DECISION_FLOOR else None
-    return choose_float_nodes(found, price, times.all_int8, preference, lost)
+    best = choose_float_nodes(found, price, times.all_int8, preference, lost)
+    reasons = dict.fromkeys(sorted(best), REASON_PREFIX)
+    saved = check_float_nodes(job, decisions, made, reasons) if lost and best else None
+    return best if saved is None or saved.any else frozenset()
 
 
 def _with_joint_errors(

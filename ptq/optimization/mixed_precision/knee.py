@@ -8,7 +8,6 @@ decisions, counted with a model that is quantized on trial.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +19,6 @@ from ptq.core.wording import plural
 from ptq.data import Sample
 from ptq.data.sample import Samples
 from ptq.evaluation.frontier import EstimatedFrontier
-from ptq.evaluation.tasks.task import Task
 from ptq.model.external_data import weight_bytes
 from ptq.optimization.mixed_precision.decisions import SAMPLES, CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
@@ -39,7 +37,7 @@ from ptq.optimization.mixed_precision.float_cost import (
 from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
 from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX, trace_frontier
 from ptq.optimization.mixed_precision.model_times import ModelTimes
-from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions, count_saved_decisions
+from ptq.optimization.mixed_precision.saved_decisions import check_float_nodes
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import (
     DECISION_FLOOR,
@@ -167,22 +165,14 @@ def _find_knee(
         f"left in float: {plural(len(best), 'node')}, which cause {100 * (1 - after / joint):.0f} % of the output "
         f"error and {_describe_time(spent)} of the int8 model's time (estimated; prefer {job.options.prefer})"
     )
-    if lost and decisions is not None and decisions.vary:
-        saved = _count_saved_decisions(job, decisions.task, made, reasons)
+    saved = check_float_nodes(job, decisions, made, reasons) if lost else None
+    if saved is not None:
         if not saved.any:
             note = f"all in integers: with {plural(len(best), 'node')} in float, {saved}"
             return _Knee({}, note, trace(frozenset()))
         note = f"{note}; {saved}"
         reasons = {name: f"{why}; {saved.describe()}" for name, why in reasons.items()}
     return _Knee(reasons, note, trace(best))
-
-
-def _count_saved_decisions(
-    job: Job, task: Task, made: QuantizedModel, floats: Mapping[str, str]
-) -> SavedDecisions:
-    model, recipe = made.calibrated_model, made.recipe.with_float_nodes(floats)
-    other = apply_plan(model, recipe, solve_plan(model, recipe))
-    return count_saved_decisions(job, task, made.quantized_graph, other.quantized_graph)
 
 
 def _choose_samples(

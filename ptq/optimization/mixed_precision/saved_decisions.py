@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +16,12 @@ from ptq.model.graph import Graph
 from ptq.optimization.mixed_precision.decisions import (
     MIN_CHANGED,
     MOST_SAMPLES,
+    CountedDecisions,
     compare_examples,
     run_examples,
 )
 from ptq.optimization.pipeline import Job
+from ptq.solver.quantizer import QuantizedModel, apply_plan, solve_plan
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,28 @@ class SavedDecisions:
             f"{self.with_floats:.0f} instead of {self.all_int8:.0f} of {self.made:.0f} decisions change on "
             f"{plural(self.samples, 'sample')} ({share:+.1f} points, 95 % CI {100 * low:+.1f} … {100 * high:+.1f})"
         )
+
+
+def check_float_nodes(
+    job: Job, counted: CountedDecisions | None, made: QuantizedModel, floats: Mapping[str, str]
+) -> SavedDecisions | None:
+    """Count the decisions that chosen float nodes save; None where samples hold equally many, or none.
+
+    Args:
+        job: The job, with calibration samples.
+        counted: The decisions that the nodes were chosen by.
+        made: The model with all in integers.
+        floats: The chosen nodes, each with its reason.
+
+    Raises:
+        ModelError: ONNX Runtime does not take a model.
+        DataError: A model fails on a sample.
+    """
+    if counted is None or not counted.vary:
+        return None
+    model, recipe = made.calibrated_model, made.recipe.with_float_nodes(floats)
+    other = apply_plan(model, recipe, solve_plan(model, recipe))
+    return count_saved_decisions(job, counted.task, made.quantized_graph, other.quantized_graph)
 
 
 def count_saved_decisions(

@@ -14,7 +14,9 @@ from networks import build_network, gaussian_array
 import ptq
 from ptq.core.targets import get_target
 from ptq.evaluation.exports.frontier_svg import render_svg
+from ptq.optimization.mixed_precision.decisions import CountedDecisions
 from ptq.optimization.mixed_precision.frontier_points import CurvePoint, keep_pareto
+from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions
 from ptq.solver.partition.shipped_tables import get_cost_table
 
 BLOCK = "c{n} = Conv<pads = [1, 1, 1, 1]>({x}, w{n})\nr{n} = Relu(c{n})\n"
@@ -121,3 +123,25 @@ def test_a_point_that_another_one_excels_in_both_is_no_point_of_the_curve() -> N
     first, worse, better = point("", 10, 1.0), point("a", 12, 0.5), point("ab", 11, 0.4)
     last = point("abc", 13, 0.1)
     assert keep_pareto([first, worse, better, last]) == [first, better, last]
+
+
+@pytest.mark.parametrize(("left", "chosen"), [(2.0, True), (5.0, False)])
+def test_the_chosen_point_has_float_nodes_only_if_they_save_boxes(
+    left: float, chosen: bool, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The counts are given: all in integers changes 5 of 50 boxes."""
+    place, task = "ptq.optimization.mixed_precision.frontier", None
+    counted = CountedDecisions(task, [], [1, 49], 0.1)  # type: ignore[arg-type]
+    saved = SavedDecisions(2, 50.0, 5.0, left, (0.0, 0.0))
+    monkeypatch.setattr(f"{place}.count_decisions", lambda *_: counted)
+    monkeypatch.setattr(f"{place}.check_float_nodes", lambda *_: saved)
+    found = ptq.frontier(
+        _network(),  # type: ignore[arg-type]
+        data,
+        equalize=False,
+        effort="fast",
+        prefer="accuracy",
+        threads=1,
+    )
+    (point,) = [point for point in found.report.points if point.chosen]
+    assert bool(point.floats) == chosen
