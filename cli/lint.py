@@ -24,6 +24,7 @@ def lint(
     """
     from ptq.core.errors import ModelError
     from ptq.data.recorded_preprocess import read_preprocess
+    from ptq.model.metadata import read_target
     from ptq.model.open import open_model, tflite_content
     from ptq.verification import verbs
     from ptq.verification.slow_integers import find_slow_patterns
@@ -36,7 +37,11 @@ def lint(
     if not documents.write_document(json, findings):
         recorded = read_preprocess(graph)
         render_findings.render_findings(
-            findings, quantized, None if recorded is None else recorded.record
+            findings,
+            quantized,
+            None if recorded is None else recorded.record,
+            target=target,
+            made_for=read_target(graph),
         )
         if tflite_content(quantized) is None:
             with contextlib.suppress(ModelError):  # models for other runtimes may not load here

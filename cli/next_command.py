@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ptq.data import Preparation
 
+VERIFIED = 16
+"""Samples of which every integer is compared; each has millions."""
+
 
 def suggest_after_quantize(
     output: Path,
     samples: str | None,
     *,
+    count: int,
     skip_bad_samples: bool,
     unrecorded: Mapping[str, Any],
 ) -> str:
@@ -25,15 +29,18 @@ def suggest_after_quantize(
     Args:
         output: The quantized model.
         samples: The samples that accuracy was measured on.
+        count: Their number. Of more than `VERIFIED` only that many are verified, because the executor may take
+            seconds for each.
         skip_bad_samples: Whether bad samples are left out.
         unrecorded: Preprocessing options that the model's metadata do not record; see `list_unrecorded`.
     """
     if samples is None:
         return format_command(["ptq", "inspect", _as_argument(output)])
+    some = ["--samples", str(VERIFIED)] if count > VERIFIED else []
     skip = ["--skip-bad-samples"] if skip_bad_samples else []
     options = _preprocessing_arguments(unrecorded)
     return format_command(
-        ["ptq", "verify", _as_argument(output), "--data", samples, *skip, *options]
+        ["ptq", "verify", _as_argument(output), "--data", samples, *some, *skip, *options]
     )
 
 

@@ -216,8 +216,9 @@ def quantize(
     github.write_annotations("warning", result.report.warnings)
     github.append_summary(summary, result.report.to_markdown)
     other = result.report.evaluation_preprocessing
+    evaluated = 0 if result.report.evaluation is None else result.report.evaluation.samples
     following = next_command.suggest_after_quantize(
-        path, eval_data or data, skip_bad_samples=skip_bad_samples,
+        path, eval_data or data, count=evaluated, skip_bad_samples=skip_bad_samples,
         unrecorded=next_command.list_unrecorded(
             images,
             result.report.preprocessing,

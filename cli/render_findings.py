@@ -26,22 +26,34 @@ if TYPE_CHECKING:
 MAX_PLACES = 3
 
 
-def render_findings(findings: Sequence[Finding], model: Path, recorded: Record | None) -> None:
+def render_findings(
+    findings: Sequence[Finding], model: Path, recorded: Record | None, *, target: str, made_for: str
+) -> None:
     """Print where a model breaks the specification or leaves it.
 
     Args:
         findings: What was found.
         model: The model.
         recorded: The preprocessing that its metadata record.
+        target: The target whose rules were checked.
+        made_for: The target that the model was quantized for, as its metadata record; empty if unknown.
     """
     errors = sum(finding.severity == "error" for finding in findings)
     notes = len(findings) - errors
     show(
-        format_heading(f"{model}: {plural(errors, 'error')}, {plural(notes, 'note')}"),
+        format_heading(
+            f"{model}, rules of {target}: {plural(errors, 'error')}, {plural(notes, 'note')}"
+        ),
         *format_record(recorded, "as recorded by the model"),
     )
     if not findings:
         return
+    if errors and made_for not in ("", target):
+        show(
+            format_paragraph(
+                f"the model was quantized for {made_for}; these errors matter only where the rules of {target} hold"
+            )
+        )
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in sorted(findings, key=lambda finding: finding.severity):
         groups.setdefault((finding.severity, finding.rule), []).append(finding)

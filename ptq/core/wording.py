@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -43,13 +44,54 @@ def format_tally(names: Iterable[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
 
 
+_CASES = (
+    (
+        re.compile(r"(?P<case>.+) is (?P<kind>\w+), not float32"),
+        "its values are {kind}, not float32",
+    ),
+    (
+        re.compile(
+            r"error: (?:the rounded constants of|rounding) (?P<case>.+) causes? (?P<share>\d+) % of the output error "
+            r"\(estimated\)"
+        ),
+        "error: in integers each causes a share of the output error, estimated",
+    ),
+)
+"""Reasons that name a tensor or node, and the reason that all of them share."""
+
+
 def explain_floats(nodes: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """The operators that stay in float for each reason, from the operator and the reason of each node."""
+    """The operators that stay in float for each reason, from the operator and the reason of each node.
+
+    Reasons that differ only in the tensor that they name are one line, with the largest as examples.
+    """
     reasons: dict[str, list[str]] = {}
+    cases: dict[str, dict[str, int]] = {}
     for op, why in nodes:
-        reasons.setdefault(why, []).append(op)
-    for why, ops in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        yield f"float: {format_tally(ops)}: {why}"
+        shared, case, share = _generalize(why)
+        reasons.setdefault(shared, []).append(op)
+        cases.setdefault(shared, {})[case] = share
+    for shared, ops in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield f"float: {format_tally(ops)}: {shared}{_join_cases(cases[shared])}"
+
+
+def _generalize(why: str) -> tuple[str, str, int]:
+    """What a reason shares with others, the tensor that it names, and its share in percent; empty and 0 without."""
+    for pattern, shared in _CASES:
+        if found := pattern.fullmatch(why):
+            groups = found.groupdict()
+            return shared.format_map(groups), groups["case"], int(groups.get("share", 0))
+    return why, "", 0
+
+
+def _join_cases(cases: Mapping[str, int]) -> str:
+    """`` (a 31 %, b 20 %, c 3 % and 9 more)``: up to three, the largest first."""
+    named = sorted((name for name in cases if name), key=lambda name: -cases[name])
+    if not named:
+        return ""
+    shown = [f"{name} {cases[name]} %" if cases[name] else name for name in named[:3]]
+    rest = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    return f" ({', '.join(shown)}{rest})"
 
 
 def describe_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

@@ -37,3 +37,14 @@ def read_record(graph: Graph, key: str) -> dict[str, Any] | None:
         raise ModelError(
             f"the entry {key} of the model's metadata is not a record: {error}; remove the entry"
         ) from error
+
+
+def read_target(graph: Graph) -> str:
+    """The target that a model was quantized for, as it records; empty if it records none.
+
+    Raises:
+        ModelError: The entry is not a record.
+    """
+    options = (read_record(graph, PROVENANCE) or {}).get("options")
+    target = options.get("target") if isinstance(options, dict) else None
+    return target if isinstance(target, str) else ""

@@ -25,6 +25,7 @@ AUDIO = {
     "length": 400,
     "length_rule": "cut at the center or zeros at the end",
 }
+SOME = ["--samples", "16"]
 
 
 def write_audio(folder: Path) -> None:
@@ -98,7 +99,7 @@ def test_audio_is_recorded_in_model_and_plan_and_said_in_the_report(audio: str) 
 
 def test_audio_needs_no_option_once_the_model_records_it(audio: str) -> None:
     command = next_command(audio)
-    assert command == ["verify", "q.onnx", "--data", "sounds"]
+    assert command == ["verify", "q.onnx", "--data", "sounds", *SOME]
     assert "(as recorded by the model)" in say(*command)
     printed = say("evaluate", "q.onnx", "--data", "sounds", "--sample-rate", 8000)
     assert "preprocessing differs from the model: sample_rate 8000 instead" in printed
@@ -107,7 +108,7 @@ def test_audio_needs_no_option_once_the_model_records_it(audio: str) -> None:
 def test_the_next_command_has_the_rate_if_the_model_records_nothing(audio: str) -> None:
     options = ["--data", "sounds", "--sample-rate", 4000, *FAST, "--no-metadata"]
     command = next_command(say("quantize", "model.onnx", *options, "-o", "bare.onnx"))
-    assert command == ["verify", "bare.onnx", "--data", "sounds", "--sample-rate=4000"]
+    assert command == ["verify", "bare.onnx", "--data", "sounds", *SOME, "--sample-rate=4000"]
     say(*command)
 
 
@@ -162,7 +163,7 @@ def test_text_is_recorded_by_the_digest_of_the_tokenizer(text: str) -> None:
 
 def test_the_next_command_has_the_tokenizer_and_runs(text: str) -> None:
     command = next_command(text)
-    assert command == ["verify", "q.onnx", "--data", "texts.txt", "--tokenizer=tok.json"]
+    assert command == ["verify", "q.onnx", "--data", "texts.txt", *SOME, "--tokenizer=tok.json"]
     assert "(as recorded by the model)" in say(*command)
 
 

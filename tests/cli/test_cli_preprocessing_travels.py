@@ -175,6 +175,16 @@ def test_lint_shows_what_the_model_records(folder: Path):
     assert "(as recorded by the model)" in " ".join(printed.split())
 
 
+def test_lint_says_which_rules_it_checks_and_what_the_model_was_made_for(folder: Path):
+    made_for = "the model was quantized for ort; these errors matter only where the rules of litert"
+    printed = " ".join(call("lint", "full.onnx")[1].split())
+    assert printed.startswith("full.onnx, rules of litert: ")
+    assert made_for in printed
+    bare = " ".join(call("lint", "bare.onnx")[1].split())
+    assert "rules of litert: " in bare
+    assert "was quantized for" not in bare
+
+
 def test_sensitivity_uses_what_the_metadata_of_the_float_model_record(folder: Path):
     graph = Graph.load("model.onnx")
     graph.metadata[PREPROCESS] = json.dumps(RECORD)
