@@ -23,7 +23,8 @@ def format_figure(figure: Figure, value: str, ends: str | None = None) -> str:
     """A figure in one form, and its interval in another; empty without a figure."""
     if figure is None:
         return ""
-    first, *interval = figure if isinstance(figure, Sequence) else [figure]
+    numbers = figure if isinstance(figure, Sequence) else [figure]
+    first, *interval = (number + 0.0 for number in numbers)  # no −0
     inner = " … ".join(format(end, ends or value) for end in interval)
     return format(first, value) + (f" ({inner})" if interval else "")
 

@@ -34,6 +34,8 @@ NAMES: Mapping[str, str] = {
     "efficientnet_lite2": "EfficientNet-Lite2",
 }
 """What a task is, for readers of the page."""
+DECISIONS: Mapping[str, str] = {"voice_activity_op15": "speech or not"}
+"""What a task decides, where ptq recognizes no task and unseen.py decides."""
 CHOSEN_ON = ("ocr_recognition", "captcha_crnn")
 """Tasks of held_out.py that choices of ptq were made on: they have a table with labels only."""
 
@@ -71,7 +73,7 @@ def format_held_out(results: Mapping[str, Result]) -> str:
         [
             NAMES[name],
             format_samples(row),
-            row["metric"],
+            DECISIONS.get(name, row["metric"]),
             format_figure(invert(row["changed"]), ".1f"),
             format_figure(invert(row["fast_changed"])[:1], ".1f"),
             f"{row['sqnr_db']:.1f}",
@@ -116,8 +118,13 @@ def format_labelled(results: Mapping[str, Result]) -> str:
 
 
 def invert(changed: Sequence[float]) -> list[float]:
-    """Unchanged decisions from changed ones, in percent, with the ends of the interval in order."""
+    """Unchanged decisions from changed ones, in percent, with the ends of the interval in order.
+
+    An interval of no width, of resampled samples without a change, says nothing and is left out.
+    """
     first, *ends = changed
+    if all(end == first for end in ends):
+        return [100 - first]
     return [100 - first, *(100 - end for end in reversed(ends))]
 
 
