@@ -1,7 +1,7 @@
 """Accuracy benchmark: ptq's defaults compared with ONNX Runtime's quantizer at its best, on the same samples.
 
-    python benchmarks/accuracy.py [FOLDER] [--tasks NAME ...] [--limit N] [--ablation | --ours] [--no-histograms]
-                                  [--json FILE]
+    python benchmarks/accuracy.py [FOLDER] [--tasks NAME ...] [--limit N] [--ablation | --ours | --kept N ...]
+                                  [--no-histograms] [--json FILE]
 
 FOLDER has one sub-folder per task:
 
@@ -18,6 +18,8 @@ The sample network of this repository always runs. The output is one Markdown ta
 * SQNR of the scores, if the output is their Softmax: a few undecided samples make nearly all of its error;
 * speed as a multiple of float's (CPU time of one thread, batch 1, interleaved);
 * CPU time of the quantization as a multiple of one float pass over the calibration samples.
+
+``--kept 0 64`` runs only ptq: on the samples, and from statistics that keep so many of them.
 
 A second table has the figures of other tools, measured once (accuracy_peers.json). ``--json`` keeps the figures for
 the page docs/accuracy.md (accuracy_tables.py). Those of a processor without VNNI have a table of their own.
@@ -131,12 +133,12 @@ def find_tasks(folder: Path | None, wanted: Sequence[str], spare: Path) -> list[
     return [task for task in found if not wanted or task.name in wanted]
 
 
-def quantize_task(task: Task, **options: Any) -> ptq.Result:
+def quantize_task(task: Task, *, from_samples: bool = True, **options: Any) -> ptq.Result:
     """Quantize the task's model; evaluate on one sample only, because the report is not timed."""
     one = list(task.open(task.evaluation).first(1))
     return ptq.quantize(
         task.model,
-        str(task.calibration),
+        str(task.calibration) if from_samples else None,
         eval_data=lambda: ((s.feed, s.labels) for s in one),
         threads=1,
         force=True,
@@ -147,6 +149,18 @@ def quantize_task(task: Task, **options: Any) -> ptq.Result:
 def ptq_quantizer(task: Task, **options: Any) -> Quantizer:
     """Return a quantizer that uses ptq."""
     return lambda path: quantize_task(task, **options).save(path)
+
+
+def statistics_quantizer(task: Task, kept: int) -> Quantizer:
+    """Return a quantizer that uses ptq's statistics of the samples, which keep so many of them."""
+
+    def make(path: Path) -> None:
+        stats = path.with_suffix(".stats.npz")
+        calibration = str(task.calibration)
+        ptq.calibrate(task.model, calibration, threads=1, keep_samples=kept).save(stats)
+        quantize_task(task, from_samples=False, stats=stats).save(path)
+
+    return make
 
 
 def ablation_quantizers(task: Task) -> dict[str, Quantizer]:
@@ -222,6 +236,10 @@ def select_quantizers(task: Task, asked: argparse.Namespace) -> dict[str, Quanti
     rows = {"ptq": ptq_quantizer(task)}
     if asked.ablation:
         return rows | ablation_quantizers(task)
+    if asked.kept:
+        return rows | {
+            f"ptq, statistics, {n} kept": statistics_quantizer(task, n) for n in asked.kept
+        }
     if asked.ours:
         return rows
     methods = [CalibrationMethod.MinMax]
@@ -375,6 +393,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="evaluate on that many samples, evenly spread")
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--ours", action="store_true")
+    parser.add_argument("--kept", type=int, nargs="*", default=[], metavar="N")
     parser.add_argument("--no-histograms", action="store_true")
     parser.add_argument("--json", type=Path, help="put the figures into this file of results")
     options, code = parser.parse_args(), describe_code()
@@ -383,7 +402,7 @@ def main() -> None:
         for task in find_tasks(options.folder, options.tasks, Path(spare)):
             figures = benchmark_task(task, select_quantizers(task, options), options.limit)
             print(f"### {task.name}\n\n{format_result({'measured': code, **figures})}", flush=True)
-            if not (options.ablation or options.ours):
+            if not (options.ablation or options.ours or options.kept):
                 print(format_peers(task.name), flush=True)
             if options.json:
                 name = task.name + (ABLATION if options.ablation else "")

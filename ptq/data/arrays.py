@@ -1,8 +1,8 @@
 """Reading of .npz and .npy files by rows, without trust in their content.
 
 An .npz is a zip of .npy members. Each header is parsed first. Pickles are refused, and so is a header whose shape and
-type do not match the member's size. Rows are then read from the zip stream in ascending order, and unused rows are
-skipped. No member is ever in memory as a whole.
+type do not match the member's size. Rows are then read at their place, or from the zip stream in ascending order if a
+member is compressed. No member is ever in memory as a whole.
 """
 
 from __future__ import annotations
@@ -22,6 +22,14 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
 from ptq.data.input_spec import MAX_SAMPLE_BYTES
+from ptq.data.npz_rows import (
+    CheckedMembers,
+    StoredRows,
+    StreamedRows,
+    find_content,
+    read_values,
+    skip_bytes,
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,11 @@ class ArrayHeader:
 
 class Table(Protocol):
     """Arrays by name, which are read by rows of their leading axis."""
+
+    @property
+    def finds_rows(self) -> bool:
+        """Whether a row is found without reading those before it."""
+        ...
 
     @property
     def headers(self) -> Mapping[str, ArrayHeader]:
@@ -129,41 +142,27 @@ def read_array(archive: zipfile.ZipFile, key: str, header: ArrayHeader, where: s
     if header.nbytes > MAX_SAMPLE_BYTES:
         raise DataError(f"{where}: array {key!r} of shape {list(header.shape)} is too large")
     with archive.open(f"{key}.npy") as stream:
-        _skip(stream, header.offset)
-        flat = _read(stream, (math.prod(header.shape),), header.dtype)
+        skip_bytes(stream, header.offset)
+        flat = read_values(stream, (math.prod(header.shape),), header.dtype)
     return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
 
-def _skip(stream: IO[bytes], count: int) -> None:
-    # ZipExtFile.seek would read 16 MB into memory at once.
-    while count:
-        skipped = len(stream.read(min(count, 2**20)))
-        if not skipped:
-            raise EOFError("the file ends early")
-        count -= skipped
-
-
-def _read(stream: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    buffer = bytearray(math.prod(shape) * dtype.itemsize)
-    view = memoryview(buffer)
-    while view:
-        count = stream.readinto(view)  # type: ignore[attr-defined]
-        if not count:
-            raise EOFError("the file ends early")
-        view = view[count:]
-    if not buffer:
-        return np.empty(shape, dtype)
-    return np.frombuffer(buffer, dtype).reshape(shape)
-
-
 class NpzTable:
-    """The arrays of one .npz, streamed."""
+    """The arrays of one .npz, streamed.
+
+    Attributes:
+        path: The file.
+        headers: Shape and type of each array.
+        finds_rows: See `Table`.
+    """
 
     def __init__(self, path: Path) -> None:
         """Read the headers only; raise DataError if one is damaged."""
         self.path = path
-        with open_npz(path) as (_, self.headers):
-            pass
+        self._checked = CheckedMembers(path)
+        with open_npz(path) as (archive, self.headers):
+            kinds = {member.compress_type for member in archive.infolist()}
+        self.finds_rows = kinds == {zipfile.ZIP_STORED}
 
     def read_all(self, key: str) -> NDArray[Any]:
         """One whole array."""
@@ -173,27 +172,39 @@ class NpzTable:
     def read_samples(
         self, keys: Sequence[str], positions: Iterable[int]
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-        """Rows at ascending positions, in one pass through each member."""
+        """Rows at ascending positions; those between them are read only if a member is compressed."""
         with open_npz(self.path) as (archive, headers), ExitStack() as stack:
-            streams = {k: stack.enter_context(archive.open(f"{k}.npy")) for k in keys}
-            for key in keys:
-                if headers[key].fortran and len(headers[key].shape) > 1:
-                    raise DataError(
-                        f"{self.path}: array {key!r} is in Fortran order and cannot be streamed; "
-                        "save np.ascontiguousarray of it"
-                    )
+            rows = {k: self._open_rows(archive, k, headers[k], stack) for k in keys}
             for position in positions:
                 row = {}
-                for key, stream in streams.items():
+                for key, reader in rows.items():
                     header = headers[key]
-                    size = header.nbytes // header.shape[0]
-                    _skip(stream, header.offset + position * size - stream.tell())
-                    row[key] = _read(stream, header.shape[1:], header.dtype)
+                    row[key] = reader.read(position, header.nbytes // header.shape[0])
+                    if position == header.shape[0] - 1 and isinstance(reader, StoredRows):
+                        self._checked.check(archive, f"{key}.npy")
                 yield position, row
+
+    def _open_rows(
+        self, archive: zipfile.ZipFile, key: str, header: ArrayHeader, stack: ExitStack
+    ) -> StoredRows | StreamedRows:
+        if header.fortran and len(header.shape) > 1:
+            raise DataError(
+                f"{self.path}: array {key!r} is in Fortran order and cannot be streamed; "
+                "save np.ascontiguousarray of it"
+            )
+        row = header.shape[1:], header.dtype
+        stream = stack.enter_context(archive.open(f"{key}.npy"))
+        file = stack.enter_context(self.path.open("rb", buffering=0))
+        content = find_content(file, archive.getinfo(f"{key}.npy"))
+        if content is None:
+            return StreamedRows(stream, header.offset, *row)
+        return StoredRows(file, content + header.offset, *row)
 
 
 class NpyTable:
     """The one array of an .npy file, memory-mapped."""
+
+    finds_rows = True
 
     def __init__(self, path: Path, key: str) -> None:
         """Read the header only; raise DataError if it is damaged."""
@@ -224,6 +235,8 @@ class NpyTable:
 
 class MemoryTable:
     """Arrays that are in memory or memory-mapped."""
+
+    finds_rows = True
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Keep the arrays without copying them."""

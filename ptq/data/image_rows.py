@@ -55,6 +55,11 @@ class ImageTable:
         """Shape and type of each array, of the images as prepared."""
         return self._headers
 
+    @property
+    def finds_rows(self) -> bool:
+        """Whether a row is found without reading those before it."""
+        return self._table.finds_rows
+
     def read_all(self, key: str) -> NDArray[Any]:
         """One whole array, unprepared."""
         return self._table.read_all(key)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core import remote
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import refuse_unknown_options
 from ptq.data.cached_source import CachedSource
@@ -22,6 +23,7 @@ from ptq.data.preparation import Preparation
 from ptq.data.preprocess import Preprocess
 from ptq.data.read_once import ReadOnceSource
 from ptq.data.recorded_preprocess import RecordedPreprocess
+from ptq.data.rows import TableSource
 from ptq.data.sample import Samples, SampleSource
 from ptq.data.sample_store import CacheLimits, CacheOption, parse_cache
 from ptq.data.sources.calibration_reader import is_reader
@@ -92,8 +94,7 @@ def open_samples(
         if isinstance(source, (str, os.PathLike)):
             origin = SampleOrigin(
                 os.fspath(source), tuple(inputs), preprocess, recorded, required, cache,
-                # those of a callable and the rows of an .npz are not
-                finds_samples=positions is not None and not os.fspath(source).endswith(".npz"),
+                finds_samples=positions is not None and _finds_samples(found, os.fspath(source)),
             )  # fmt: skip
         samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad, origin=origin)
     if limit is not None:
@@ -127,6 +128,13 @@ class SampleOrigin:
             recorded=self.recorded,
             required=self.required,
         )
+
+
+def _finds_samples(found: SampleSource, place: str) -> bool:
+    """Whether a sample of files is found without those before it: not in a compressed .npz, or one of a store."""
+    if isinstance(found, TableSource):
+        return found.finds_rows and not (place.endswith(".npz") and remote.as_url(place))
+    return not place.endswith(".npz")
 
 
 def _keep(found: SampleSource, source: DataSource, limits: CacheLimits | None) -> SampleSource:

@@ -90,6 +90,11 @@ class TableSource(IndexedSource):
             self._labelling = Labelling(where + numbered, reader.names, notes)
 
     @property
+    def finds_rows(self) -> bool:
+        """Whether a row is found without reading those before it."""
+        return self._table.finds_rows
+
+    @property
     def labelling(self) -> Labelling:
         """The array of the labels, and what was converted."""
         return self._labelling

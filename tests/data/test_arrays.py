@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +258,26 @@ def test_rows_for_a_model_without_inputs_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz")
     with pytest.raises(DataError, match="the model has no inputs"):
         open_samples(tmp_path / "d.npz", [])
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_rows_of_a_stored_npz_are_read_at_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: Any
+) -> None:
+    """The rows of a shard alone are read; those of a compressed file need all before them."""
+    rows = RNG.standard_normal((400, 3, 1000)).astype(np.float32)
+    save(tmp_path / "d.npz", x=rows)
+    samples = open_samples(tmp_path / "d.npz", [spec("x", None, 3, 1000)])
+    assert samples.origin is not None
+    assert samples.origin.finds_samples == (save is np.savez)
+    taken, read = list[int](), zipfile.ZipExtFile.read
+
+    def count(file: zipfile.ZipExtFile, size: int | None = -1) -> bytes:
+        content = read(file, size)
+        taken.append(len(content))
+        return content
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", count)
+    found = [s.feed["x"][0] for s in samples.shard(1, 100)]
+    np.testing.assert_array_equal(found, rows[1::100])
+    assert (sum(taken) > rows.nbytes // 2) == (save is np.savez_compressed)

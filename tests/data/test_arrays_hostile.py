@@ -142,6 +142,18 @@ def test_damaged_values_are_found_by_the_checksum(tmp_path: Path) -> None:
         list(open_samples(tmp_path / "d.npz", [SPEC]))
 
 
+@pytest.mark.parametrize("shard", [(0, 1), (3, 4)])
+def test_whoever_reads_the_last_row_checks_all(tmp_path: Path, shard: tuple[int, int]) -> None:
+    many = np.concatenate([X] * 200)
+    damaged = bytearray(saved(x=many))
+    damaged[damaged.index(many[-1].tobytes()) + many.nbytes // 2] ^= 1
+    (tmp_path / "d.npz").write_bytes(damaged)
+    samples = open_samples(tmp_path / "d.npz", [SPEC])
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"d\.npz: cannot read the \.npz: Bad CRC-32"):
+            list(samples.shard(*shard))
+
+
 def test_damage_anywhere_is_an_error_never_another_exception(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     stream = io.BytesIO()
