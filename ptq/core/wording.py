@@ -52,9 +52,9 @@ _CASES = (
     (
         re.compile(
             r"error: (?:the rounded constants of|rounding) (?P<case>.+) causes? (?P<share>\d+) % of the output error "
-            r"\(estimated\)"
+            r"\(estimated\)(?P<saved>|; such nodes save \d+ of \d+ decisions)"
         ),
-        "error: in integers each causes a share of the output error, estimated",
+        "error: in integers each causes a share of the output error, estimated{saved}",
     ),
 )
 """Reasons that name a tensor or node, and the reason that all of them share."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptq.core.wording import explain_floats
+from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions
 
 
 def test_reasons_that_differ_in_a_tensor_are_one_line_with_the_largest_as_examples() -> None:
@@ -30,6 +31,13 @@ def test_reasons_that_differ_in_a_tensor_are_one_line_with_the_largest_as_exampl
         "float: 1 Cast: its values are bool, not float32 (p.3)",
         "float: 1 Relu: no kernel",
     ]
+
+
+def test_decisions_that_float_nodes_save_are_said_once() -> None:
+    saved = f"; {SavedDecisions(96, 109.0, 13.0, 5.0, (0.0, 0.1)).describe()}"
+    why = "error: rounding {} causes {} % of the output error (estimated)" + saved
+    (line,) = explain_floats([("Conv", why.format("a", 3)), ("Mul", why.format("b", 9))])
+    assert line.endswith(f"output error, estimated{saved} (b 9 %, a 3 %)")
 
 
 def test_the_sentences_are_those_of_the_partition_and_the_default_rule() -> None:
