@@ -140,9 +140,8 @@ class Graph:
         if isinstance(content, ir.LazyTensor):
             tensor: ir.TensorProtocol = content
         else:
-            tensor = ir.tensor(
-                np.ascontiguousarray(content) if content.ndim else content, name=name
-            )
+            array = np.ascontiguousarray(content) if content.ndim else np.asarray(content)
+            tensor = ir.Tensor(array, name=name)  # ir.tensor takes ten times as long
         kind, shape = ir.TensorType(tensor.dtype), ir.Shape(content.shape)
         value = ir.Value(name=name, type=kind, shape=shape, const_value=tensor)
         self._graph.register_initializer(value)

@@ -24,9 +24,9 @@ def extract_subgraph(
     for domain, version in model.graph.opset_imports.items():
         proto.opset_import.add(domain=domain, version=version)
     proto.graph.name = "part"
-    proto.graph.node.extend(ir.to_proto(node) for node in nodes)
-    proto.graph.input.extend(ir.to_proto(values[name]) for name in inputs)
-    proto.graph.output.extend(ir.to_proto(values[name]) for name in outputs)
+    proto.graph.node.extend(map(ir.serde.serialize_node, nodes))
+    proto.graph.input.extend(ir.serde.serialize_value(values[name]) for name in inputs)
+    proto.graph.output.extend(ir.serde.serialize_value(values[name]) for name in outputs)
     weights = {
         name: value.const_value
         for name, value in values.items()

@@ -89,7 +89,7 @@ def _run(node: Node, feeds: dict[str, NDArray[Any]], opset: int) -> list[NDArray
 
     untyped = onnx.TypeProto()
     graph = onnx.helper.make_graph(
-        [ir.to_proto(node)],
+        [ir.serde.serialize_node(node)],
         "constant",
         [onnx.helper.make_value_info(name, untyped) for name in feeds],
         [onnx.helper.make_value_info(str(v.name), untyped) for v in node.outputs if v.name],

@@ -70,7 +70,7 @@ def _infer_types(
     try:
         found = onnx.shape_inference.infer_node_outputs(
             onnx.defs.get_schema(node.op_type, opset),
-            ir.to_proto(node),
+            ir.serde.serialize_node(node),
             types,
             data,
             opset_imports=[onnx.helper.make_opsetid("", opset)],

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OpSpec
 from ptq.model.graph import Graph
@@ -60,11 +60,21 @@ class TensorSizes:
 
     pixel_share: Mapping[str, float]
     first_dims: Mapping[str, float]
+    _known: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, value: Value | None) -> float:
         """The number of elements of a tensor; 1 if its shape is unknown."""
-        shape = None if value is None else shape_of(value)
-        if value is None or not shape:
+        if value is None:
+            return 1.0
+        name = name_of(value)
+        if name not in self._known:
+            self._known[name] = self.estimate(value)
+        return self._known[name]
+
+    def estimate(self, value: Value) -> float:
+        """The same, computed anew: estimates of varying dimensions may have been added."""
+        shape = shape_of(value)
+        if not shape:
             return 1.0
         name = name_of(value)
         varying = sum(d is None for d in shape[1:])
@@ -96,7 +106,9 @@ def estimate_sizes(graph: Graph) -> TensorSizes:
             if (shape_of(value) or (1,))[0] is None:
                 is_view = operator_of(node) in VIEWS
                 first_dims[name_of(value)] = (
-                    size(node.inputs[0]) / size(value) if is_view else first_dim
+                    size.estimate(node.inputs[0]) / size.estimate(value)
+                    if is_view and node.inputs[0] is not None
+                    else first_dim
                 )
     return size
 
