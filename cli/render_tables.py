@@ -104,7 +104,8 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
                 fidelity = form.outputs[result.head]
                 cells += [format_percent(fidelity.agreement)] if agreement else []
                 cells += [format_decibels(fidelity.sqnr_db), f"{fidelity.cosine:.6f}"]
-            table.add_row(*cells)
+            if len(cells) > 1:  # float alone, without labels, has no figure
+                table.add_row(*cells)
         yield table
     yield from render_drops(result, titles)
     yield from (format_paragraph(one_line(line)) for line in describe_forms(result, titles))

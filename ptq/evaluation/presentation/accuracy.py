@@ -65,7 +65,10 @@ def build_forms(evaluation: Evaluation, titles: Mapping[str, str]) -> list[objec
         (Cell(titles[name]), *_cells(form, base, evaluation.head, name == reference))
         for name, form in evaluation.forms.items()
     ]
-    table = Table("forms", *_drop_empty_columns(_columns(), rows))
+    figures = [
+        row for row in rows if any(cell.text for cell in row[1:])
+    ]  # float alone may have none
+    table = Table("forms", *_drop_empty_columns(_columns(), figures or rows))
     drops: dict[str, list[str]] = {}
     for name, form in evaluation.forms.items():
         if form.drop is not None:

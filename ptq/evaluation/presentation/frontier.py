@@ -22,6 +22,8 @@ _COLUMNS = (
     Column("SQNR measured", True),
     Column("float nodes more than the point before", wide=True),
 )
+MAX_NAMES = 3
+"""Node names of one step that the table shows; the JSON document lists all."""
 _LEGEND = (("estimated", "estimated"), ("chosen", "chosen by the rule"))
 
 
@@ -144,8 +146,8 @@ def _tabulate(
 
 def _describe_step(before: FrontierPoint | None, point: FrontierPoint) -> str:
     known = set() if before is None else set(before.floats)
-    more = ", ".join(name for name in point.floats if name not in known)
-    fewer = ", ".join(sorted(known - set(point.floats)))
+    more = _join_names([name for name in point.floats if name not in known])
+    fewer = _join_names(sorted(known - set(point.floats)))
     return (
         "; without ".join(filter(None, (more, fewer)))
         if more
@@ -153,3 +155,9 @@ def _describe_step(before: FrontierPoint | None, point: FrontierPoint) -> str:
         if fewer
         else ""
     )
+
+
+def _join_names(names: Sequence[str]) -> str:
+    """The first names, and how many more: a row of dozens would be higher than the screen of a phone."""
+    rest = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
