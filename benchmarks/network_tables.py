@@ -18,6 +18,8 @@ NAMES: Mapping[str, str] = {
     "voice_activity_op15": "speech, Silero VAD opset 15 (silero-vad)",
     "voice_embedding": "encoder of speech (openwakeword)",
     "captcha_detection": "detector of letters, YOLOX (ddddocr)",
+    "captcha_boxes": "detector of letters, YOLOX (ddddocr)",
+    "nude_crops": "detector, YOLOv8n (nudenet), crops with a box of photographs of 224 pixels",
     "ocr_recognition_svtr": "recognizer, SVTRv2 (azcrawlerpy-recaptcha-text)",
     "ocr_recognition": "recognizer, PP-OCRv4 (rapidocr-onnxruntime), 48 × 480 pixels",
     "captcha_crnn": "recognizer, CRNN of captcha-whisperer, shared unrolled LSTM",

@@ -14,7 +14,8 @@ skipped, and nothing is downloaded.
 
 * Text is Python's own documentation (``pydoc_data``), rendered in the TrueType fonts of a folder: lines for
   recognition and direction, pages for detection, layout and orientation, ruled words for tables. The lines for
-  recognition are labelled: ``calib.txt`` and ``eval.txt`` hold a line of text for each sample.
+  recognition are labelled: ``calib.txt`` and ``eval.txt`` hold a line of text for each sample. ``--repeats N`` draws
+  each line for evaluation N times, for narrower intervals.
 * Captchas are letters and digits, drawn by the package captcha, or placed at random for detection.
 * Speech is the recordings of pocketsphinx.
 * Photographs are your own, in sub-folders ``calib`` and ``eval``.
@@ -57,11 +58,19 @@ WINDOW, CONTEXT = (
 
 @dataclass(frozen=True)
 class Material:
-    """Sources of samples: folders of fonts, of photographs and of the unpacked packages."""
+    """Sources of samples: folders of fonts, of photographs and of the unpacked packages.
+
+    Attributes:
+        fonts: Files of fonts.
+        photos: Folder of photographs; None without.
+        unpacked: Folder of the unpacked packages.
+        repeats: How often each line for evaluation is drawn, each time in another font, colour and slant.
+    """
 
     fonts: tuple[Path, ...]
     photos: Path | None
     unpacked: Path
+    repeats: int = 1
 
     def find(self, name: str) -> Path:
         """Find a file of the packages by its name.
@@ -210,7 +219,8 @@ def line_samples(
 
     def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, Label]]:
         random = np.random.default_rng(SPLITS[split])
-        for number, text in enumerate(_evenly_spread(material.read_sentences(split), count)):
+        texts = _evenly_spread(material.read_sentences(split), count)
+        for number, text in enumerate(texts * (material.repeats if split == "eval" else 1)):
             image, shown = draw_line(material, random, text, size)
             label = number % 2 if turned else shown
             array = normalize(image.rotate(180) if label == 1 else image, how)
@@ -520,9 +530,10 @@ def main() -> None:
     parser.add_argument("--fonts", type=Path, required=True)
     parser.add_argument("--photos", type=Path)
     parser.add_argument("--tasks", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--repeats", type=int, default=1, metavar="N")
     options = parser.parse_args()
     fonts = tuple(sorted(options.fonts.rglob("*.ttf")))
-    material = Material(fonts, options.photos, options.unpacked)
+    material = Material(fonts, options.photos, options.unpacked, options.repeats)
     for name, recipe in TASKS.items():
         if not options.tasks or name in options.tasks:
             try:
