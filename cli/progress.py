@@ -41,7 +41,7 @@ def show_progress() -> Iterator[ProgressState | None]:
 
 @contextmanager
 def show_bar(console: Console) -> Iterator[ProgressState]:
-    """Yield a callback that moves one bar: stage, steps and rate; share of the whole; time left."""
+    """Yield a callback that moves one bar: stage, steps and rate; share of the whole, or of the stage; time left."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -54,8 +54,9 @@ def show_bar(console: Console) -> Iterator[ProgressState]:
 
         def observe(now: Snapshot) -> None:
             nonlocal shown
+            total, done = (now.total, now.done) if now.expected else (now.of, now.steps)
             progress.update(
-                bar, description=describe_steps(now), total=now.total or None, completed=now.done,
+                bar, description=describe_steps(now), total=total or None, completed=done,
                 refresh=now.stage != shown,
             )  # fmt: skip
             shown = now.stage

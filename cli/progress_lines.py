@@ -43,6 +43,9 @@ class ProgressLines:
 def _format_heartbeat(snapshot: Snapshot) -> str:
     """``01:30 calibrating 96/128, 25.1/s; 42 %, about 02:04 left``."""
     line = f"{_format_time(snapshot.seconds)} {describe_steps(snapshot) or 'preparing'}"
+    if not snapshot.expected:
+        left = snapshot.stage_seconds_left
+        return line if left is None else f"{line}; about {_format_time(left)} left in this stage"
     left = snapshot.seconds_left
     if left is None:
         return line

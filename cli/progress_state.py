@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _HALF = 4
 """Steps after which a stage of unknown length counts as half done."""
 
+_SLOW = 0.1
+"""Steps in a second below which the seconds of a step are told instead."""
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -30,6 +33,7 @@ class Snapshot:
         done: Runs that are done, at most ``total``.
         total: Runs of the whole.
         seconds: Time since the start of the job.
+        expected: Whether the stages to come are known; else ``total`` holds only those that have started.
     """
 
     stage: str
@@ -39,6 +43,14 @@ class Snapshot:
     done: float
     total: float
     seconds: float
+    expected: bool = True
+
+    @property
+    def stage_seconds_left(self) -> float | None:
+        """Time left in the stage at its rate; None if its number of steps or its rate is unknown."""
+        if self.of is None or not self.rate or self.steps >= self.of:
+            return None
+        return (self.of - self.steps) / self.rate
 
     @property
     def seconds_left(self) -> float | None:
@@ -111,6 +123,7 @@ class ProgressState:
             min(self._before + self._runs * min(share, 1.0), self._total),
             self._total,
             now - self._start,
+            bool(self._expected),
         )
 
 
@@ -119,4 +132,7 @@ def describe_steps(snapshot: Snapshot) -> str:
     of = "" if snapshot.of is None else f"/{snapshot.of}"
     text = f"{snapshot.stage} {snapshot.steps}{of}" if snapshot.steps or of else snapshot.stage
     running = snapshot.rate and snapshot.steps != snapshot.of
-    return f"{text}, {snapshot.rate:.1f}/s" if running else text
+    if not running:
+        return text
+    slow = snapshot.rate < _SLOW
+    return f"{text}, {f'{1 / snapshot.rate:.0f} s each' if slow else f'{snapshot.rate:.1f}/s'}"

@@ -76,7 +76,26 @@ def test_after_the_last_step_of_a_stage_there_is_no_rate():
     job.wait(10)
     advance()
     job.wait(20)
-    assert job.lines[-1] == "00:30 rounding 1/1; 100 %, about 00:00 left"
+    assert job.lines[-1] == "00:30 rounding 1/1"
+
+
+def test_without_expected_stages_only_the_time_of_the_stage_is_told():
+    job = Job()
+    advance = job.state("calibrating", 20)
+    for _ in range(15):
+        job.wait(2)
+        advance()
+    assert job.lines == [
+        "00:00 calibrating",
+        "00:30 calibrating 14/20, 0.5/s; about 00:12 left in this stage",
+    ]
+    job.state("rounding", None)()
+    job.wait(60)
+    assert job.lines[2:] == [
+        "00:30 rounding",
+        "01:00 rounding 1, 30 s each",
+        "01:30 rounding 1, 60 s each",
+    ]
 
 
 def test_a_heartbeat_comes_before_the_first_stage_too():
