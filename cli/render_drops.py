@@ -91,9 +91,15 @@ def render_ranking(result: Ranking) -> None:
         show(
             format_paragraph(f"{len(shown) - MAX_RANKED_NODES} more; --json and --report list all")
         )
+    if shown:
+        show(
+            format_paragraph(
+                "a row is one node kept in float, with the nodes that go with it; ptq quantize --skip NODE keeps it"
+            )
+        )
     show(
         format_paragraph(
-            f"estimated from {plural(result.runs, 'float run')} on "
+            f"estimated from {plural(result.runs, 'run')} of the float model on "
             f"{plural(result.estimated_on, 'sample')} for {plural(result.sources, 'quantizer')}; "
             f"measured: {plural(result.measurements, 'quantized model')}"
         )

@@ -43,7 +43,11 @@ def render_frontier(result: FrontierReport, written: Path | None) -> None:
     chosen = next(point for point in result.points if point.chosen)
     show(
         format_paragraph(
-            f"→ point {chosen.number}: prefer {result.prefer}; {plural(len(chosen.floats), 'node')} float"
+            f"→ point {chosen.number} is what ptq quantize takes (prefer {result.prefer}): "
+            f"{plural(len(chosen.floats), 'node')} float"
+        ),
+        format_paragraph(
+            "each further point keeps more nodes in float: slower, with less error; --point N writes its model"
         ),
         format_paragraph(
             f"estimated from {plural(result.runs, 'run')} on {plural(result.estimated_on, 'sample')} for "
