@@ -60,6 +60,7 @@ def _anchors(path: Path) -> set[str]:
 
 def _sentences(text: str) -> list[str]:
     """Sentences of the prose of Markdown: no code, tables, headings or pictures."""
+    text = re.sub(r"<!-- table: .*?<!-- end of table -->", "", text, flags=re.DOTALL)
     prose = re.sub(r"^(\||#|!).*$", "", _without_code(text), flags=re.MULTILINE)
     prose = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", prose)
     prose = re.sub(r"^:::.*?(?=^\S|\Z)|<!--.*?-->", "", prose, flags=re.DOTALL | re.MULTILINE)
