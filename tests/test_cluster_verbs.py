@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from two_layers import SAMPLES, write_two_layers
 
 import ptq
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
+from ptq.data.start_workers import resolve_data
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +73,7 @@ def test_the_command_line_quantizes_on_a_cluster_from_a_relative_path(
 
 
 def compare_verbs(place: Path, cluster: Any, engine: Any, folder: Path) -> None:
-    """Assert that evaluate, verify and sensitivity find on the cluster what one process finds."""
+    """Assert that evaluate, compare, verify and sensitivity find on the cluster what one process finds."""
     quantize(place).save(folder / "int8.onnx")
     options: dict[str, Any] = {"threads": 1}
 
@@ -83,6 +85,16 @@ def compare_verbs(place: Path, cluster: Any, engine: Any, folder: Path) -> None:
 
     assert evaluate(cluster=cluster) == evaluate()
     if engine == "ort":
+        compared = [
+            replace(
+                ptq.compare(
+                    place / "model.onnx", folder / "int8.onnx", place / "files", **where, **options
+                ),
+                speed=1.0,
+            )
+            for where in ({}, {"cluster": cluster})
+        ]
+        assert compared[0] == compared[1]
         one, other = (
             ptq.verify(folder / "int8.onnx", place / "rows.npz", **where, **options)
             for where in ({}, {"cluster": cluster})
@@ -98,7 +110,7 @@ def compare_verbs(place: Path, cluster: Any, engine: Any, folder: Path) -> None:
 
 @pytest.mark.remote
 @pytest.mark.parametrize("engine", ["ort", "integer"])
-def test_evaluate_verify_and_sensitivity_find_the_same_on_a_dask_cluster(
+def test_evaluate_compare_verify_and_sensitivity_find_the_same_on_a_dask_cluster(
     place: Path, dask: DaskProcesses, engine: Any, tmp_path: Path
 ) -> None:
     compare_verbs(place, dask.address, engine, tmp_path)
@@ -202,6 +214,35 @@ def test_nothing_of_a_run_stays_open_in_the_threads_of_an_executor(place: Path) 
         quantize(place, cluster=executor)
         assert run_part._opened == {}
         assert opened_sources._opened == {}
+
+
+def test_nothing_of_a_run_that_is_cancelled_stays_open(place: Path) -> None:
+    from ptq.data import opened_sources, run_part
+
+    steps = iter([True, False])
+    with ThreadPoolExecutor(2) as executor:
+        with pytest.raises(ptq.Cancelled) as cancelled:
+            ptq.calibrate(
+                place / "model.onnx", place / "files", threads=1, cluster=executor,
+                progress=lambda _, __: lambda: next(steps),
+            )  # fmt: skip
+        assert cancelled.value.__traceback__ is not None  # whoever keeps it keeps the frames
+        executor.shutdown()
+        assert run_part._opened == {}
+        assert opened_sources._opened == {}
+
+
+@pytest.mark.parametrize("pattern", ["files/*.npz", "f{iles,ewer}/*.npz", "./files/0?[0-9].npz"])
+def test_a_pattern_is_that_of_this_folder_on_workers_elsewhere(
+    place: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    monkeypatch.chdir(place)
+    with ThreadPoolExecutor(1) as executor:
+        found = resolve_data(pattern, executor)
+    assert found == str(place / pattern.removeprefix("./"))
+    assert resolve_data(pattern, None) == pattern
+    for other in ("s3://bucket/*.npz", "module:callable", "missing"):
+        assert resolve_data(other, "tcp://127.0.0.1:1") == other
 
 
 class Forgetful(ThreadPoolExecutor):

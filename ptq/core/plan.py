@@ -18,7 +18,7 @@ import numpy as np
 
 from ptq.core import files
 from ptq.core.errors import PlanError
-from ptq.core.record import Record, decode_record
+from ptq.core.record import Record, decode_record, encode_record
 from ptq.core.types import QType, QuantParams
 
 FORMAT = 2
@@ -171,7 +171,8 @@ class Plan:
             "rounding": None if self.rounding is None else dict(self.rounding),
         }
         if self.preprocess is not None:
-            document["preprocess"] = dict(self.preprocess)
+            # that of samples and that of statistics have their keys in different orders
+            document["preprocess"] = decode_record(encode_record(self.preprocess))
         if self.costs is not None:
             document["costs"] = dict(self.costs)
         return json.dumps(document, indent=1) + "\n"

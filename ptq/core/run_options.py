@@ -116,7 +116,7 @@ class RunOptions:
         evaluation_batch: Samples that run at once when accuracy is measured, if the model takes any number.
         progress: Called with each stage and its steps; None for nobody.
         memory: Most bytes that the process takes while it calibrates; None for no limit.
-        pool: Other processes that run samples too; None to run all in this one.
+        pool: What runs samples: this process with others, or a cluster without this one. None for this one alone.
     """
 
     threads: int = 0

@@ -135,6 +135,11 @@ class ClusterPool:
         with self._name_failures():
             self._adapter.check()
 
+    def cancel(self, future: Future[Any]) -> None:
+        """Give up a part, unless it runs."""
+        future.cancel()
+        self._started.pop(future, None)
+
     def receive(self, worker: ClusterWorker, future: Future[Any]) -> Any:
         """The message of a part that is done. A part whose job was lost with a worker gets it sent again."""
         for _ in range(_RESENT):
@@ -154,9 +159,10 @@ class ClusterPool:
         raise PtqError(f"cluster {self._name}: lost its workers again and again; see its logs")
 
     def stop(self) -> None:
-        """End the connection; the cluster stays."""
+        """Give up what has not started, and end the connection; the cluster stays."""
         self._contents.clear()
-        self._started.clear()
+        for future in tuple(self._started):
+            self.cancel(future)
         with suppress(
             Exception
         ):  # the run has ended; a cluster that is gone is no error of its own

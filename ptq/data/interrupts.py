@@ -1,16 +1,27 @@
-"""Ctrl-C and worker processes: this process ends them, and none of them receives it."""
+"""The end of worker processes: this process ends them. They receive no Ctrl-C, and none outlives this process."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent, which ends this process."""
+def start_in_worker() -> None:
+    """Leave Ctrl-C to the parent, which ends this process; and end with the parent if that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """The queue of an executor does not end with its parent: each process holds both of its ends."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager

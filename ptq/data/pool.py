@@ -59,6 +59,10 @@ class Pool(Protocol):
         """Raise an error if the workers are gone; called every second that no part ends."""
         ...
 
+    def cancel(self, future: Future[Any]) -> None:
+        """Give up a part whose message nobody waits for."""
+        ...
+
     def receive(self, worker: Any, future: Future[Any]) -> Any:
         """The message of a part that is done; None if its worker has ended and the part must run again here."""
         ...

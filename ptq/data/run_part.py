@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from multiprocessing.reduction import ForkingPickler
@@ -54,6 +55,8 @@ class _Opened:
 
 _opened: dict[int, _Opened] = {}
 """By the number of the thread."""
+_ended: deque[str] = deque(maxlen=64)
+"""Runs that ended lately. A part of theirs that has just started keeps nothing open."""
 _lock = threading.Lock()
 
 
@@ -85,6 +88,7 @@ def run_part(
 def forget_run(run: str) -> None:
     """Free what the threads of this process have opened for a run."""
     with _lock:
+        _ended.append(run)
         for thread in [thread for thread, held in _opened.items() if held.run == run]:
             del _opened[thread]
             forget_sources(thread)
@@ -94,6 +98,8 @@ def _hold(run: str) -> _Opened:
     """What this thread has opened for the run; what it had for another one is freed."""
     thread = threading.get_ident()
     with _lock:
+        if run in _ended:
+            return _Opened(run)
         if thread not in _opened or _opened[thread].run != run:
             forget_sources(thread)
             _opened[thread] = _Opened(run)

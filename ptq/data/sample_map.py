@@ -131,7 +131,7 @@ class SampleMap(Generic[R]):
         """The result of each shard, as they end; each process reads its own samples.
 
         Raises:
-            PtqError: What the job raises on a shard.
+            PtqError: What the job raises on the first shard that fails.
         """
         parts = ShardParts(samples, shards, self._count)
         for part, (result, _) in self._run_parts(parts, in_order=False):
@@ -150,7 +150,7 @@ class SampleMap(Generic[R]):
                     found = []
                 if found:
                     waiting.remove(found[0])
-                    yield found[0].part, self._take(found[0])
+                    yield found[0].part, self._take_first(found[0], waiting)
                 elif (
                     self._works_here
                     and len(waiting) <= most
@@ -165,8 +165,8 @@ class SampleMap(Generic[R]):
                     return
         finally:
             for one in waiting:
-                if one.future is not None:
-                    one.future.cancel()
+                if one.future is not None and self._pool is not None:
+                    self._pool.cancel(one.future)
 
     @property
     def _count(self) -> int:
@@ -239,6 +239,19 @@ class SampleMap(Generic[R]):
                 return part.run(self.run_here)
         except PtqError as error:
             return error
+
+    def _take_first(self, one: _Waiting, waiting: deque[_Waiting]) -> Any:
+        """The result of a part. If it fails, earlier ones end first: the error is that of the first that fails."""
+        try:
+            return self._take(one)
+        except PtqError:
+            while earlier := [each for each in waiting if each.part.first < one.part.first]:
+                first = min(earlier, key=lambda each: each.part.first)
+                while not first.is_done:
+                    self._wait([first])
+                waiting.remove(first)
+                self._take(first)
+            raise
 
     def _take(self, one: _Waiting) -> Any:
         """The result of a part and what reading has shown. It runs again here if a worker cannot run it."""

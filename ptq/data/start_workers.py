@@ -9,13 +9,15 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_count
+from ptq.core.remote import as_url
 from ptq.core.run_options import RunOptions
 from ptq.data.cluster_adapters import Cluster
 from ptq.data.cluster_pool import ClusterPool, open_cluster
+from ptq.data.places import expand_braces, has_pattern
 from ptq.data.worker_pool import ProcessPool
 
 P = ParamSpec("P")
@@ -82,10 +84,14 @@ Data = TypeVar("Data")
 
 
 def resolve_data(data: Data, cluster: Cluster | None) -> Data | str:
-    """The data as the workers of a cluster open them: a path from the root, as their current folder is another.
+    """The data as the workers of a cluster open them: paths from the root, as their current folder is another.
 
-    Without a cluster, and of what is not a path, they are as given.
+    So are patterns and braces. Without a cluster, and of what is no path, the data are as given.
     """
     if cluster is None or not isinstance(data, (str, os.PathLike)):
         return data
-    return str(Path(data).resolve() if Path(data).exists() else data)
+    text = os.fspath(cast("str | os.PathLike[str]", data))
+    if Path(text).exists():
+        return str(Path(text).resolve())
+    names_paths = has_pattern(text) or expand_braces(text) != [text]
+    return os.path.abspath(text) if names_paths and as_url(text) is None else text

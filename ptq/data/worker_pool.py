@@ -25,7 +25,7 @@ from typing import Any
 
 from ptq.core.errors import PtqError, short_message
 from ptq.core.wording import plural
-from ptq.data.interrupts import hold_interrupts, ignore_interrupts
+from ptq.data.interrupts import hold_interrupts, start_in_worker
 from ptq.data.run_part import SharedJob, run_part
 
 ALONE_SECONDS = 2.0
@@ -120,6 +120,10 @@ class ProcessPool:
     def check(self) -> None:
         """Nothing: a process that ends breaks its own futures."""
 
+    def cancel(self, future: Future[Any]) -> None:
+        """Give up a part, unless it runs."""
+        future.cancel()
+
     def receive(self, worker: WorkerProcess, future: Future[Any]) -> Any:
         """The message of a part that is done; None if its process has ended. The run goes on without that one."""
         try:
@@ -167,7 +171,7 @@ class ProcessPool:
 
 def _start_worker(open_jobs: set[int]) -> WorkerProcess:
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(1, context, initializer=ignore_interrupts)
+    executor = ProcessPoolExecutor(1, context, initializer=start_in_worker)
     return WorkerProcess(executor, executor.submit(_answer), open_jobs)
 
 

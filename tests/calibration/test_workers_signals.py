@@ -71,3 +71,22 @@ def test_what_another_thread_takes_comes_afterwards_too() -> None:
         done.set()
         signal.signal(signal.SIGINT, before)
     assert steps == ["after it"]
+
+
+def test_worker_processes_end_when_their_parent_is_killed() -> None:
+    """They hold the output of the parent, which ends with the last of them."""
+    script = (
+        "import os, signal\n"
+        "from ptq.data import worker_pool\n"
+        "if __name__ == '__main__':\n"
+        "    worker_pool.ALONE_SECONDS = -1\n"
+        "    pool = worker_pool.ProcessPool(2)\n"
+        "    pool.ready()\n"
+        "    print(pool._workers[0]._started.result(), flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=120, check=False
+    )
+    assert done.stdout == b"True\n"
+    assert done.returncode == -signal.SIGKILL

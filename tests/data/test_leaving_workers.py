@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ptq.core.errors import PtqError
+from ptq.core.errors import DataError, PtqError
 from ptq.core.run_options import DEFAULT_RUN
-from ptq.data import Sample, cluster_pool, sample_map
+from ptq.data import InputSpec, Sample, cluster_pool, open_samples, sample_map
 from ptq.data.cluster_adapters import ExecutorAdapter
 from ptq.data.cluster_pool import ClusterPool, open_cluster
 from ptq.data.sample_map import SampleMap
 from ptq.data.sample_parts import Part
 
 SAMPLES = [Sample(str(k), {"x": np.full(1, k)}) for k in range(20)]
+
+
+@dataclass(frozen=True)
+class FailingJob:
+    """Fails on every shard; on the first one last."""
+
+    def open(self) -> Callable[[Part], str]:
+        def fail(part: Part) -> str:
+            time.sleep(0.0 if part.first else 0.3)
+            raise DataError(f"shard {part.first}")
+
+        return fail
 
 
 @dataclass(frozen=True)
@@ -80,3 +94,27 @@ def test_an_address_that_cannot_be_used_is_one_line_without_its_password(address
         open_cluster(address, threads=1, same_maker=False)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_first_shard_that_fails_is_named_whichever_fails_first(
+    executor: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "data.npz", x=np.zeros((8, 3), np.float32))
+    inputs = [InputSpec("x", np.dtype(np.float32), (None, 3))]
+    pool = ClusterPool("of a test", ExecutorAdapter(executor), threads=1, maker=None)
+    shards = SampleMap(FailingJob(), replace(DEFAULT_RUN, pool=pool)).map_shards(
+        open_samples(tmp_path / "data.npz", inputs), [(k, 4) for k in range(4)]
+    )
+    with pytest.raises(DataError, match="shard 0"):
+        list(shards)
+    pool.stop()
+
+
+def test_parts_that_nobody_waits_for_are_forgotten(executor: ThreadPoolExecutor) -> None:
+    pool = ClusterPool("of a test", ExecutorAdapter(executor), threads=1, maker=None)
+    for _ in range(3):
+        found = SampleMap(NameJob(), replace(DEFAULT_RUN, pool=pool)).map(SAMPLES, most=2)
+        assert next(found)
+        found.close()
+        assert pool._started == {}
+    pool.stop()
