@@ -249,7 +249,7 @@ MaxDrop = Annotated[
         metavar="PCT",
         parser=parse_number("max_drop", least=0),
         help="Accuracy budget in percentage points (top-1, else agreement with float, else error energy); "
-        "exit code 3 if exceeded.",
+        "exit code 3 if exceeded. Nodes stay float for it; for qnn their activations get 16 bits.",
     ),
 ]
 Strict = Annotated[

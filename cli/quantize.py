@@ -161,7 +161,8 @@ def quantize(
 
     With --max-drop, as few nodes as possible stay in float so that the budget holds. The search uses
     samples on which no range is chosen. The best model found is always written; the exit code is 3
-    if it exceeds the budget. With --strict it is also 3 if the samples cannot decide.
+    if it exceeds the budget. With --strict it is also 3 if the samples cannot decide. For target qnn, nodes
+    get activations of 16 bits instead, and stay float only if that is not enough.
 
     A few nodes stay in float where integers cost much error for little time: --prefer says how much time.
     With --min-speedup the exit code is 3 if the result is slower than asked for; it is written nevertheless.

@@ -32,6 +32,7 @@ class BudgetSearch:
         measurements: Number of quantized models that ran on all search samples.
         estimates: Number of runs of the float model on some samples to estimate costs; 0 if none was needed.
         sources: Number of quantizers: a direct measurement of each alone would need that many runs.
+        wide: The nodes ``floats`` are no float nodes: their activations have 16 bits.
     """
 
     points: float
@@ -44,6 +45,7 @@ class BudgetSearch:
     measurements: int
     estimates: int = 0
     sources: int = 0
+    wide: bool = False
 
 
 @dataclass(frozen=True)

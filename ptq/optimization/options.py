@@ -39,7 +39,7 @@ from ptq.solver.recipe import (
     WeightFormatOption,
     resolve_weight_format,
 )
-from ptq.solver.solve import SKIPPED_REASON
+from ptq.solver.skipped_nodes import SKIPPED_REASON
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from ptq.rewrite.tflite.rehearsal import check_writable, list_float_nodes
 from ptq.rewrite.tflite.write import TfliteOptions
 from ptq.solver.quantizer import CalibratedModel, complete_user_plan, solve_plan
 from ptq.solver.recipe import Recipe
-from ptq.solver.solve import check_skipped_nodes
+from ptq.solver.skipped_nodes import check_skipped_nodes
 
 
 @dataclass(frozen=True, eq=False)

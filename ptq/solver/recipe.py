@@ -58,6 +58,7 @@ class Recipe:
         rounding: How weights become integers. ``second-order`` needs input covariances; nodes without them are
             rounded to the nearest.
         chosen_methods: The range method of single scale groups, by any tensor of the group.
+        wide_nodes: Names of nodes whose activations have the target's wide type, 16 bits, with the reason.
         range_note: How ``chosen_methods`` was found, for the report.
         self_check_note: What the self-check kept float, for the report.
         knee_note: What stays float because its integers cost much error for little time, for the report.
@@ -72,6 +73,7 @@ class Recipe:
     weights: WeightFormat = "s8"
     rounding: RoundingMethod = "second-order"
     chosen_methods: Mapping[str, ChosenMethod] = field(default_factory=dict)
+    wide_nodes: Mapping[str, str] = field(default_factory=dict)
     range_note: str = ""
     self_check_note: str = ""
     knee_note: str = ""
@@ -92,6 +94,10 @@ class Recipe:
     def with_float_nodes(self, floats: Mapping[str, str]) -> Recipe:
         """The same request with more nodes kept float, each with its reason."""
         return replace(self, float_nodes={**self.float_nodes, **floats})
+
+    def with_wide_nodes(self, nodes: Mapping[str, str]) -> Recipe:
+        """The same request with 16 bits for the activations of more nodes, each with its reason."""
+        return replace(self, wide_nodes={**self.wide_nodes, **nodes})
 
 
 def resolve_weight_format(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ptq.core.errors import StatsError, UsageError
+from ptq.core.errors import StatsError
 from ptq.core.opspec import Role
 from ptq.core.plan import Clamp, Plan, Why, operand_key
 from ptq.core.target import Target
@@ -18,16 +18,21 @@ from ptq.observers import TensorStats, get_observer
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
 from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
-from ptq.solver.recipe import Recipe
+from ptq.solver.recipe import FALLBACK_METHOD, ChosenMethod, Recipe
 from ptq.solver.scales.clamp_bounds import clamp_bounds
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
 from ptq.solver.scales.group_qparams import group_qparams, tensors_holding_values
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups, scale_groups
 from ptq.solver.scales.shared_scales import shared_weight_qparams
 from ptq.solver.scales.weight_qparams import weight_and_bias_qparams
-from ptq.solver.scales.wide_tensors import wide_target, wide_tensors, widen_qparams
-
-SKIPPED_REASON = "skipped by the user"
+from ptq.solver.scales.wide_tensors import (
+    note_width,
+    requested_tensors,
+    wide_target,
+    wide_tensors,
+    widen_qparams,
+)
+from ptq.solver.skipped_nodes import check_skipped_nodes
 
 _FOLD_TOLERANCE_LSB = 0.5 + 1e-4
 """How far the range of the integers may exceed the bounds of a folded activation.
@@ -69,9 +74,12 @@ def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe
     draft = _Draft(target, assignment, recipe, floats=dict(assignment.float_nodes))
     wide = wide_target(target)
     widened = {} if wide is None else wide_tensors(graph, assignment, groups)
+    asked = {} if wide is None else requested_tensors(assignment, groups, recipe.wide_nodes)
     for group in groups.to_groups():
-        is_wide = wide is not None and not widened.keys().isdisjoint(group.tensors)
-        _solve_group(draft, group, groups, stats, wide if is_wide and wide else target)
+        reason = next((asked[name] for name in group.tensors if name in asked), "")
+        is_wide = bool(reason) or not widened.keys().isdisjoint(group.tensors)
+        _solve_group(draft, group, groups, stats, wide if is_wide and wide else target, reason)
+    widened = {**widened, **asked}
     _solve_requantized_inputs(draft, groups.requantized_inputs)
     if widened:
         _solve_width_changes(draft, groups, stats)
@@ -108,21 +116,6 @@ class _Draft:
     clamps: dict[str, Clamp] = field(default_factory=dict)
     floats: dict[str, str] = field(default_factory=dict)
     why: dict[str, Why] = field(default_factory=dict)
-
-
-def check_skipped_nodes(graph: Graph, skip: Collection[str]) -> None:
-    """Check that the nodes or operators to keep float exist.
-
-    Raises:
-        UsageError: A name is neither a node nor an operator of the graph.
-    """
-    names = {node.name for node in graph.nodes} | {node.op_type for node in graph.nodes}
-    unknown = sorted(set(skip) - names)
-    if unknown:
-        raise UsageError(
-            f"cannot skip {unknown[0]}: the prepared graph has no such node or operator; "
-            "inspect the model to list them"
-        )
 
 
 def assign_precision_and_groups(
@@ -197,13 +190,16 @@ def _solve_group(
     groups: ScaleGroups,
     stats: Mapping[str, TensorStats],
     target: Target,
+    width_reason: str = "",
 ) -> None:
-    params, reason = _group_qparams(draft, group, groups, stats, target)
+    params, reason = _group_qparams(draft, group, groups, stats, target, asked=bool(width_reason))
     for name in group.tensors:
         draft.tensors[name] = params
         draft.why[name] = (
             Why("same", group.shared_via[name]) if name in group.shared_via else reason
         )
+        if width_reason:
+            draft.why[name] = note_width(draft.why[name], params.qtype, width_reason)
 
 
 def _group_qparams(
@@ -212,6 +208,8 @@ def _group_qparams(
     groups: ScaleGroups,
     stats: Mapping[str, TensorStats],
     target: Target,
+    *,
+    asked: bool = False,
 ) -> tuple[QuantParams, Why]:
     if group.fixed_qparams is not None:
         op, fixed = group.fixed_qparams
@@ -223,6 +221,8 @@ def _group_qparams(
         chosen = next(
             (methods[n] for n in group.tensors if n in methods), draft.recipe.default_method
         )
+        if asked:  # a method that was chosen for 8 bits can cut off what 16 hold
+            chosen = ChosenMethod(FALLBACK_METHOD, FALLBACK_METHOD)
         params = group_qparams(group, groups, stats, get_observer(chosen.method), target)
         observed = any(not is_constant(groups.values[name]) for name in group.observed_tensors)
         reason = (

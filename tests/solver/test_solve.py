@@ -26,7 +26,8 @@ from ptq.model.graph import Graph
 from ptq.observers import OBSERVERS
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.recipe import Recipe
-from ptq.solver.solve import SKIPPED_REASON, solve, tensors_to_observe
+from ptq.solver.skipped_nodes import SKIPPED_REASON
+from ptq.solver.solve import solve, tensors_to_observe
 
 
 @pytest.mark.parametrize("name", CASES)

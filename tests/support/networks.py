@@ -31,7 +31,8 @@ from ptq.rewrite.emit.to_qlinear import to_qlinear
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import Recipe
-from ptq.solver.solve import SKIPPED_REASON, solve, tensors_to_observe
+from ptq.solver.skipped_nodes import SKIPPED_REASON
+from ptq.solver.solve import solve, tensors_to_observe
 
 Array = Any
 Shape = Sequence[int | str | None] | None

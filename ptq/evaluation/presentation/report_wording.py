@@ -51,7 +51,9 @@ def describe_search(
         )
         yield f"no float nodes {needed}: {change} on {samples}"
         return
-    yield f"{plural(len(search.floats), 'float node')}: {change} on {samples}"
+    kind = "node" if search.wide else "float node"
+    where = " with activations of 16 bits" if search.wide else ""
+    yield f"{plural(len(search.floats), kind)}{where}: {change} on {samples}"
     if not search.reached:
         yield "more float nodes would leave too little of the model in int8"
     ops = {row.name: row.op for row in nodes}

@@ -5,6 +5,9 @@
 3. If half of the nodes are not enough, it tries the order by gain for each node.
 4. Some nodes are removed again if the budget still holds.
 
+On a target that also computes activations of 16 bits, nodes get these in place of float. Only if that does not meet
+the budget, float nodes are searched for.
+
 Every measurement quantizes the model again and runs it on samples that did not choose any range.
 """
 
@@ -18,6 +21,7 @@ from dataclasses import replace
 from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.budget import BudgetSearch
 from ptq.evaluation.drop import Drop
@@ -85,7 +89,10 @@ def search_for_budget(
     own = labels if split.search is split.evaluation else NO_LABELS
     trials = Trials(model, recipe, samples, metric=metric, task=task, labels=own, run=run)
     advance = run.start_stage("searching", None)
-    found = fewest_float_nodes(trials, points, run=run, advance=advance)
+    wide = get_target(recipe.target).wide_activation is not None
+    found = fewest_float_nodes(trials, points, wide=wide, run=run, advance=advance)
+    if wide and not found.reached:
+        found = fewest_float_nodes(trials, points, run=run, advance=advance)
     advance.end()
     return replace(found, apart=split.search is not split.evaluation)
 
@@ -119,6 +126,8 @@ def search_within_budget(
         labels=labels,
         run=job.run,
     )
+    if found.wide:
+        return recipe.with_wide_nodes(found.floats), None, found
     return recipe.with_float_nodes(found.floats), None, found
 
 
@@ -126,6 +135,7 @@ def fewest_float_nodes(
     trials: Trials,
     points: float,
     *,
+    wide: bool = False,
     run: RunOptions = DEFAULT_RUN,
     advance: Callable[[], None] = lambda: None,
 ) -> BudgetSearch:
@@ -134,6 +144,7 @@ def fewest_float_nodes(
     Args:
         trials: Quantizes and measures.
         points: The highest allowed drop, in points of the metric.
+        wide: Search for nodes whose activations have 16 bits, in place of float nodes.
         run: How the job runs.
         advance: Called after each measurement and each sample of error attribution.
 
@@ -157,15 +168,20 @@ def fewest_float_nodes(
         probe.fused.get(n, frozenset([n])) for s in probe.sources for n in s.float_nodes_needed
     }
     most, cost = int(MAX_FLOAT_SHARE * len(rounding)), time_cost(float_time_model(plain))
-    drops = _MeasuredDrops(trials, max(float(found.mean_shares.sum()), math.ulp(0.0)), advance)
+    drops = _MeasuredDrops(
+        trials, max(float(found.mean_shares.sum()), math.ulp(0.0)), advance, wide=wide
+    )
+    # more bits for activations leave the error of weights as it is
+    chosen_sources = [n for n, s in enumerate(found.sources) if not wide or s.kind == "tensor"]
+    sources = [found.sources[n] for n in chosen_sources]
 
     def node_count(more: frozenset[str], _: frozenset[str]) -> float:
         return float(len(more))
 
     for price in (cost, node_count):
         candidates = greedy_candidates(
-            found.sources,
-            found.mean_shares,
+            sources,
+            found.mean_shares[chosen_sources],
             price,
             lambda nodes: count_fused_as_one(nodes, probe.fused) <= most,
         )
@@ -192,6 +208,7 @@ def fewest_float_nodes(
         measurements=trials.count,
         estimates=found.runs,
         sources=len(found.sources),
+        wide=wide,
     )
 
 
@@ -205,15 +222,18 @@ class _MeasuredDrops:
         known: The measured drops.
     """
 
-    def __init__(self, trials: Trials, total: float, advance: Callable[[], None]) -> None:
+    def __init__(
+        self, trials: Trials, total: float, advance: Callable[[], None], *, wide: bool
+    ) -> None:
         """``total`` is the error share of all sources; ``advance`` is called after each measurement."""
         self._trials, self._total, self._advance = trials, total, advance
+        self._wide = wide
         self.known: dict[_Candidates, Drop] = {}
 
     def measure_drop(self, chosen: _Candidates) -> Drop:
         """The accuracy drop with the candidates' nodes in float."""
         if chosen not in self.known:
-            made = self._trials.quantize(self.float_nodes(chosen))
+            made = self._trials.quantize(self.float_nodes(chosen), wide=self._wide)
             self.known[chosen], _ = self._trials.measure(made.quantized_graph)
             self._advance()
         return self.known[chosen]

@@ -64,9 +64,10 @@ class Trials:
         self.engine = session_engine(open_float_session(model, run))
         self._reference: list[list[NDArray[Any]]] = []
 
-    def quantize(self, floats: Mapping[str, str]) -> QuantizedModel:
-        """The model quantized with more nodes in float, each with the reason."""
-        recipe = self.recipe.with_float_nodes(floats)
+    def quantize(self, floats: Mapping[str, str], *, wide: bool = False) -> QuantizedModel:
+        """The model quantized with more nodes in float, or in 16 bits if ``wide``, each with the reason."""
+        recipe = self.recipe
+        recipe = recipe.with_wide_nodes(floats) if wide else recipe.with_float_nodes(floats)
         return apply_plan(self.model, recipe, solve_plan(self.model, recipe))
 
     def measure(self, graph: Graph) -> tuple[Drop, float]:

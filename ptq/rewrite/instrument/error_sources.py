@@ -21,6 +21,7 @@ from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
+from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
 
@@ -91,6 +92,7 @@ def build_error_probe(graph: Graph, plan: Plan, quantized: Graph) -> ErrorProbe:
     inputs = dict[str, str]()
     for tensor in dict.fromkeys(source.tensor for source in sources):
         inputs[tensor] = _insert_error_input(injected, tensor, plan)
+    allow_16_bits(errors)
     errors.sort()
     errors.add_outputs(outputs)
     injected.sort()

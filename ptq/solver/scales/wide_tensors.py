@@ -1,4 +1,4 @@
-"""Tensors of 16 bits among those of 8, on targets that compute both: the pieces of normalizations.
+"""Tensors of 16 bits among those of 8, on targets that compute both: pieces of normalizations, and nodes asked for.
 
 A target whose float nodes leave the device cannot keep such pieces float
 (`ptq.solver.partition.normalization_pattern`).
@@ -12,11 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ptq.core.opspec import OutputRule
+from ptq.core.opspec import OutputRule, Role
+from ptq.core.plan import Why
 from ptq.core.target import Target
 from ptq.core.types import QType, QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import is_constant, name_of
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.normalization_pattern import normalization_nodes
 from ptq.solver.scales.scale_groups import ScaleGroups
@@ -47,6 +48,40 @@ def wide_tensors(
         for value in quantized[name].node.outputs
         if name_of(value) in groups.values
     }
+
+
+def requested_tensors(
+    assignment: PrecisionAssignment, groups: ScaleGroups, nodes: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Outputs of nodes that were asked for in 16 bits, and what they read from outside, each with the reason.
+
+    What another quantized node writes has its width.
+
+    Args:
+        assignment: Which nodes are quantized.
+        groups: Which tensors share a scale.
+        nodes: The nodes, each with the reason.
+    """
+    quantized = assignment.quantized_nodes
+    written = {name_of(value) for integer in quantized.values() for value in integer.node.outputs}
+    found: dict[str, str] = {}
+    for name, reason in nodes.items():
+        integer = quantized.get(name)
+        if integer is None:
+            continue
+        outputs = () if integer.spec.output_rule is OutputRule.NONE else integer.node.outputs
+        outside = [
+            v for v in integer.inputs_with_role(Role.ACTIVATION) if name_of(v) not in written
+        ]
+        for value in (*outputs, *outside):
+            if name_of(value) in groups.values and not is_constant(value):
+                found.setdefault(name_of(value), reason)
+    return found
+
+
+def note_width(why: Why, qtype: QType, reason: str) -> Why:
+    """The reason of a scale, and why its type is wide."""
+    return replace(why, detail=f"{why.detail}; {qtype.bits} bits: {reason}")
 
 
 def widen_qparams(params: QuantParams, qtype: QType) -> QuantParams:
