@@ -50,16 +50,20 @@ def show_bar(console: Console) -> Iterator[ProgressState]:
         console=console,
         transient=True,
     ) as progress:
-        bar, shown = progress.add_task("preparing", total=None), ""
+        bar = progress.add_task("preparing", total=None)
 
         def observe(now: Snapshot) -> None:
-            nonlocal shown
+            nonlocal bar
+            starts, text = not now.steps, describe_steps(now)
             total, done = (now.total, now.done) if now.expected else (now.of, now.steps)
+            if (
+                starts and not now.expected
+            ):  # a bar would keep the time and total of the stage before
+                progress.remove_task(bar)
+                bar = progress.add_task(text, total=None)
             progress.update(
-                bar, description=describe_steps(now), total=total or None, completed=done,
-                refresh=now.stage != shown,
-            )  # fmt: skip
-            shown = now.stage
+                bar, description=text, total=total or None, completed=done, refresh=starts
+            )
 
         state = ProgressState(observe)
         yield state

@@ -167,6 +167,7 @@ class NpzTable:
     def read_all(self, key: str) -> NDArray[Any]:
         """One whole array."""
         with open_npz(self.path) as (archive, headers):
+            self._refuse_change(headers)
             return read_array(archive, key, headers[key], str(self.path))
 
     def read_samples(
@@ -174,6 +175,7 @@ class NpzTable:
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """Rows at ascending positions; those between them are read only if a member is compressed."""
         with open_npz(self.path) as (archive, headers), ExitStack() as stack:
+            self._refuse_change(headers)
             rows = {k: self._open_rows(archive, k, headers[k], stack) for k in keys}
             for position in positions:
                 row = {}
@@ -183,6 +185,13 @@ class NpzTable:
                     if position == header.shape[0] - 1 and isinstance(reader, StoredRows):
                         self._checked.check(archive, f"{key}.npy")
                 yield position, row
+
+    def _refuse_change(self, headers: Mapping[str, ArrayHeader]) -> None:
+        """Positions that were counted before could lie outside the arrays of a file that was written again."""
+        if headers != self.headers:
+            raise DataError(
+                f"{self.path}: was written again with other arrays since it was opened; start again"
+            )
 
     def _open_rows(
         self, archive: zipfile.ZipFile, key: str, header: ArrayHeader, stack: ExitStack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from ptq_cli import progress, progress_lines
 from ptq_cli.progress_lines import ProgressLines
 from ptq_cli.progress_state import ProgressState, Snapshot
+from rich.console import Console
+from rich.progress import Progress
 
 import ptq
 from ptq.core.run_options import ExpectedStage
@@ -96,6 +99,33 @@ def test_without_expected_stages_only_the_time_of_the_stage_is_told():
         "01:00 rounding 1, 30 s each",
         "01:30 rounding 1, 60 s each",
     ]
+
+
+def test_the_bar_of_a_stage_has_nothing_of_the_stage_before(monkeypatch: pytest.MonkeyPatch):
+    bars = list[Progress]()
+
+    class Watched(Progress):
+        def __enter__(self) -> Watched:
+            bars.append(self)
+            return self
+
+    monkeypatch.setattr(progress, "Progress", Watched)
+
+    def read() -> tuple[float, float | None, bool]:
+        [task] = bars[0].tasks
+        return task.completed, task.total, task.finished
+
+    with progress.show_bar(Console(file=io.StringIO())) as state:
+        for _ in range(2):
+            advance = state("calibrating", 2)
+            assert read() == (0, 2, False)
+            advance()
+            advance()
+            assert read() == (2, 2, True)
+        advance = state("rounding", None)
+        assert read() == (0, None, False)
+        advance()
+        assert read() == (1, None, False)
 
 
 def test_a_heartbeat_comes_before_the_first_stage_too():

@@ -281,3 +281,18 @@ def test_rows_of_a_stored_npz_are_read_at_their_place(
     found = [s.feed["x"][0] for s in samples.shard(1, 100)]
     np.testing.assert_array_equal(found, rows[1::100])
     assert (sum(taken) > rows.nbytes // 2) == (save is np.savez_compressed)
+
+
+@pytest.mark.parametrize(
+    "again", [{"x": X[:5]}, {"x": X.astype(np.float64)}, {"z": X}, {"x": X[0, 0, 0]}]
+)
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_file_that_is_written_again_with_other_arrays_is_refused(
+    tmp_path: Path, save: Any, again: dict[str, NDArray[Any]]
+) -> None:
+    save(tmp_path / "d.npz", x=X, y=X)
+    samples = open_samples(tmp_path / "d.npz", [spec("x", None, 3, 4), spec("y", None, 3, 4)])
+    assert len(list(samples)) == 12
+    save(tmp_path / "d.npz", **{"y": X, **again})
+    with pytest.raises(DataError, match=r"d\.npz: was written again with other arrays"):
+        list(samples)
