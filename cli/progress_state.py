@@ -18,7 +18,7 @@ _HALF = 4
 """Steps after which a stage of unknown length counts as half done."""
 
 _SLOW = 0.1
-"""Steps in a second below which the seconds of a step are told instead."""
+"""Steps in a second below which the seconds of a step are shown instead."""
 
 
 @dataclass(frozen=True)

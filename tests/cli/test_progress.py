@@ -82,7 +82,7 @@ def test_after_the_last_step_of_a_stage_there_is_no_rate():
     assert job.lines[-1] == "00:30 rounding 1/1"
 
 
-def test_without_expected_stages_only_the_time_of_the_stage_is_told():
+def test_without_expected_stages_only_the_time_of_the_stage_is_shown():
     job = Job()
     advance = job.state("calibrating", 20)
     for _ in range(15):
