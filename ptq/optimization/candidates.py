@@ -28,6 +28,7 @@ from ptq.data import Sample, Samples, rank_by_digest
 from ptq.model.external_data import weight_bytes
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
+from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import InputMean, input_means
 from ptq.optimization.contender import Contender, is_decided
 from ptq.optimization.effort import (
@@ -71,6 +72,7 @@ class CandidateComparison:
         effort: Effort = EFFORTS[DEFAULT_EFFORT],
         *,
         measured: MeasuredTensors | None = None,
+        known: Calibration | None = None,
     ) -> None:
         """Set up a comparison with a plain model.
 
@@ -83,12 +85,14 @@ class CandidateComparison:
             effort: How many samples and methods the comparison may take.
             measured: The values of the plain model's tensors on the samples with the lowest digests. Forms with
                 scaled channels are then not observed, except those of a small network: chance in its ranges decides.
+            known: Statistics of the plain model on more samples than those given, which then set its ranges.
         """
         self._name, self._prepared, self._recipe = name, prepared, recipe
         self._methods = METHODS if recipe.method == AUTO else (recipe.method,)
         self._counts, self._samples, self._run = effort.comparison_samples, samples, run
         is_small = measured is None or measured.count_values(max(self._counts)) < COMPARED_VALUES
         self._checks, self._measured = effort.range_checks, None if is_small else measured
+        self._known = known
         self._reference = OutputError(logits_graph(prepared.graph), [], run)
 
     def select_best(self, candidates: Iterable[PreparedModel]) -> PreparedModel:
@@ -122,6 +126,8 @@ class CandidateComparison:
 
     def _to_contender(self, form: PreparedModel, required: float) -> Contender:
         measured, plain = self._measured, self._prepared.graph
+        if form.graph is plain and self._known is not None:
+            return Contender(form, required, known=self._known)
         if measured is None or not is_derivable(plain, form):
             return Contender(form, required)
         halves = derive_statistics(plain, form, measured, self._samples, self._run)
@@ -187,7 +193,9 @@ class CandidateComparison:
     def _errors(self, contender: Contender) -> NDArray[np.float64]:
         """The error of each sample with the best range method: by activations, plus a share of that by weights."""
         evaluation = contender.evaluation or self._open_evaluation(contender)
-        is_kept = contender.halves and weight_bytes(contender.form.graph.model) <= _KEPT_WEIGHTS
+        is_kept = (
+            contender.is_observed and weight_bytes(contender.form.graph.model) <= _KEPT_WEIGHTS
+        )
         contender.evaluation = evaluation if is_kept else None
         errors = evaluation.measure_more(self._checks)
         if not is_kept:

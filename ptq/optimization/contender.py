@@ -34,6 +34,7 @@ class Contender:
         splits: The statistics of the samples of each fold so far.
         halves: The statistics of each half of the samples if they follow from the plain model's; else empty, and
             the samples of each stage are observed.
+        known: Statistics of more samples than those compared, which set the ranges of all folds; None for none.
         errors: For each stage, the output error of each sample.
         evaluation: Measures the errors; None before the first stage, and if it is not kept between stages.
     """
@@ -42,8 +43,14 @@ class Contender:
     required: float
     splits: list[Calibration] = field(default_factory=list)
     halves: list[Calibration] = field(default_factory=list)
+    known: Calibration | None = None
     errors: list[NDArray[np.float64]] = field(default_factory=list)
     evaluation: FormEvaluation | None = None
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether the statistics are known before the first stage."""
+        return self.known is not None or bool(self.halves)
 
     def observe(self, samples: Sequence[Sample], folds: Sequence[int], run: RunOptions) -> None:
         """Add samples, each of a fold, to the statistics, unless these are known already.
@@ -51,7 +58,7 @@ class Contender:
         Raises:
             DataError: The model fails on a sample; the text names it.
         """
-        if self.halves:
+        if self.is_observed:
             return
         graph, pairs = self.form.graph, list(zip(samples, folds, strict=True))
         count = len(self.splits) or (FOLDS if any(folds) else 1)  # a later stage may lack a fold
@@ -62,7 +69,7 @@ class Contender:
 
     def count_values(self, samples: int) -> int:
         """How many values so many samples have."""
-        parts = self.halves or self.splits
+        parts = [self.known] if self.known is not None else self.halves or self.splits
         counts = [stats.count for part in parts for stats in part.tensors.values()]
         return sum(counts) * samples // max(sum(part.samples for part in parts), 1)
 
@@ -71,6 +78,8 @@ class Contender:
 
         Two folds share the ranges that the other two set: ranges take time.
         """
+        if self.known is not None:
+            return [Fold(self.known, samples)] * FOLDS, self.known
         if self.halves:
             rests = [self.halves[(fold + 1) % HALVES] for fold in range(FOLDS)]
             return [Fold(rest, samples) for rest in rests], reduce(Calibration.merge, self.halves)

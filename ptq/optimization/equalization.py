@@ -127,6 +127,7 @@ def equalize_channels(
     comparison = CandidateComparison(
         name, prepared, recipe, samples, run, effort,
         measured=None if scope.per_tensor else measure_activations(),
+        known=given.find_wider_statistics(graph, len(samples)),
     )  # fmt: skip
     candidates = [*(layer_forms if scope.per_tensor else tensor_forms)]
     measure_activations.cache_clear()  # the comparison frees the values

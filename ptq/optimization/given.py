@@ -47,6 +47,13 @@ class Given:
             self.stats.kept, None if recorded is None else recorded.to_options()
         )
 
+    def find_wider_statistics(self, graph: Graph, samples: int) -> Calibration | None:
+        """The statistics of this graph, if the samples that they keep decide and they count more; else None."""
+        stats = self.stats if self.is_calibrated_anew else None
+        if stats is None or stats.samples <= samples or stats.graph != graph.digest():
+            return None
+        return stats
+
     @property
     def digest(self) -> str | None:
         """The digest of the graph that they belong to; None if nothing is given, or all is decided anew."""

@@ -82,6 +82,15 @@ def test_ranges_count_all_samples_where_the_model_stays_as_it_is(model, data) ->
     assert mine.report.calibration_samples == COUNT
 
 
+def test_ranges_of_all_samples_are_not_given_up_for_those_of_a_few(model) -> None:
+    sizes = np.exp(1.5 * gaussian_array(64, 1, 1, 1, seed=4)).astype(np.float32)
+    x = gaussian_array(64, 3, 8, 8, seed=3) * sizes
+    few = ptq.calibrate(model, {"x": x}, keep_samples=16, threads=1)
+    result = quantize(model, stats=few)
+    assert any(line.startswith("equalization: not applied (SQNR") for line in result.report.changes)
+    assert result.report.calibration_samples == len(x)
+
+
 def test_merged_shards_keep_the_samples_of_the_whole_in_any_order(
     model, data, tmp_path: Path
 ) -> None:
