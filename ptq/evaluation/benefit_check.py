@@ -15,6 +15,7 @@ NOTICEABLY_SLOWER = 0.95
 HARMLESS_BYTES = 2**20
 """Growth of a file that does no harm: a small model grows by its quantizers and their names, whatever it computes."""
 _LARGER = "its weights are few, and quantizers take more bytes than int8 saves"
+_NO_INTEGERS = "no node computes on integers; only names and metadata were added"
 _SLOWER = "its layers are small, and quantizers take more time than int8 saves"
 
 
@@ -36,6 +37,8 @@ def check_benefit(report: ReportData) -> Iterator[Diagnosis]:
         return
     reasons = [_LARGER] * is_larger(report) + [_SLOWER] * is_slower(report)
     gain = "; nothing is gained" if len(reasons) == 2 else ""
+    if report.nodes and all(node.fate == "float" for node in report.nodes):
+        reasons = [_NO_INTEGERS]
     yield Diagnosis(
         f"{_describe_faults(report)} than float{gain} ({'; '.join(reasons)})",
         "the quantized model",

@@ -71,9 +71,10 @@ def describe_risks(result: Portability) -> Iterator[str]:
         return
     observed = min(node.bits_left_met for node in result.nodes)
     elements = sum(node.elements for node in result.nodes)
+    fits = "fit int32" if result.bits_left >= 0 else "may overflow int32"
     yield (
-        f"accumulators: at least {result.bits_left:.1f} bits of int32 are unused for any input, "
-        f"{observed:.1f} bits on these samples"
+        f"accumulators: {fits}; {result.bits_left:.1f} bits to spare for the worst input, "
+        f"{observed:.1f} on these samples"
     )
     yield f"exact ties: {result.ties} of {elements} outputs; other runtimes may round them differently"
     if not result.saturable:

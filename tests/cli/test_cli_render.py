@@ -206,12 +206,16 @@ def test_risks_are_said_with_their_remedies(printed):
     risk = NodeRisk("c", "Conv", 9.4, 12.0, 8, 3, 5, 60, 2, 1000)
     calm = replace(risk, node="d", saturable=0, saturated=0, largest=0, bits_left=7.25)
     text = printed(render_verification.render_portability, Portability(2, (risk, calm)))
-    assert "at least 7.2 bits of int32 are unused for any input, 12.0 bits on these samples" in text
+    assert "fit int32; 7.2 bits to spare for the worst input, 12.0 on these samples" in text
     assert "exact ties: 4 of 2000 outputs" in text
     assert "1 node can saturate; 5 integers in 1 node would change on these samples" in text
     assert "c (Conv) 8 3 1000 5 60" in text
     assert text.count("remedy:") == 3
     assert "options of ptq quantize: --weights reduced, --weights u8" in text
+    wide = Portability(2, (replace(risk, bits_left=-0.3),))
+    assert "may overflow int32; -0.3 bits to spare" in printed(
+        render_verification.render_portability, wide
+    )
     assert "no pair of weights can saturate" in printed(
         render_verification.render_portability, Portability(2, (calm,))
     )

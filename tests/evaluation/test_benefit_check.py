@@ -11,6 +11,7 @@ from ptq.core.errors import NoGainError
 from ptq.core.wording import describe_size_ratio
 from ptq.evaluation.benefit_check import check_benefit, check_opset, require_gain
 from ptq.evaluation.exports.report import Report
+from ptq.evaluation.report import NodeRow
 
 FASTER, SLOWER, UNSURE = (1.5, (1.4, 1.6)), (0.5, (0.45, 0.55)), (0.9, (0.7, 1.1))
 
@@ -22,7 +23,7 @@ def report_of(
     return Report(
         model="m.onnx", target=target, method="minmax", form="qdq", arithmetic="ort", changes=(), preprocessing={},
         calibration_samples=1, evaluated_on="", evaluation=None, float_bytes=sizes[0], int8_bytes=sizes[1],
-        speed=ratio, speed_interval=interval, islands={}, tensors=(), nodes=(), **more,
+        speed=ratio, speed_interval=interval, islands={}, tensors=(), **{"nodes": (), **more},
     )  # fmt: skip
 
 
@@ -58,6 +59,17 @@ def test_a_result_larger_or_slower_than_float_is_named_with_the_reason(
     assert all(part in found.what for part in parts)
     assert "use the float model" in found.advice
     assert found.headline
+
+
+def test_a_result_without_integers_does_not_blame_its_quantizers() -> None:
+    nodes = (NodeRow("a", "Sin", "float", "operator Sin is not supported"),)
+    (found,) = check_benefit(report_of((1000, 1001), nodes=nodes))
+    assert found.what.endswith(
+        "larger than float (no node computes on integers; only names and metadata were added)"
+    )
+    mixed = (*nodes, NodeRow("b", "Conv", "int8", ""))
+    (found,) = check_benefit(report_of((1000, 1001), nodes=mixed))
+    assert "quantizers take more bytes" in found.what
 
 
 @pytest.mark.parametrize(
