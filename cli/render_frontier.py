@@ -43,8 +43,8 @@ def render_frontier(result: FrontierReport, written: Path | None) -> None:
     chosen = next(point for point in result.points if point.chosen)
     show(
         format_paragraph(
-            f"→ point {chosen.number} is what ptq quantize takes (prefer {result.prefer}): "
-            f"{plural(len(chosen.floats), 'node')} float"
+            f"→ point {chosen.number}: the rule chooses it on these samples (prefer {result.prefer}; "
+            f"{plural(len(chosen.floats), 'node')} float); ptq quantize applies the rule to calibration samples"
         ),
         format_paragraph(
             "each further point keeps more nodes in float: slower, with less error; --point N writes its model"
