@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from ptq.core.wording import format_change, format_decibels, plural
 from ptq.evaluation.drop import describe_drop
+from ptq.evaluation.presentation.estimate_wording import describe_ranking
 from ptq.evaluation.presentation.report_wording import describe_search
 from ptq.evaluation.task_wording import describe_task
 
@@ -91,19 +92,7 @@ def render_ranking(result: Ranking) -> None:
         show(
             format_paragraph(f"{len(shown) - MAX_RANKED_NODES} more; --json and --report list all")
         )
-    if shown:
-        show(
-            format_paragraph(
-                "a row is one node kept in float, with the nodes that go with it; ptq quantize --skip NODE keeps it"
-            )
-        )
-    show(
-        format_paragraph(
-            f"estimated from {plural(result.runs, 'run')} of the float model on "
-            f"{plural(result.estimated_on, 'sample')} for {plural(result.sources, 'quantizer')}; "
-            f"measured: {plural(result.measurements, 'quantized model')}"
-        )
-    )
+    show(*map(format_paragraph, describe_ranking(result)))
 
 
 def _merge_equal(nodes: Sequence[NodeCost]) -> list[NodeCost]:

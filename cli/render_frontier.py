@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ptq.core.wording import format_decibels, plural
+from ptq.core.wording import format_decibels
+from ptq.evaluation.presentation.estimate_wording import describe_frontier
 
 from .one_line import one_line
 from .screen import format_heading, format_paragraph, format_table, format_warnings, show
@@ -40,20 +41,6 @@ def render_frontier(result: FrontierReport, written: Path | None) -> None:
             "█" * max(1, round(_BAR * point.speed / most)),
         )
     show(table)
-    chosen = next(point for point in result.points if point.chosen)
-    show(
-        format_paragraph(
-            f"→ point {chosen.number}: the rule chooses it on these samples (prefer {result.prefer}; "
-            f"{plural(len(chosen.floats), 'node')} float); ptq quantize applies the rule to calibration samples"
-        ),
-        format_paragraph(
-            "each further point keeps more nodes in float: slower, with less error; --point N writes its model"
-        ),
-        format_paragraph(
-            f"estimated from {plural(result.runs, 'run')} on {plural(result.estimated_on, 'sample')} for "
-            f"{plural(result.sources, 'error source')}, measured on {plural(result.samples, 'sample')}; "
-            f"times: {result.cost_table}"
-        ),
-    )
+    show(*map(format_paragraph, describe_frontier(result)))
     if written is not None:
         show(format_paragraph(one_line(f"Written: {written}")))

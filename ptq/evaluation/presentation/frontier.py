@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ptq.core.wording import format_decibels, plural
 from ptq.evaluation.frontier import FrontierPoint, FrontierReport
+from ptq.evaluation.presentation.estimate_wording import describe_frontier
 from ptq.evaluation.report import ReportData
 from ptq.page.anchors import link_to
 from ptq.page.blocks import Cell, Column, Lines, Table
@@ -77,17 +78,9 @@ def build_frontier(report: FrontierReport) -> tuple[Section, ...]:
         for p in report.points
         if p.measured_speed is not None and p.measured_sqnr_db is not None
     ]
-    chosen = next(point for point in report.points if point.chosen)
-    lines = (
-        f"→ point {chosen.number}: prefer {report.prefer}; {plural(len(chosen.floats), 'node')} float",
-        f"estimated from {plural(report.runs, 'run')} on {plural(report.estimated_on, 'sample')} for "
-        f"{plural(report.sources, 'error source')}, measured on {plural(report.samples, 'sample')}; "
-        f"times: {report.cost_table}",
-    )
     table = Table("frontier-table", *_tabulate(report.points))
-    blocks = [_plot(report.points, measured), Lines(lines), table]
-    note = "Each point leaves more nodes float: slower, with less error."
-    return (Section("frontier", "Speed against error, estimated", blocks, note, "Frontier"),)
+    blocks = [_plot(report.points, measured), Lines(tuple(describe_frontier(report))), table]
+    return (Section("frontier", "Speed against error, estimated", blocks, short="Frontier"),)
 
 
 def _measured_result(report: ReportData) -> Iterator[Point]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ptq.core.wording import format_change, format_decibels, plural
 from ptq.evaluation.drop import describe_drop
+from ptq.evaluation.presentation.estimate_wording import describe_ranking
 from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.task_wording import describe_task
 from ptq.page.blocks import Cell, Column, Lines, Table
@@ -61,10 +62,7 @@ def _format_gain(decibels: float | None) -> str:
 def _facts(ranking: Ranking) -> Iterator[str]:
     yield f"target {ranking.target}, on {plural(ranking.samples, 'sample')}"
     yield f"int8: SQNR {format_decibels(ranking.sqnr_db)} dB; {describe_drop(ranking.drop)}"
-    yield (
-        f"estimated from {plural(ranking.runs, 'float run')} on {plural(ranking.estimated_on, 'sample')} for "
-        f"{plural(ranking.sources, 'quantizer')}; measured: {plural(ranking.measurements, 'quantized model')}"
-    )
+    yield from describe_ranking(ranking)
     if ranking.labels is not None:
         yield str(ranking.labels)
     yield from describe_task(ranking.task)
