@@ -61,7 +61,7 @@ def test_a_result_larger_or_slower_than_float_is_named_with_the_reason(
     assert found.headline
 
 
-def test_a_result_without_integers_does_not_blame_its_quantizers() -> None:
+def test_a_result_without_integers_does_not_name_its_quantizers_as_cause() -> None:
     nodes = (NodeRow("a", "Sin", "float", "operator Sin is not supported"),)
     (found,) = check_benefit(report_of((1000, 1001), nodes=nodes))
     assert found.what.endswith(
