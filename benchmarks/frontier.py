@@ -60,6 +60,7 @@ def main() -> None:
     preprocess = None
     if options.mean is not None:
         preprocess = ptq.Preprocess(mean=(options.mean,), std=(options.std,))
+    code = describe_code() + (", processor time" if options.processor_time else "")
     for network in options.networks:
         name, model, data = network.split("=", 2)
         table = read_table(name, model, options.tables)
@@ -72,8 +73,7 @@ def main() -> None:
         result = {"rows": [list_figures(point) for point in curve.report.points]}
         print(f"\n{name}\n", format_table(result), sep="\n", flush=True)
         if options.json is not None:
-            clock = ", processor time" if options.processor_time else ""
-            write_result(options.json, name, result, f"{describe_code()}{clock}")
+            write_result(options.json, name, result, code)
     if options.page is not None:
         page = options.page.read_text(encoding="utf-8")
         options.page.write_text(

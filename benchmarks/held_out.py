@@ -150,7 +150,7 @@ def quantize_task(task: Task, prefer: PreferenceName, path: Path) -> dict[str, A
     """Quantize a network, unless its file exists, and return what its report says."""
     record = path.with_suffix(".json")
     if not record.exists():
-        start = process_time()
+        commit, start = read_commit(), process_time()  # files can change while it runs
         result = ptq.quantize(
             task.model,
             str(task.calibration),
@@ -165,7 +165,7 @@ def quantize_task(task: Task, prefer: PreferenceName, path: Path) -> dict[str, A
         drop = None if evaluation is None else evaluation.forms["int8"].drop
         said = ("", 0.0, 0.0, 0.0) if drop is None else (drop.metric, drop.points, drop.lo, drop.hi)
         found = {
-            "commit": read_commit(),
+            "commit": commit,
             "passes": passes,
             "nodes": count_float_nodes(result),
             "first_line": [*headlines, *describe_verdict(result.report)][0],
