@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from cluster import DaskProcesses, run_dask
 from command_line import say
+from ray_head import run_ray
 from two_layers import SAMPLES, write_two_layers
 
 import ptq
@@ -114,6 +115,16 @@ def test_evaluate_compare_verify_and_sensitivity_find_the_same_on_a_dask_cluster
     place: Path, dask: DaskProcesses, engine: Any, tmp_path: Path
 ) -> None:
     compare_verbs(place, dask.address, engine, tmp_path)
+
+
+@pytest.mark.remote
+def test_every_verb_finds_the_same_on_a_ray_cluster(
+    place: Path, whole: tuple[bytes, str, object], tmp_path: Path
+) -> None:
+    pytest.importorskip("ray", reason="ray is not installed")
+    with run_ray() as address:
+        assert content(quantize(place, cluster=address), tmp_path) == whole
+        compare_verbs(place, address, "ort", tmp_path)
 
 
 @pytest.mark.parametrize("kind", [ThreadPoolExecutor, ProcessPoolExecutor])
