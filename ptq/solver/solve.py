@@ -18,7 +18,7 @@ from ptq.observers import TensorStats, get_observer
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
 from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
-from ptq.solver.recipe import FALLBACK_METHOD, ChosenMethod, Recipe
+from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 from ptq.solver.scales.clamp_bounds import clamp_bounds
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
 from ptq.solver.scales.group_qparams import group_qparams, tensors_holding_values
@@ -221,7 +221,8 @@ def _group_qparams(
         chosen = next(
             (methods[n] for n in group.tensors if n in methods), draft.recipe.default_method
         )
-        if asked:  # a method that was chosen for 8 bits can cut off what 16 hold
+        # a method that was chosen for 8 bits can cut off what 16 hold
+        if asked and draft.recipe.method == AUTO:
             chosen = ChosenMethod(FALLBACK_METHOD, FALLBACK_METHOD)
         params = group_qparams(group, groups, stats, get_observer(chosen.method), target)
         observed = any(not is_constant(groups.values[name]) for name in group.observed_tensors)

@@ -75,6 +75,18 @@ def test_all_operators_of_the_model_keep_quantizers(found: ptq.Result) -> None:
             assert operator_of(maker).endswith("DequantizeLinear")
 
 
+def test_the_range_method_that_is_asked_for_sets_ranges_of_16_bits_too() -> None:
+    data = [{"x": gaussian_array(1, 3, 6, 6, seed=seed)} for seed in range(60)]
+    result = ptq.quantize(
+        _network(), data, target="qnn", effort="fast", threads=1, max_drop=0.002,
+        rounding="nearest", method="minmax",
+    )  # fmt: skip
+    wide = [n for n, params in result.plan.tensors.items() if params.qtype.bits == 16]
+    details = [result.plan.why[name].detail for name in wide]
+    assert details
+    assert not [detail for detail in details if "mse" in detail]
+
+
 def test_a_target_without_wide_activations_keeps_float_nodes() -> None:
     data = [{"x": gaussian_array(1, 3, 6, 6, seed=seed)} for seed in range(60)]
     result = ptq.quantize(
