@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +25,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from other_readers import open_in_tract, open_in_tvm
+from result_files import read_commit
 
 import ptq
 from ptq.core.decibels import sqnr_db
@@ -210,14 +210,11 @@ def main() -> None:
     parser.add_argument("--transformer", action="store_true", help="NNCF's model type")
     parser.add_argument("--results", type=Path, default=Path("targets.jsonl"))
     options = parser.parse_args()
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-        cwd=Path(__file__).parent, check=False,
-    )  # fmt: skip
+    commit = read_commit()
     packages = ["onnxruntime", "openvino", "nncf", "onnxruntime-qnn", "ai-edge-litert"]
     row = {
         "kind": options.kind, "model": options.model.stem, "samples": options.samples,
-        "effort": options.effort, "commit": commit.stdout.strip(),
+        "effort": options.effort, "commit": commit,
         "versions": {name: version(name) for name in packages},
     } | measure(options.kind, options)  # fmt: skip
     line = json.dumps(row)

@@ -40,11 +40,11 @@ def read_record(graph: Graph, key: str) -> dict[str, Any] | None:
 
 
 def read_target(graph: Graph) -> str:
-    """The target that a model was quantized for, as it records; empty if it records none.
-
-    Raises:
-        ModelError: The entry is not a record.
-    """
-    options = (read_record(graph, PROVENANCE) or {}).get("options")
+    """The target that a model was quantized for, as it records; empty if it records none that can be read."""
+    try:
+        record = read_record(graph, PROVENANCE) or {}
+    except ModelError:
+        return ""
+    options = record.get("options")
     target = options.get("target") if isinstance(options, dict) else None
     return target if isinstance(target, str) else ""

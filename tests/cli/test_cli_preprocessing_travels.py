@@ -185,6 +185,15 @@ def test_lint_says_which_rules_it_checks_and_what_the_model_was_made_for(folder:
     assert "was quantized for" not in bare
 
 
+def test_lint_checks_a_model_whose_provenance_is_damaged(folder: Path):
+    graph = Graph.load("full.onnx")
+    graph.metadata[PROVENANCE] = "{"
+    Path("damaged.onnx").write_bytes(graph.to_bytes())
+    printed = " ".join(call("lint", "damaged.onnx")[1].split())
+    assert printed.startswith("damaged.onnx, rules of litert: ")
+    assert "was quantized for" not in printed
+
+
 def test_sensitivity_uses_what_the_metadata_of_the_float_model_record(folder: Path):
     graph = Graph.load("model.onnx")
     graph.metadata[PREPROCESS] = json.dumps(RECORD)

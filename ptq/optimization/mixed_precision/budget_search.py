@@ -92,7 +92,8 @@ def search_for_budget(
     wide = get_target(recipe.target).wide_activation is not None
     found = fewest_float_nodes(trials, points, wide=wide, run=run, advance=advance)
     if wide and not found.reached:
-        found = fewest_float_nodes(trials, points, run=run, advance=advance)
+        other = fewest_float_nodes(trials, points, run=run, advance=advance)
+        found = other if other.reached or other.drop.points < found.drop.points else found
     advance.end()
     return replace(found, apart=split.search is not split.evaluation)
 
