@@ -30,6 +30,8 @@ _REFRESH_SECONDS = 2.0
 """After how long a cluster is asked for its workers again."""
 _RESENT = 4
 """How often a part may lose its job with the workers that kept it."""
+_LOST_SECONDS = 30.0
+"""After how long a part of a worker that left is sent again: a scheduler may forget it."""
 _PLACE = "on a worker: "
 _ADAPTERS: Mapping[str, Callable[[str], Adapter]] = {
     "tcp": DaskAdapter,
@@ -60,9 +62,28 @@ class ClusterWorker:
 
     def submit(self, job: SharedJob, part: bytes) -> Future[Any]:
         """Start a part of a job."""
-        future = self._pool.start(self._submit, job, part)
+        future = self._pool.start(self, self._submit, job, part)
         self._futures.append(future)
         return future
+
+
+@dataclass(eq=False)
+class _StartedPart:
+    """A part that a worker has.
+
+    Attributes:
+        worker: The worker.
+        job: The job.
+        part: The part, pickled.
+        sent: What refers to the content of the job.
+        missed: When the worker was first found to have left; 0 while it is there.
+    """
+
+    worker: ClusterWorker
+    job: SharedJob
+    part: bytes
+    sent: Any
+    missed: float = 0.0
 
 
 class ClusterPool:
@@ -89,7 +110,7 @@ class ClusterPool:
         self._name, self._adapter, self._threads, self._maker = name, adapter, threads, maker
         self._run, self._jobs = uuid.uuid4().hex, 0
         self._contents: dict[int, tuple[bytes, Any]] = {}
-        self._started: dict[Future[Any], tuple[SharedJob, bytes, Any]] = {}
+        self._started: dict[Future[Any], _StartedPart] = {}
         self._workers: dict[str, ClusterWorker] = {}
         self._due = 0.0
         self.count = sum(worker.slots for worker in self.ready())
@@ -122,18 +143,28 @@ class ClusterPool:
         """Free a job on all workers, as soon as each gets its next part."""
         self._contents.pop(job.number, None)
 
-    def start(self, submit: Submit, job: SharedJob, part: bytes) -> Future[Any]:
+    def start(
+        self, worker: ClusterWorker, submit: Submit, job: SharedJob, part: bytes
+    ) -> Future[Any]:
         """Start a part of a job on a worker."""
         sent = self._contents[job.number][1]
         with self._name_failures():
             future = submit(run_part, job, tuple(self._contents), part, sent)
-        self._started[future] = job, part, sent
+        self._started[future] = _StartedPart(worker, job, part, sent)
         return future
 
     def check(self) -> None:
-        """Raise an error if the cluster is gone."""
+        """Raise an error if the cluster is gone; give up parts of workers that left, so that others get them."""
         with self._name_failures():
             self._adapter.check()
+        present = self.ready()
+        for future, started in list(self._started.items()) if present else ():
+            if started.worker in present or future.done():
+                started.missed = 0.0
+            elif not started.missed:
+                started.missed = time.monotonic()
+            elif time.monotonic() - started.missed > _LOST_SECONDS:
+                future.cancel()
 
     def cancel(self, future: Future[Any]) -> None:
         """Give up a part, unless it runs."""
@@ -143,19 +174,20 @@ class ClusterPool:
     def receive(self, worker: ClusterWorker, future: Future[Any]) -> Any:
         """The message of a part that is done. A part whose job was lost with a worker gets it sent again."""
         for _ in range(_RESENT):
-            job, part, sent = self._started.pop(future)
+            started = self._started.pop(future)
             try:
                 with self._name_failures():
                     return future.result()
             except CancelledError:
                 self.check()
-            content, latest = self._contents[job.number]
-            if latest is sent:
+            content, latest = self._contents[started.job.number]
+            if latest is started.sent:
                 with self._name_failures():
-                    self._contents[job.number] = content, self._adapter.send(content)
-            future = worker.submit(job, part)
-            while not wait([future], timeout=1.0).done:
-                self.check()
+                    self._contents[started.job.number] = content, self._adapter.send(content)
+            future = next(iter(self.ready()), worker).submit(started.job, started.part)
+            while not future.done():
+                if not wait([future], timeout=1.0).done:
+                    self.check()
         raise PtqError(f"cluster {self._name}: lost its workers again and again; see its logs")
 
     def stop(self) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from ptq.core.errors import DataError, PtqError
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.data import InputSpec, Sample, cluster_pool, open_samples, sample_map
-from ptq.data.cluster_adapters import ExecutorAdapter
+from ptq.data.cluster_adapters import ExecutorAdapter, Submit
 from ptq.data.cluster_pool import ClusterPool, open_cluster
 from ptq.data.sample_map import SampleMap
 from ptq.data.sample_parts import Part
@@ -54,6 +55,24 @@ class LeavingAdapter(ExecutorAdapter):
         return {"": 2} if self.asked == 1 or self.asked > self._times else {}
 
 
+class ForgettingAdapter(ExecutorAdapter):
+    """Two workers; the first one leaves, and the scheduler forgets the parts that it had."""
+
+    def __init__(self, executor: ThreadPoolExecutor) -> None:
+        super().__init__(executor)
+        self.forgotten: list[Future[Any]] = []
+
+    def count_slots(self) -> Mapping[str, int]:
+        return {"b": 1} if self.forgotten else {"a": 1, "b": 1}
+
+    def submit_to(self, worker: str) -> Submit:
+        return self._forget if worker == "a" else super().submit_to(worker)
+
+    def _forget(self, *_: object) -> Future[Any]:
+        self.forgotten.append(Future())
+        return self.forgotten[-1]
+
+
 @pytest.fixture
 def executor(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadPoolExecutor]:
     monkeypatch.setattr(cluster_pool, "_REFRESH_SECONDS", 0.0)
@@ -62,7 +81,7 @@ def executor(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadPoolExecutor]:
         yield found
 
 
-def run_on(adapter: LeavingAdapter) -> list[str]:
+def run_on(adapter: ExecutorAdapter) -> list[str]:
     pool = ClusterPool("of a test", adapter, threads=1, maker=None)
     try:
         parts = SampleMap(NameJob(), replace(DEFAULT_RUN, pool=pool)).map(SAMPLES, most=2)
@@ -83,6 +102,16 @@ def test_a_cluster_whose_workers_stay_away_is_an_error(
     monkeypatch.setattr(sample_map, "_SECONDS_WITHOUT_WORKERS", 0.05)
     with pytest.raises(PtqError, match=r"had no workers for 0\.05 s; start some"):
         run_on(LeavingAdapter(executor, 10**9))
+
+
+def test_a_part_that_a_scheduler_forgets_is_sent_to_another_worker(
+    executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_pool, "_LOST_SECONDS", 0.05)
+    adapter = ForgettingAdapter(executor)
+    assert run_on(adapter) == [sample.name for sample in SAMPLES]
+    assert adapter.forgotten
+    assert all(future.cancelled() for future in adapter.forgotten)
 
 
 @pytest.mark.parametrize(
