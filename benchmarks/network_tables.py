@@ -140,6 +140,12 @@ def format_samples(row: Result) -> str:
     return f"{row['calibrated']} + {row['evaluated']}"
 
 
+def separate_own(task: Result) -> tuple[Result, list[Result]]:
+    """The row of ptq, and those of the other tools that did not fail."""
+    made = [row for row in task["rows"] if "failed" not in row]
+    return next(row for row in made if row["name"] == PTQ), [r for r in made if r["name"] != PTQ]
+
+
 def format_unseen(results: Mapping[str, Result]) -> str:
     """The defaults and ONNX Runtime's best method on independent networks, separately for each figure."""
     ort = "ONNX Runtime"
@@ -148,9 +154,7 @@ def format_unseen(results: Mapping[str, Result]) -> str:
     )  # fmt: skip
     rows = []
     for name, task in results.items():
-        made = [row for row in task["rows"] if "failed" not in row]
-        own = next(row for row in made if row["name"] == PTQ)
-        others = [row for row in made if row["name"] != PTQ]
+        own, others = separate_own(task)
         alone = [row["name"] for row in others] == ["ONNX Runtime, MinMax"]
         best = [max(values) for values in zip(*(row["sqnr"] for row in others), strict=True)]
         rows.append(
@@ -181,9 +185,7 @@ def format_without_vnni(results: Mapping[str, Result]) -> str:
     )  # fmt: skip
     rows = []
     for name, task in results.items():
-        made = [row for row in task["rows"] if "failed" not in row]
-        own = next(row for row in made if row["name"] == PTQ)
-        others = [row for row in made if row["name"] != PTQ]
+        own, others = separate_own(task)
         rows.append(
             [
                 name,
