@@ -9,7 +9,7 @@ _MAX_SAMPLES = 256
 """Samples that are run at most; more change the covariances little."""
 _MIN_SAMPLES = 32
 """Samples that are run at least, if there are as many: 8 of them validate."""
-_RUN_VALUES = 2**28
+_RUN_VALUES = 2**27
 """Values of calibrated tensors after which no more samples are run: small samples are cheap, and say less."""
 
 

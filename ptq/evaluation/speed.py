@@ -14,7 +14,7 @@ from ptq.evaluation.intervals import Interval, median_interval
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.session import Session
 
-_SECONDS, _MAX_ROUNDS = 0.6, 200
+_SECONDS, _MAX_ROUNDS = 0.3, 200
 _MIN_ROUNDS = 3
 _SURE_ROUNDS, _SURE_WIDTH = 11, 1.05
 """Rounds from which an interval of 5 % is narrow enough; few rounds can agree by chance."""
@@ -42,7 +42,7 @@ def measure_speed(
 ) -> Speed:
     """Time both models in turns on one sample, until the interval of the ratio is at most 5 % wide.
 
-    It takes 0.6 s at most, but at least 3 and at most 200 rounds.
+    It takes 0.3 s at most, but at least 3 and at most 200 rounds.
 
     A round runs both models one after the other, so that other work of the processor slows both. The model that
     starts changes from round to round.

@@ -20,12 +20,10 @@ from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 from ptq.observers.quantization_error import SquaredError
 from ptq.observers.stats import TensorStats
 
-_HALF_WIDTHS = (0.1, 0.025, 0.006, 0.002)
-"""Half-widths of the successive searches, relative to an end."""
-_CANDIDATES_2D = 9
-"""Candidates for each end if both vary."""
-_CANDIDATES_1D = 33
-"""Candidates for the end if only one varies."""
+_SEARCHES_2D = ((0.1, 9), (0.025, 5), (0.006, 5))
+"""Successive searches if both ends vary: half-width relative to an end, and candidates for each end."""
+_SEARCHES_1D = ((0.1, 33), (0.006, 9))
+"""The same if only one end varies. Finer searches lower the error of a tensor by 0.004 dB and take twice the time."""
 _Floats = NDArray[np.float64]
 
 
@@ -94,8 +92,7 @@ def _refine(
     best, error = np.array([limits]), SquaredError(cells)
     least = _errors(error, qtype, best, mirrored=mirrored)[0]
     centre = np.array(start)
-    for reach in _HALF_WIDTHS:
-        count = _CANDIDATES_2D if limits[0] < 0 < limits[1] else _CANDIDATES_1D
+    for reach, count in _SEARCHES_2D if limits[0] < 0 < limits[1] else _SEARCHES_1D:
         factors = np.linspace(1 - reach, 1 + reach, count)
         lows = np.unique(np.maximum(centre[0] * factors, limits[0]))
         highs = np.unique(np.minimum(centre[1] * factors, limits[1]))

@@ -24,6 +24,7 @@ form_evaluation         the output error of a form, by its best range method
 contender               a form of a model in a race, and the rule that ends it
 candidates              race between equalized models by cross-validation
 equalization            the stage that equalizes channels
+outlier_channels        channels of a tensor that reach much farther than the others
 outlier_splitting       the stage that computes outlier channels in float (LLM.int8)
 compensation_fit        weights that compensate the error of their inputs, by ridge regression
 staged_run              a graph run in stages, each from the values that the stage before left

@@ -20,7 +20,7 @@ from operator import or_
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.channel_spreads import Spreads, collect_channel_spreads
+from ptq.calibration.channel_spreads import Spreads, collect_channel_spreads, merge_spreads
 from ptq.core.decibels import error_db
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.target import Target
@@ -29,10 +29,12 @@ from ptq.core.types import Range
 from ptq.core.wording import plural
 from ptq.data import Samples, spread_with_validation
 from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.model.graph import Graph
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.observers.qparams import asymmetric_qparams
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
 from ptq.optimization.given import NOTHING_GIVEN, Given
+from ptq.optimization.outlier_channels import outlier_channels, range_width
 from ptq.optimization.output_error import OutputError
 from ptq.optimization.significance import is_significantly_lower
 from ptq.optimization.smoothquant_factors import smoothquant_factors
@@ -51,12 +53,10 @@ from ptq.solver.recipe import Recipe
 
 _MIN_CHANNELS = 128
 """Input and output channels that a product needs: a smaller one costs less in float than the split adds."""
-_CHANNELS_PER_OUTLIER = 32
-"""At most one channel in so many is an outlier."""
-_MIN_RANGE_RATIO = 2**0.5
-"""The lowest ratio of the range with outliers to the range without them."""
-_RANGE_TOLERANCE = 2**0.25
-"""The highest ratio of the remaining range to the least possible one; fewer outliers are taken if they reach it."""
+_MIN_SAMPLES = 8
+"""With fewer samples chance decides."""
+_FIRST_SAMPLES = 8
+"""Samples that are measured first: without outliers in them, no more are."""
 _SUFFICIENT_DB = 30.0
 """An SQNR that needs no improvement."""
 _SURELY_SUFFICIENT_DB = _SUFFICIENT_DB + 6.0
@@ -98,25 +98,19 @@ def split_outlier_channels(
         return prepared, recipe
     if given.belongs_to(graph):
         return given.leave_unchanged(prepared, TECHNIQUE), recipe
-    if samples is None or not effort.outlier_samples:
+    if samples is None or len(samples) < _MIN_SAMPLES or not effort.outlier_samples:
         return prepared, recipe
     training, held_out = spread_with_validation(samples, effort.outlier_samples)
-    tracked = run.track(training, "measuring channels")
-    spreads = collect_channel_spreads(
-        graph, dict.fromkeys((site.tensor for site in sites), -1), tracked, run
-    )
-    sites = [site for site in sites if site.tensor in spreads]
+    some = training.spread(_FIRST_SAMPLES)
+    first = _measure(graph, sites, some, run)
+    outliers = _find_outliers(graph, sites, first, large)[1]
+    if not outliers:  # outlier channels are those of every sample
+        return prepared, recipe
+    rest = training.subset(lambda name: name not in some.names)
+    more = _measure(graph, sites, rest, run) if len(rest) else first
+    sites = [site for site in sites if site.tensor in first and site.tensor in more]
+    spreads, outliers = _find_outliers(graph, sites, merge_spreads([first, more]), large)
     together = tied_sites(graph, sites)
-    for names in together:  # one split for all uses of a weight
-        merged = reduce(or_, (spreads[name] for name in names))
-        spreads = {**spreads, **dict.fromkeys(names, merged)}
-    outliers = {
-        name: outlier_channels(spreads[name].least, spreads[name].greatest)
-        for names in together
-        for name in names
-        if large.issuperset(names)
-    }
-    outliers = {name: channels for name, channels in outliers.items() if channels.size}
     if not outliers or error_db(_estimate_error(spreads, row)) < -_SURELY_SUFFICIENT_DB:
         return prepared, recipe
     candidates = [
@@ -150,44 +144,41 @@ def split_outlier_channels(
     return replace(prepared, graph=changed, notes=(*prepared.notes, note)), recipe
 
 
-def outlier_channels(
-    least: NDArray[np.float32], greatest: NDArray[np.float32]
-) -> NDArray[np.int64]:
-    """The outlier channels of a tensor, in ascending order; none if the range gains too little.
-
-    Their number is the smallest power of 2 that leaves nearly the least possible range.
-
-    Args:
-        least: The lowest value of each channel.
-        greatest: The highest value of each channel.
-    """
-    count = len(least)
-    most = count // _CHANNELS_PER_OUTLIER
-    if not most:
-        return np.zeros(0, np.int64)
-    order = np.argsort(-np.maximum(-least, greatest), kind="stable")
-    sizes = [2**k for k in range(most.bit_length())]
-    widths = [_range_width(least[order[size:]], greatest[order[size:]]) for size in (0, *sizes)]
-    if widths[0] < _MIN_RANGE_RATIO * widths[-1] or not widths[0] > 0:
-        return np.zeros(0, np.int64)
-    size = next(
-        s for s, w in zip(sizes, widths[1:], strict=True) if w <= _RANGE_TOLERANCE * widths[-1]
+def _measure(
+    graph: Graph, sites: Sequence[SplitSite], samples: Samples, run: RunOptions
+) -> Spreads:
+    """The spread of the channels of the input of each site."""
+    tracked = run.track(samples, "measuring channels")
+    return collect_channel_spreads(
+        graph, dict.fromkeys((site.tensor for site in sites), -1), tracked, run
     )
-    return np.sort(order[:size]).astype(np.int64)
+
+
+def _find_outliers(
+    graph: Graph, sites: Sequence[SplitSite], spreads: Spreads, large: set[str]
+) -> tuple[Spreads, dict[str, NDArray[np.int64]]]:
+    """The spreads, one for all uses of a weight, and the outlier channels of each tensor that has any."""
+    together = tied_sites(graph, [site for site in sites if site.tensor in spreads])
+    for names in together:  # one split for all uses of a weight
+        merged = reduce(or_, (spreads[name] for name in names))
+        spreads = {**spreads, **dict.fromkeys(names, merged)}
+    outliers = {
+        name: outlier_channels(spreads[name].least, spreads[name].greatest)
+        for names in together
+        for name in names
+        if large >= set(names)
+    }
+    return spreads, {name: channels for name, channels in outliers.items() if channels.size}
 
 
 def _estimate_error(spreads: Spreads, row: Target) -> float:
     """The rounding errors of all tensors, each as a share of its energy, added up."""
     total = 0.0
     for spread in spreads.values():
-        step = _range_width(spread.least, spread.greatest) / row.activation.lsb_count
+        step = range_width(spread.least, spread.greatest) / row.activation.lsb_count
         energy = float(spread.sum_of_squares.sum()) / (spread.count * len(spread.least))
         total += step**2 / 12 / energy if energy else 0.0
     return total
-
-
-def _range_width(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> float:
-    return max(0.0, float(greatest.max())) - min(0.0, float(least.min()))
 
 
 def _candidate_factors(

@@ -14,7 +14,8 @@ import ptq
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.optimization.outlier_splitting import outlier_channels, split_outlier_channels
+from ptq.optimization.outlier_channels import outlier_channels
+from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.recipe import Recipe
 
@@ -132,6 +133,20 @@ def test_the_remaining_channels_are_equalized_where_that_gains(monkeypatch):
     alike = reached()
     monkeypatch.setattr("ptq.optimization.outlier_splitting._EXTREMES_EXPONENTS", ())
     assert alike > reached() + 3
+
+
+def test_samples_after_the_first_measure_the_outliers_too(monkeypatch):
+    expected = before(5.0)
+    monkeypatch.setattr("ptq.optimization.outlier_splitting._FIRST_SAMPLES", 1000)
+    assert before(5.0) == expected != alone(5.0).digest()
+
+
+def test_without_outliers_few_samples_run(monkeypatch):
+    runs = []
+    run = Session.run
+    monkeypatch.setattr(Session, "run", lambda *args: runs.append(1) or run(*args))
+    assert before(1.0) == alone(1.0).digest()
+    assert len(runs) == 8
 
 
 def test_channels_that_are_alike_stay_together():
