@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 from pathlib import Path
@@ -159,7 +160,7 @@ def model_files(path: Path) -> list[Path]:
     Only the model file is opened. If it is not a model, only its own path is returned; reading it will raise.
     """
     try:
-        if not path.is_file():
+        if not path.is_file() or not _has_external_data(path):
             return [path]
         proto = onnx.load(path, load_external_data=False)
     except (OSError, ValueError, RuntimeError, DecodeError):
@@ -171,6 +172,15 @@ def model_files(path: Path) -> list[Path]:
         if entry.key == "location"
     ]
     return [path, *(path.parent / name for name in dict.fromkeys(stored))]
+
+
+def _has_external_data(path: Path) -> bool:
+    """Whether a file may refer to others: searching 400 MB takes a tenth of the time of parsing them."""
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(b"location") >= 0
 
 
 def display_name(model: Model) -> str:
