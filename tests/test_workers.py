@@ -20,7 +20,7 @@ from waiting_pool import start_at_once
 import ptq
 from ptq.core.errors import DataError, UsageError
 from ptq.core.run_options import RunOptions
-from ptq.data import sample_map, worker_pool
+from ptq.data import sharing_gain, worker_pool
 from ptq.data.run_part import run_part
 from ptq.data.splits import SampleOptions
 from ptq.data.start_workers import start_workers, stop_workers_at_end
@@ -293,7 +293,7 @@ def test_changed_decisions_are_the_same_on_one_two_and_three_workers(
 def test_a_stage_that_is_shorter_than_opening_its_job_stays_in_one_process(
     place: Path, monkeypatch: pytest.MonkeyPatch, least: float, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sample_map, "LEAST_GAIN", least)
+    monkeypatch.setattr(sharing_gain, "LEAST_GAIN", least)
     whole = content(quantize(place, place / "files"), tmp_path)
     sent = _count_parts(monkeypatch)
     assert content(quantize(place, place / "files", workers=2), tmp_path) == whole

@@ -121,6 +121,15 @@ class RunningStatistics:
             for stack in [arrays] if isinstance(arrays, np.ndarray) else [a[None] for a in arrays]:
                 self.channels[name].update_batch(stack)
 
+    def expect_values_as(self, earlier: RunningStatistics) -> None:
+        """Keep no distinct values of tensors that have too many in statistics that these will be merged with.
+
+        What is merged is the same without it. These must be empty, and count faster with it.
+        """
+        for name, stats in self.tensors.items():
+            if earlier.tensors[name].values is None:
+                stats.values = None
+
     def merge(self, other: RunningStatistics) -> RunningStatistics:
         """The statistics of the samples of both."""
         return RunningStatistics(

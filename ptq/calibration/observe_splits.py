@@ -74,10 +74,15 @@ class _ObserveJob:
         )
         memory = BatchBuffers(session, self.wanted.names, max(1, self.run.calibration_batch))
 
+        latest: list[RunningStatistics] = []
+
         def observe(part: Part) -> list[RunningStatistics]:
             counted = [empty_statistics(self.wanted) for _ in range(self.splits)]
+            for new, earlier in zip(counted, latest, strict=False):
+                new.expect_values_as(earlier)
             split_of = {name: counted[number] for name, number in self.split_of.items()}
             count_groups(memory, _group_by_split(part.samples, split_of, memory))
+            latest[:] = counted
             return counted
 
         return observe

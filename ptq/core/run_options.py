@@ -47,6 +47,10 @@ class WorkerPool(Protocol):
 
     count: int
 
+    def expect(self, runs: int) -> None:
+        """Take the number of runs of one sample to come, in all stages."""
+        ...
+
 
 @dataclass(frozen=True)
 class ExpectedStage:
@@ -138,11 +142,13 @@ class RunOptions:
         return replace(self, progress=None, pool=None)
 
     def expect(self, stages: Sequence[ExpectedStage]) -> None:
-        """Announce the stages to come, in their order, to a callback that has a method ``expect``.
+        """Announce the stages to come, in their order, to the pool and to a callback that has a method ``expect``.
 
         Raises:
             Cancelled: The method raises an exception.
         """
+        if self.pool is not None:
+            self.pool.expect(sum(stage.runs for stage in stages))
         announce = getattr(self.progress, "expect", None)
         if announce is not None:
             _guard("planning", lambda: announce(stages))

@@ -115,6 +115,12 @@ class ClusterPool:
         self._due = 0.0
         self.count = sum(worker.slots for worker in self.ready())
 
+    def expect(self, runs: int) -> None:
+        """Nothing: the workers are there."""
+
+    def prepare(self, seconds: float, samples: int) -> None:
+        """Nothing: the workers are there."""
+
     def ready(self) -> Sequence[ClusterWorker]:
         """The workers that the cluster has now."""
         if time.monotonic() >= self._due:

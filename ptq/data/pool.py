@@ -43,6 +43,14 @@ class Pool(Protocol):
     count: int
     works_here: bool
 
+    def expect(self, runs: int) -> None:
+        """Take the number of runs of one sample to come, in all stages."""
+        ...
+
+    def prepare(self, seconds: float, samples: int) -> None:
+        """Start workers if long work is expected: so many seconds for each sample left, or for each expected run."""
+        ...
+
     def ready(self) -> Sequence[Worker]:
         """The workers that take parts now."""
         ...

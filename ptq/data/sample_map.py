@@ -23,6 +23,7 @@ from ptq.data.pool import Pool, Worker
 from ptq.data.run_part import SharedJob
 from ptq.data.sample import Sample, Samples
 from ptq.data.sample_parts import ConsecutiveParts, Part, PartCutter, Parts, Shard, ShardParts
+from ptq.data.sharing_gain import SharingGain
 from ptq.kernels.thread_pool import limit_threads
 
 R = TypeVar("R")
@@ -30,10 +31,6 @@ R_co = TypeVar("R_co", covariant=True)
 
 _WAITING_PARTS = 4
 """Parts for each process that may wait for an earlier one; they bound the memory of results."""
-LEAST_GAIN = 2.0
-"""How many times as long as opening a job its other samples must take, before processes open it too: both compete."""
-_OPENING_SECONDS = 0.25
-"""What opening a job takes if that was not measured: to load a network of 20 MB."""
 _SECONDS_WITHOUT_WORKERS, _PAUSE_SECONDS = 30.0, 0.05
 """How long a cluster may have no workers, and after how long it is asked again."""
 
@@ -60,9 +57,9 @@ class SampleMap(Generic[R]):
             opened: The job, if it is open in this process already.
         """
         self._job, self._opened = job, opened
-        self._pool = cast(Pool | None, run.pool)
+        self._pool, self._threads = cast(Pool | None, run.pool), run.threads or 1
         self._shared: SharedJob | None = None
-        self._opening, self._each = _OPENING_SECONDS, 0.0
+        self._gain = SharingGain()
 
     def __del__(self) -> None:
         if self._pool is not None and self._shared is not None:
@@ -73,14 +70,15 @@ class SampleMap(Generic[R]):
         if self._opened is None:
             start = time.perf_counter()
             self._opened = self._job.open()
-            self._opening = time.perf_counter() - start
+            self._gain.opening = time.perf_counter() - start
         return self._opened
 
     def run_here(self, part: Part) -> R:
         """Run a part in this process."""
         opened, start = self.open_here(), time.perf_counter()
         result = opened(part)
-        self._each = (time.perf_counter() - start) / max(part.count, 1)
+        if self._pool is not None:
+            self._gain.record(time.perf_counter() - start, part.count, result)
         return result
 
     def map(
@@ -113,7 +111,7 @@ class SampleMap(Generic[R]):
             stage = samples.run.start_stage(samples.stage, len(samples.items))
             samples = samples.items
         cut = PartCutter(samples, arguments, alone=self._pool is None)
-        parts = ConsecutiveParts(cut, least, most, self._count)
+        parts = ConsecutiveParts(cut, least, most, self._count, self._gain)
         for part, (result, seen) in self._run_parts(parts, in_turn=in_turn):
             cut.record(part, seen)
             yield result
@@ -154,9 +152,11 @@ class SampleMap(Generic[R]):
                 elif (
                     self._works_here
                     and len(waiting) <= most
-                    and (part := parts.take(first=not self._each)) is not None
+                    and (part := parts.take(first=not self._gain.each)) is not None
                 ):
                     waiting.append(_Waiting(part, message=self._try_here(part)))
+                elif (own := next((one for one in waiting if one.is_open), None)) is not None:
+                    own.message = self._try_here(own.part)
                 elif waiting:
                     self._wait(waiting)
                 elif parts.remaining:
@@ -180,6 +180,8 @@ class SampleMap(Generic[R]):
         self, parts: Parts, waiting: deque[_Waiting], most: int, *, in_turn: bool
     ) -> None:
         """Give parts to the workers that are ready, a second one to each but near the end; all at once in turn."""
+        if self._pool is not None:
+            self._pool.prepare(self._gain.each, parts.samples_left)
         pool = self._pool if self._pool is not None and self._pays(parts.samples_left) else None
         workers = pool.ready() if pool is not None and parts.remaining else ()
         if in_turn and workers:
@@ -201,7 +203,7 @@ class SampleMap(Generic[R]):
         """Whether workers should take some of so many samples, by what this process has measured so far."""
         if not self._works_here or self._shared is not None:
             return True
-        return samples * self._each > LEAST_GAIN * self._opening
+        return self._gain.pays(samples)
 
     def _submit(self, part: Part, worker: Worker | None) -> _Waiting:
         if worker is None:
@@ -233,9 +235,9 @@ class SampleMap(Generic[R]):
             self._pool.check()
 
     def _try_here(self, part: Part) -> Any:
-        """The result of a part, or the error: that of an earlier part comes first."""
+        """The result of a part, or the error: that of an earlier part comes first. Others may compute meanwhile."""
         try:
-            with limit_threads(1 if self._pool is not None and self._pool.ready() else None):
+            with limit_threads(self._threads if self._pool is not None else None):
                 return part.run(self.run_here)
         except PtqError as error:
             return error
@@ -291,3 +293,8 @@ class _Waiting:
     @property
     def is_done(self) -> bool:
         return self.future is None or self.future.done()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process is to run it, and has not."""
+        return self.future is None and self.message is None

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from ptq.core.run_options import SizedIterable
 from ptq.data.sample import FoundSamples, Sample, Samples
+from ptq.data.sharing_gain import SharingGain
 
 R = TypeVar("R")
 
@@ -139,12 +140,19 @@ class Parts(Protocol):
 
 @dataclass(eq=False)
 class ConsecutiveParts:
-    """Parts of consecutive samples: without ``most`` about half of what is left, divided among all processes."""
+    """Parts of consecutive samples: without ``most`` about half of what is left, divided among all processes.
+
+    They are at least so large that moving their results costs little.
+    """
 
     cut: PartCutter
     least: int
     most: int | None
     processes: int
+    gain: SharingGain
+
+    def __post_init__(self) -> None:
+        self._total = self.cut.remaining
 
     @property
     def remaining(self) -> int:
@@ -154,7 +162,7 @@ class ConsecutiveParts:
     @property
     def is_near_end(self) -> bool:
         """Whether a worker should get no second part."""
-        return self.cut.remaining <= 4 * self.least
+        return self.cut.remaining <= 4 * self._smallest
 
     @property
     def samples_left(self) -> int:
@@ -163,10 +171,17 @@ class ConsecutiveParts:
 
     def take(self, *, first: bool = False) -> Part | None:
         """The next part, of the fewest samples if it is the first; None if there is none."""
-        share = 0 if first and self.processes > 1 else self.cut.remaining // (2 * self.processes)
-        size = max(self.least, share)
+        size = self.least
+        if not first or self.processes == 1:
+            size = max(self._smallest, self.cut.remaining // (2 * self.processes))
         limit = self.cut.most if self.most is None else self.most
         return self.cut.take(min(size - size % self.least, limit)) if self.cut.remaining else None
+
+    @property
+    def _smallest(self) -> int:
+        if self.most is not None or self.processes == 1:
+            return self.least
+        return max(self.least, self.gain.smallest_part(self._total, self.processes))
 
 
 @dataclass(eq=False)

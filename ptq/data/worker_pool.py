@@ -30,6 +30,9 @@ from ptq.data.run_part import SharedJob, run_part
 
 ALONE_SECONDS = 2.0
 """Processor time after which a run starts its processes: about what one needs to start."""
+_SURE = 4
+"""How many times as long as that the expected work must be to start them before. It is estimated from the time of one
+sample in one stage, up to twice too long."""
 ENDED = (
     "a worker process ended early; use fewer workers if memory is short, and start them under "
     "if __name__ == '__main__' in a script"
@@ -98,7 +101,7 @@ class ProcessPool:
     def __init__(self, count: int) -> None:
         """Start nothing yet."""
         self.count = count
-        self._began, self._jobs = time.process_time(), 0
+        self._began, self._jobs, self._runs = time.process_time(), 0, 0
         self._open_jobs: set[int] = set()
         self._workers: list[WorkerProcess] | None = None
         self._folder = ""
@@ -112,10 +115,24 @@ class ProcessPool:
         if self._workers is None:
             if time.process_time() - self._began < ALONE_SECONDS:
                 return ()
-            with hold_interrupts(), _set_one_thread():
-                self._workers = [_start_worker(self._open_jobs) for _ in range(self.count - 1)]
-            _LOG.info("started %s", plural(self.count - 1, "worker process"))
+            self._workers = self._start()
         return [worker for worker in self._workers if worker.is_ready]
+
+    def expect(self, runs: int) -> None:
+        """Take the number of runs of one sample to come, in all stages."""
+        self._runs = runs
+
+    def prepare(self, seconds: float, samples: int) -> None:
+        """Start the processes now if long work is expected; see `ptq.data.pool.Pool.prepare`."""
+        expected = seconds * max(samples, self._runs)
+        if self._workers is None and expected > _SURE * ALONE_SECONDS:
+            self._workers = self._start()
+
+    def _start(self) -> list[WorkerProcess]:
+        with hold_interrupts(), _set_one_thread():
+            workers = [_start_worker(self._open_jobs) for _ in range(self.count - 1)]
+        _LOG.info("started %s", plural(self.count - 1, "worker process"))
+        return workers
 
     def check(self) -> None:
         """Nothing: a process that ends breaks its own futures."""

@@ -68,12 +68,20 @@ def limit_threads(count: int | None) -> Iterator[None]:
 
 
 def use_given_threads(verb: Callable[P, Result]) -> Callable[P, Result]:
-    """Let the keyword ``threads`` of a verb limit the threads of the kernels while it runs; 0 limits nothing."""
+    """Let the keyword ``threads`` of a verb limit the threads of the kernels while it runs; 0 limits nothing.
+
+    With ``workers`` the kernels of this process have the threads of all of them: those wait while it works alone.
+    """
 
     @wraps(verb)
     def limited(*args: P.args, **kwargs: P.kwargs) -> Result:
-        threads = kwargs.get("threads", 0)
-        with limit_threads(threads if isinstance(threads, int) and threads > 0 else None):
+        threads, workers = (
+            kwargs.get(name, least) for name, least in (("threads", 0), ("workers", 1))
+        )
+        limit = None
+        if isinstance(threads, int) and threads > 0:
+            limit = threads * (workers if isinstance(workers, int) and workers > 0 else 1)
+        with limit_threads(limit):
             return verb(*args, **kwargs)  # it refuses other values
 
     return limited

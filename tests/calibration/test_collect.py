@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from networks import build_network, gaussian_array, random_feeds, to_samples
 from parts import CONV, SAME, WB, V
 
 import ptq
-from ptq.calibration.collect import observe
+from ptq.calibration.collect import RunningStatistics, empty_statistics, observe
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
 from ptq.model.exposed_session import CollectedTensors
@@ -113,3 +114,24 @@ def test_only_float_tensors_are_asked_for(name: str) -> None:
     for tensor in wanted:
         assert values[tensor].dtype.numpy() == np.float32
         assert values[tensor].const_value is None
+
+
+def test_a_part_that_expects_many_values_merges_to_the_same_bytes() -> None:
+    rng = np.random.default_rng(0)
+    wanted = CollectedTensors(["x", "few"], {"x": 1})
+    arrays = [
+        {"x": rng.normal(size=(2, 3, 400)), "few": rng.integers(0, 9, (2, 5))} for _ in range(3)
+    ]
+    parts = []
+    for number, tensors in enumerate(arrays):
+        plain, told = empty_statistics(wanted), empty_statistics(wanted)
+        if number:
+            told.expect_values_as(parts[0][1])
+            assert told.tensors["x"].values is None
+            assert told.tensors["few"].values is not None
+        for counted in (plain, told):
+            counted.add_all({name: a.astype(np.float32) for name, a in tensors.items()})
+        parts.append((plain, told))
+    plain, told = (reduce(RunningStatistics.merge, each) for each in zip(*parts, strict=True))
+    assert told.tensors == plain.tensors
+    assert np.array_equal(told.channels["x"].mean, plain.channels["x"].mean)

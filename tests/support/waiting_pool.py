@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ptq.data import sample_map, worker_pool
+from ptq.data import sharing_gain, worker_pool
 
 
 def start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start processes with the first stage, which waits for them."""
     monkeypatch.setattr(worker_pool, "ALONE_SECONDS", -1)
-    monkeypatch.setattr(sample_map, "LEAST_GAIN", -1)
+    monkeypatch.setattr(sharing_gain, "LEAST_GAIN", -1)
     ready = worker_pool.ProcessPool.ready
 
     def wait(pool: worker_pool.ProcessPool) -> Any:

@@ -1,0 +1,30 @@
+"""Whether other processes take samples of a stage, and how many at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptq.data.sharing_gain import SharingGain, count_bytes
+
+
+def test_the_bytes_of_a_result_are_those_of_its_pickle() -> None:
+    result = [("a", np.zeros(10**6, np.float32)), np.zeros((100, 100))[:, ::2]]
+    assert count_bytes(result) == pytest.approx(4_000_000 + 100 * 50 * 8, rel=0.01)
+
+
+def test_a_stage_is_shared_only_if_it_takes_longer_than_opening_and_moving() -> None:
+    few, large = SharingGain(opening=0.1), SharingGain(opening=0.1)
+    few.record(0.2, 2, 0)
+    large.record(0.2, 2, np.zeros(10**8, np.uint8))
+    assert [few.pays(2), few.pays(3), few.pays(11)] == [False, True, True]
+    assert [large.pays(3), large.pays(11), large.pays(13)] == [False, False, True]
+
+
+def test_a_part_is_larger_the_more_its_result_costs_but_each_process_gets_some() -> None:
+    gains = [SharingGain() for _ in range(3)]
+    assert gains[0].smallest_part(1000, 2) == 0
+    for gain, size in zip(gains, (0, 10**7, 10**8), strict=True):
+        gain.record(0.1, 4, np.zeros(size, np.uint8))
+    assert [gain.smallest_part(1000, 2) for gain in gains] == [0, 16, 160]
+    assert gains[2].smallest_part(100, 4) == 25
