@@ -55,6 +55,19 @@ class Given:
         return stats
 
     @property
+    def replaced(self) -> list[str]:
+        """What replaces decisions or the calibration; not statistics that keep all samples: these decide all anew."""
+        stats = self.stats
+        keeps_all = (
+            stats is not None and stats.kept is not None and len(stats.kept.feeds) == stats.samples
+        )
+        given = {
+            "plan": self.plan,
+            "statistics": None if self.is_calibrated_anew and keeps_all else stats,
+        }
+        return [name for name, value in given.items() if value is not None]
+
+    @property
     def digest(self) -> str | None:
         """The digest of the graph that they belong to; None if nothing is given, or all is decided anew."""
         if self.plan is not None:

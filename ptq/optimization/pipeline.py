@@ -194,7 +194,8 @@ def calibrate_model(
     if anew and stats is not None:
         kept = plural(calibration.samples, "sample")
         if stats.graph == calibration.graph:
-            calibration, note = stats, f"decided on {kept} that the statistics keep"
+            note = f"decided on {kept} that the statistics keep"
+            calibration = stats if "statistics" in job.given.replaced else calibration
         else:
             note = f"decided on {kept} that the statistics keep, ranges too, because the model was rewritten"
         prepared = prepared.with_note(note)

@@ -154,14 +154,13 @@ def _build_provenance(
     """How the model was made."""
     options = list_result_options(job.options, reading)
     options |= {"target": made.plan.target, "weights": made.recipe.weights}
-    given = {"plan": job.given.plan, "statistics": job.given.stats}
     drop = None if report.evaluation is None else report.evaluation.forms["int8"].drop
     inputs = calibration_inputs(made.calibrated_model).to_record()
     return {
         "tool": "ptq",
         "version": version("onnx-ptq"),
         "options": options,
-        "given": [name for name, value in given.items() if value is not None],
+        "given": job.given.replaced,
         "digests": {
             "float_model": job.source.digest(),
             "plan": plan_digest,

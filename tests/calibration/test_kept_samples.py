@@ -13,6 +13,7 @@ from networks import build_network, gaussian_array
 
 import ptq
 from ptq.core.errors import StatsError
+from ptq.model.metadata import PROVENANCE, read_record
 from ptq.observers.calibration_file import Calibration, from_bytes
 
 COUNT = 24
@@ -46,15 +47,19 @@ def quantize(model: onnx.ModelProto, data: object = None, **options: object) -> 
 
 
 def test_all_kept_samples_give_the_model_of_the_data(model, data) -> None:
-    stats = ptq.calibrate(model, data, keep_samples=100, threads=1)
+    shards = [
+        ptq.calibrate(model, data, shard=(k, 3), keep_samples=100, threads=1) for k in range(3)
+    ]
+    stats = reduce(Calibration.merge, shards)
     assert stats.kept is not None
     assert len(stats.kept.feeds) == COUNT
     again = from_bytes(stats.to_bytes(), "stats")
     by_stats, by_data = quantize(model, stats=again), quantize(model, data)
-    mine, theirs = (
-        quantize(model, metadata=False, **of) for of in ({"stats": again}, {"data": data})
-    )
-    assert mine.graph.to_bytes() == theirs.graph.to_bytes()
+    assert by_stats.graph.to_bytes() == by_data.graph.to_bytes()
+    assert by_stats.plan.to_json() == by_data.plan.to_json()
+    few = quantize(model, stats=ptq.calibrate(model, data, keep_samples=COUNT - 1, threads=1))
+    given = [read_record(of.graph, PROVENANCE)["given"] for of in (by_stats, few)]
+    assert given == [[], ["statistics"]]
     assert any("equalization" in line for line in by_data.report.changes)
     assert any("that the statistics keep" in line for line in by_stats.report.changes)
 
