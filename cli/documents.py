@@ -14,7 +14,7 @@ from ptq.core.remote import show
 
 from .document_header import SCHEMA_VERSION, ErrorBody, ErrorDocument, Header
 from .invocation import current_invocation
-from .outputs import write_json
+from .outputs import weight_files, write_json
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -91,21 +91,10 @@ def _digest_files(options: Mapping[str, Any]) -> dict[str, str]:
         for index, path in enumerate(paths):
             key = name if len(paths) == 1 else f"{name}/{index}"
             digests[key] = _digest(path)
-            for further in _weight_files(path):
+            for further in weight_files(path):
                 if further.is_file():
                     digests[f"{key}/{further.name}"] = _digest(further)
     return digests
-
-
-def _weight_files(path: Path) -> Sequence[Path]:
-    """The files of a model's weights."""
-    if path.suffix != ".onnx":
-        return ()
-    from ptq.model.open import (
-        model_files,  # loads onnx, which errors and operator tables do not need
-    )
-
-    return model_files(path)[1:]
 
 
 def _is_file(text: str) -> bool:

@@ -71,7 +71,8 @@ def check_outputs(
     """Check before long work that every output can be written and that no output is an input.
 
     Args:
-        inputs: Files that the command reads; ``module:callable`` is allowed too.
+        inputs: Files that the command reads, models with the files of their weights; ``module:callable`` is
+            allowed too.
         outputs: Files that the command writes; None for outputs that were not requested.
         json: Path of the JSON result; ``-`` is standard output.
         room: Bytes that the first output may need.
@@ -96,6 +97,8 @@ def check_outputs(
         raise UsageError("only --json can write to standard output; replace - by a file name")
     if json not in (None, STANDARD_OUTPUT):
         paths.append(Path(json))
+    if any(files.has_file(path) for path in paths):  # weights are files that exist
+        sources += [file for source in sources for file in weight_files(source)]
     for index, path in enumerate(paths):
         files.check_writable(path, 0 if index else room)
         for source in sources:
@@ -119,6 +122,17 @@ def check_outputs(
         )
     current_invocation().json = json
     return replaced
+
+
+def weight_files(model: Path) -> Sequence[Path]:
+    """The files beside an ``.onnx`` file that hold its weights; none for other files."""
+    if model.suffix != ".onnx":
+        return ()
+    from ptq.model.open import (
+        model_files,  # loads onnx, which errors and operator tables do not need
+    )
+
+    return model_files(model)[1:]
 
 
 def print_replaced(replaced: Sequence[Path]) -> None:

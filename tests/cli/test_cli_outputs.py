@@ -171,6 +171,38 @@ def test_no_input_is_written_over_by_whatever_name(ptq, model, data, which, how)
     assert victim.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("calibrate", "apart.onnx", "--data", "DATA", "-o", "apart.bin"),
+        ("calibrate", "apart.onnx", "--data", "DATA", "-o", "s.npz", "--checkpoint", "apart.bin"),
+        ("inspect", "apart.onnx", "--json", "apart.bin"),
+        ("evaluate", "apart.onnx", "--data", "DATA", "--report", "apart.bin"),
+        ("evaluate", "apart.onnx", "--data", "DATA", "--summary", "apart.bin"),
+        ("compare", "MODEL", "apart.onnx", "--data", "DATA", "--json", "apart.bin"),
+        ("sensitivity", "apart.onnx", "--data", "DATA", "--json", "apart.bin"),
+        ("frontier", "apart.onnx", "--data", "DATA", "--report", "apart.bin"),
+        ("tune", "apart.onnx", "-o", "apart.bin"),
+        ("benchmark", "apart.onnx", "--json", "apart.bin"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_writes_over_the_weights_of_its_model(ptq, model, data, command):
+    onnx.save(
+        onnx.load(model),
+        "apart.onnx",
+        save_as_external_data=True,
+        location="apart.bin",
+        size_threshold=0,
+    )
+    before = Path("apart.bin").read_bytes()
+    given = {"MODEL": model, "DATA": data}
+    outcome = ptq(*(given.get(word, word) for word in command))
+    assert outcome.code == 2
+    assert "output apart.bin is the input apart.bin itself" in outcome.line
+    assert Path("apart.bin").read_bytes() == before
+
+
 def test_nothing_is_written_but_what_is_asked_for(ptq, model, data, folder):
     before = sorted(os.listdir(folder / "given"))
     assert ptq("quantize", model, "--data", data, "-o", "q.onnx").code == 0
