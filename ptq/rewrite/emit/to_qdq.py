@@ -76,7 +76,7 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
     for node in quantized.nodes:
         _requantize_edges(node, plan, quantizers)
     fold_boundary_scales(quantized, boundary_scales)
-    if not inputs_only:
+    if fixed_scales and not inputs_only:
         prevent_ort_quantization(quantized, plan.floats, float_outputs)
     if target is not None and target.has_ort_workarounds:
         for rewrite in ORT_WORKAROUNDS:

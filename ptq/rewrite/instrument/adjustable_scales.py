@@ -62,10 +62,6 @@ def make_scales_inputs(
         real, scale, zero_point = (*node.inputs, None)[:3]
         if real is None or is_constant(real):
             continue
-        maker = real.producer()
-        if maker is not None and operator_of(maker) == "Sum" and len(maker.inputs) == 1:
-            real = maker.inputs[0]  # a Sum of one operand, see `ptq.rewrite.emit.keep_float`
-            assert real is not None
         name = name_of(real)
         if name in tensors and scale is not None and zero_point is not None:
             inputs[name] = name_of(scale), name_of(zero_point)
