@@ -12,6 +12,7 @@ open: `open_samples`: which kind of source the user named, opened
 sample_source: `Sample`, and what sources of samples have in common
 sample_map: one primitive: a job on parts of the samples, in this process and on the workers of a run
 sample_parts: parts of samples: consecutive ones or shards, by their place or by value
+waiting_part: a part that runs, or is to run
 sharing_gain: whether other processes take samples of a stage, and how many at once
 run_part: what another process does with a part
 opened_sources: sources that a process has opened for another one

@@ -21,6 +21,9 @@ from ptq.data.opened_sources import forget_sources
 from ptq.kernels.thread_pool import limit_threads
 from ptq.model.maker import describe_maker, list_differences
 
+NO_PART = b""
+"""In place of a part: the job is opened, and nothing runs."""
+
 
 @dataclass(frozen=True)
 class SharedJob:
@@ -68,7 +71,7 @@ def run_part(
     Args:
         job: The job.
         open_jobs: The numbers of all jobs that this run still needs; the others are freed.
-        part: The part, pickled.
+        part: The part, pickled; or `NO_PART`.
         content: The content of the job; None if it is in a file.
     """
     try:
@@ -78,7 +81,7 @@ def run_part(
         with limit_threads(job.threads):
             if job.number not in held.jobs:
                 held.jobs[job.number] = _open(job, content)
-            return ForkingPickler.loads(part).run(held.jobs[job.number])
+            return ForkingPickler.loads(part).run(held.jobs[job.number]) if part else None
     except PtqError as error:
         return type(error)(f"{job.place}{error}") if job.place else error
     except Exception as error:  # an internal error: the parent reports it

@@ -12,18 +12,18 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
+from concurrent.futures import FIRST_COMPLETED, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ptq.core.errors import DataError, PtqError
 from ptq.core.run_options import RunOptions, SizedIterable, Stage, TrackedItems
 from ptq.data.pool import Pool, Worker
-from ptq.data.run_part import SharedJob
+from ptq.data.run_part import NO_PART, SharedJob
 from ptq.data.sample import Sample, Samples
 from ptq.data.sample_parts import ConsecutiveParts, Part, PartCutter, Parts, Shard, ShardParts
 from ptq.data.sharing_gain import SharingGain
+from ptq.data.waiting_part import WaitingPart
 from ptq.kernels.thread_pool import limit_threads
 
 R = TypeVar("R")
@@ -59,7 +59,7 @@ class SampleMap(Generic[R]):
         self._job, self._opened = job, opened
         self._pool, self._threads = cast(Pool | None, run.pool), run.threads or 1
         self._shared: SharedJob | None = None
-        self._gain = SharingGain()
+        self._gain, self._opening = SharingGain(), set[Worker]()
 
     def __del__(self) -> None:
         if self._pool is not None and self._shared is not None:
@@ -68,8 +68,7 @@ class SampleMap(Generic[R]):
     def open_here(self) -> Callable[[Part], R]:
         """Open the job in this process, once; how long that takes says whether others should open it too."""
         if self._opened is None:
-            start = time.perf_counter()
-            self._opened = self._job.open()
+            start, self._opened = time.perf_counter(), self._job.open()
             self._gain.opening = time.perf_counter() - start
         return self._opened
 
@@ -110,6 +109,7 @@ class SampleMap(Generic[R]):
         if isinstance(samples, TrackedItems):
             stage = samples.run.start_stage(samples.stage, len(samples.items))
             samples = samples.items
+        self._gain.start()
         cut = PartCutter(samples, arguments, alone=self._pool is None)
         parts = ConsecutiveParts(cut, least, most, self._count, self._gain)
         for part, (result, seen) in self._run_parts(parts, in_turn=in_turn):
@@ -138,7 +138,7 @@ class SampleMap(Generic[R]):
     def _run_parts(
         self, parts: Parts, *, in_order: bool = True, in_turn: bool = False
     ) -> Iterator[tuple[Part, Any]]:
-        waiting = deque[_Waiting]()
+        waiting = deque[WaitingPart]()
         most = _WAITING_PARTS * self._count
         try:
             while True:
@@ -154,7 +154,7 @@ class SampleMap(Generic[R]):
                     and len(waiting) <= most
                     and (part := parts.take(first=not self._gain.each)) is not None
                 ):
-                    waiting.append(_Waiting(part, message=self._try_here(part)))
+                    waiting.append(WaitingPart(part, message=self._try_here(part)))
                 elif (own := next((one for one in waiting if one.is_open), None)) is not None:
                     own.message = self._try_here(own.part)
                 elif waiting:
@@ -177,7 +177,7 @@ class SampleMap(Generic[R]):
         return self._pool is None or self._pool.works_here
 
     def _submit_parts(
-        self, parts: Parts, waiting: deque[_Waiting], most: int, *, in_turn: bool
+        self, parts: Parts, waiting: deque[WaitingPart], most: int, *, in_turn: bool
     ) -> None:
         """Give parts to the workers that are ready, a second one to each but near the end; all at once in turn."""
         if self._pool is not None:
@@ -190,6 +190,7 @@ class SampleMap(Generic[R]):
                 waiting.append(self._submit(part, turns[part.first % len(turns)]))
             return
         for worker in workers:
+            self._open_on(worker)
             while (
                 parts.remaining
                 and len(waiting) <= most
@@ -205,14 +206,23 @@ class SampleMap(Generic[R]):
             return True
         return self._gain.pays(samples)
 
-    def _submit(self, part: Part, worker: Worker | None) -> _Waiting:
+    def _submit(self, part: Part, worker: Worker | None) -> WaitingPart:
         if worker is None:
-            return _Waiting(part)
+            return WaitingPart(part)
+        content = bytes(ForkingPickler.dumps(part))
+        return WaitingPart(part, worker, worker.submit(self._share(), content))
+
+    def _share(self) -> SharedJob:
         assert self._pool is not None
         if self._shared is None:
             self._shared = self._pool.share(self._job)
-        content = bytes(ForkingPickler.dumps(part))
-        return _Waiting(part, worker, worker.submit(self._shared, content))
+        return self._shared
+
+    def _open_on(self, worker: Worker) -> None:
+        """Let another process of this machine open the job, once; this one runs the next samples meanwhile."""
+        if self._works_here and worker not in self._opening:
+            self._opening.add(worker)
+            worker.submit(self._share(), NO_PART)
 
     def _wait_for_worker(self) -> None:
         """Wait until a cluster, where this process runs nothing, has a worker for the next part."""
@@ -227,7 +237,7 @@ class SampleMap(Generic[R]):
                 )
             time.sleep(_PAUSE_SECONDS)
 
-    def _wait(self, waiting: Sequence[_Waiting]) -> None:
+    def _wait(self, waiting: Sequence[WaitingPart]) -> None:
         """Wait until a part ends that has not ended yet."""
         futures = [one.future for one in waiting if one.future is not None and not one.is_done]
         assert self._pool is not None
@@ -242,7 +252,7 @@ class SampleMap(Generic[R]):
         except PtqError as error:
             return error
 
-    def _take_first(self, one: _Waiting, waiting: deque[_Waiting]) -> Any:
+    def _take_first(self, one: WaitingPart, waiting: deque[WaitingPart]) -> Any:
         """The result of a part. If it fails, earlier ones end first: the error is that of the first that fails."""
         try:
             return self._take(one)
@@ -255,7 +265,7 @@ class SampleMap(Generic[R]):
                 self._take(first)
             raise
 
-    def _take(self, one: _Waiting) -> Any:
+    def _take(self, one: WaitingPart) -> Any:
         """The result of a part and what reading has shown. It runs again here if a worker cannot run it."""
         message = one.message
         if one.future is not None:
@@ -272,29 +282,3 @@ class SampleMap(Generic[R]):
 
 def _has_skipped(message: Any) -> bool:
     return isinstance(message, tuple) and message[1] is not None and bool(message[1].skipped)
-
-
-@dataclass(eq=False)
-class _Waiting:
-    """A part whose result waits for earlier ones.
-
-    Attributes:
-        part: The part.
-        worker: The worker that has it; None for this process.
-        future: Its message; None for this process.
-        message: What this process found, the result or an error; None if it did not run the part yet.
-    """
-
-    part: Part
-    worker: Worker | None = None
-    future: Future[Any] | None = None
-    message: Any = None
-
-    @property
-    def is_done(self) -> bool:
-        return self.future is None or self.future.done()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether this process is to run it, and has not."""
-        return self.future is None and self.message is None

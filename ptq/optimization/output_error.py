@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -98,17 +99,26 @@ class OutputError:
         errors[: len(known)] = known
         order = range(self.count) if than is None else np.argsort(-than, kind="stable")
         remaining = [index for index in order if index >= len(known)]
-        found = model.run([self.samples[k] for k in remaining], [feeds[k] for k in remaining])
-        for index, outputs in zip(remaining, found, strict=False):
-            shares = [
-                _energy(o.astype(np.float64) - r) / s
-                for o, r, s in zip(outputs, self._outputs[index], self._signal, strict=True)
-                if s > 0 and o.shape == r.shape
-            ]
-            errors[index] = float(np.mean(shares)) if shares else 0.0
-            if than is not None and is_hopeless(errors, than, checks):
-                break
+        ends = [end - len(known) for end in sorted(checks)] if than is not None else []
+        ends = [end for end in ends if 0 < end < len(remaining)]
+        # other processes run no sample beyond a check before it has passed
+        for first, end in itertools.pairwise([0, *ends, len(remaining)]):
+            part = remaining[first:end]
+            found = model.run([self.samples[k] for k in part], [feeds[k] for k in part])
+            for index, outputs in zip(part, found, strict=True):
+                errors[index] = self._share(index, outputs)
+                if than is not None and is_hopeless(errors, than, checks):
+                    return errors
         return errors
+
+    def _share(self, index: int, outputs: Outputs) -> float:
+        """The energy of the error of a sample's outputs over mean output energy, averaged over outputs."""
+        shares = [
+            _energy(o.astype(np.float64) - r) / s
+            for o, r, s in zip(outputs, self._outputs[index], self._signal, strict=True)
+            if s > 0 and o.shape == r.shape
+        ]
+        return float(np.mean(shares)) if shares else 0.0
 
 
 class RangeEvaluator:

@@ -16,9 +16,17 @@ def test_the_bytes_of_a_result_are_those_of_its_pickle() -> None:
 def test_a_stage_is_shared_only_if_it_takes_longer_than_opening_and_moving() -> None:
     few, large = SharingGain(opening=0.1), SharingGain(opening=0.1)
     few.record(0.2, 2, 0)
-    large.record(0.2, 2, np.zeros(10**8, np.uint8))
-    assert [few.pays(2), few.pays(3), few.pays(11)] == [False, True, True]
-    assert [large.pays(3), large.pays(11), large.pays(13)] == [False, False, True]
+    large.record(0.2, 2, np.zeros(10**8, np.uint8))  # 0.5 s to move
+    assert [few.pays(4), few.pays(6), large.pays(14), large.pays(16)] == [False, True, False, True]
+
+
+def test_a_job_that_runs_on_small_sets_again_and_again_is_shared_in_the_end() -> None:
+    gain, shared = SharingGain(opening=0.1), []
+    for _ in range(5):
+        gain.start()
+        gain.record(0.2, 2, 0)
+        shared.append(gain.pays(1))
+    assert shared == [False, False, False, True, True]
 
 
 def test_a_part_is_larger_the_more_its_result_costs_but_each_process_gets_some() -> None:
