@@ -8,8 +8,8 @@ from typing import Any
 
 LEAST_GAIN = 5.0
 """How many times as long as opening a job its other samples must take, before one process more opens it: that halves
-their time at best. This process writes the job in about the time of opening it. The other one reads and checks it too,
-which takes three times as long (measured: 0.05 s and 0.18 s, with 20 MB of weights)."""
+their time at best. This process writes the job in about the time of opening it. The other one reads and checks it
+first, which takes three times as long in all (measured: 0.05 s and 0.18 s, with 20 MB of weights)."""
 _MOVING_GAIN = 2.0
 """How many times as long as moving a result they must take in addition."""
 _OPENING_SECONDS = 0.25
