@@ -74,6 +74,34 @@ def derive_statistics(
     ]
 
 
+def add_wider_statistics(
+    calibration: Calibration, plain: Graph, form: PreparedModel, wider: Calibration
+) -> Calibration:
+    """The statistics of a form, with those of more samples for the tensors whose values are the plain model's.
+
+    Args:
+        calibration: The statistics of the form.
+        plain: The plain model.
+        form: The plain model with scaled channels.
+        wider: The statistics of the plain model on more samples.
+    """
+    found = group_channels(plain, boundaries=form.boundaries)
+    by_group = factors_by_group(found, form.channel_factors)
+    scaled = {name for name, groups in found.groups.items() if (by_group[groups] != 1).any()}
+    same = calibration.tensors.keys() - scaled - form.boundaries.keys()
+    return replace(
+        calibration,
+        tensors={
+            n: wider.tensors.get(n, of) if n in same else of
+            for n, of in calibration.tensors.items()
+        },
+        channels={
+            n: wider.channels.get(n, of) if n in same else of
+            for n, of in calibration.channels.items()
+        },
+    )
+
+
 def _find_sources(
     plain: Graph, form: PreparedModel, measured: MeasuredTensors
 ) -> dict[str, Source]:

@@ -23,6 +23,7 @@ from ptq.optimization.compensation import inputs_to_keep
 from ptq.optimization.decision_log import log_decisions
 from ptq.optimization.effort import EFFORTS, Effort
 from ptq.optimization.equalization import equalize_channels
+from ptq.optimization.form_statistics import add_wider_statistics
 from ptq.optimization.given import NOTHING_GIVEN, Given, list_left_out
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.outlier_splitting import split_outlier_channels
@@ -48,6 +49,7 @@ class Job:
         recipe: The same, resolved so far.
         given: Statistics or a plan of an earlier run.
         run: How the job runs.
+        plain: The model before its channels were scaled, if nothing else was rewritten; else None.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Job:
     recipe: Recipe
     given: Given
     run: RunOptions
+    plain: Graph | None = None
 
     @property
     def effort(self) -> Effort:
@@ -151,13 +154,15 @@ def optimize_before_calibration(job: Job) -> Job:
             job.run,
         )
         recipe = job.recipe.with_float_nodes(prepared.float_nodes)
-        job = replace(job, prepared=prepared, recipe=recipe)
+        plain = job.prepared.graph if prepared.channel_factors else None
+        job = replace(job, prepared=prepared, recipe=recipe, plain=plain)
         release_memory()
     if job.options.split_outliers:
         prepared, recipe = split_outlier_channels(
             job.prepared, job.samples.calibration, job.recipe, job.given, job.effort, job.run
         )
-        job = replace(job, prepared=prepared, recipe=recipe)
+        plain = job.plain if prepared.graph is job.prepared.graph else None
+        job = replace(job, prepared=prepared, recipe=recipe, plain=plain)
     if plan is None and job.samples.calibration is None:
         job = replace(job, prepared=_note_missing_samples(job))
     log_decisions(job.prepared.describe_changes(), known)
@@ -198,6 +203,14 @@ def calibrate_model(
             calibration = stats if "statistics" in job.given.replaced else calibration
         else:
             note = f"decided on {kept} that the statistics keep, ranges too, because the model was rewritten"
+            wider = (
+                None
+                if job.plain is None
+                else job.given.find_wider_statistics(job.plain, calibration.samples)
+            )
+            if job.plain is not None and wider is not None:
+                calibration = add_wider_statistics(calibration, job.plain, prepared, wider)
+                note = f"decided on {kept} that the statistics keep, ranges of scaled channels too"
         prepared = prepared.with_note(note)
     release_memory()
     return CalibratedModel(job.name, job.source, prepared, calibration), folds

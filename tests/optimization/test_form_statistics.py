@@ -17,7 +17,12 @@ from ptq.model.graph import Graph
 from ptq.observers.channel_values import ChannelValues, take_values, to_stats, to_sums
 from ptq.observers.mse import mse
 from ptq.optimization.equalization import _with_factors
-from ptq.optimization.form_statistics import HALVES, derive_statistics, is_derivable
+from ptq.optimization.form_statistics import (
+    HALVES,
+    add_wider_statistics,
+    derive_statistics,
+    is_derivable,
+)
 from ptq.rewrite.prepare.prepare import PreparedModel, prepare
 
 RUN = RunOptions(threads=1)
@@ -78,6 +83,31 @@ def test_the_statistics_of_a_form_follow_from_those_of_the_plain_model(
             assert got.tensors[name].count == stats.count
         for name, sums in expected.channels.items():
             np.testing.assert_allclose(got.channels[name].mean, sums.mean, atol=1e-5)
+
+
+def test_only_scaled_tensors_keep_the_statistics_of_few_samples(
+    plain: PreparedModel, samples: Samples
+) -> None:
+    h, r, y = (str(node.outputs[0].name) for node in plain.graph.nodes)
+    form = _with_factors(plain.graph, {h: FACTORS}, {})
+    every = samples.names
+    few, whole = (
+        observe_splits(form.graph, samples, tensors_to_collect(form.graph), names, run=RUN)[0]
+        for names in ([every[:4], every[4:]], [every])
+    )
+    [wider] = observe_splits(
+        plain.graph, samples, tensors_to_collect(plain.graph), [every], run=RUN
+    )
+    found = add_wider_statistics(few, plain.graph, form, wider)
+    assert found.samples == few.samples == 4
+    assert found.tensors.keys() == few.tensors.keys() >= {"x", r, y}
+    for name in found.tensors:
+        expected = few if name in (h, r) else whole
+        ends = found.tensors[name].min, found.tensors[name].max
+        assert ends == pytest.approx(
+            (expected.tensors[name].min, expected.tensors[name].max), rel=1e-5
+        )
+        assert found.tensors[name].count == expected.tensors[name].count
 
 
 def test_a_form_of_another_kind_is_observed(plain: PreparedModel) -> None:
