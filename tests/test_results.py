@@ -78,6 +78,39 @@ def test_metrics_are_finite_or_infinite_floats_with_the_documented_names(result)
     assert all(type(value) is float and not math.isnan(value) for value in metrics.values())
 
 
+@pytest.mark.parametrize(("count", "held_out"), [(2, False), (8, True)])
+def test_the_gain_of_rounding_is_on_held_out_samples_only_if_there_are_any(
+    count: int, held_out: bool
+) -> None:
+    changes = ptq.quantize(MODEL, FEEDS[:count], threads=1, effort="fast").report.changes
+    [line] = [line for line in changes if line.startswith("weight rounding")]
+    assert ("held-out" in line) is held_out
+    assert ("on the samples of the fit" in line) is not held_out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"io": "int8"}, {"io": "float16"}, {"static_batch": 1}, {"metadata": False}],
+    ids=str,
+)
+def test_the_sizes_of_a_report_are_those_of_the_files(options, tmp_path: Path) -> None:
+    named = onnx.ModelProto.FromString(MODEL.SerializeToString())
+    named.doc_string = "dropped when the model is read" * 40
+    onnx.save(
+        named,
+        tmp_path / "model.onnx",
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
+    given = {"equalize": False, "rounding": "nearest", "threads": 1, **options}
+    made = ptq.quantize(tmp_path / "model.onnx", FEEDS, **given)
+    made.save(tmp_path / "q.onnx")
+    files = [tmp_path / "model.onnx", tmp_path / "weights.bin"]
+    assert made.report.float_bytes == sum(file.stat().st_size for file in files)
+    assert made.report.int8_bytes == (tmp_path / "q.onnx").stat().st_size
+
+
 def test_every_metric_is_documented(result) -> None:
     from ptq.evaluation.exports.flat_metrics import flatten_metrics
 

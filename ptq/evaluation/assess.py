@@ -12,7 +12,7 @@ from ptq.evaluation.benefit_check import check_opset
 from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.diagnostics import diagnose
+from ptq.evaluation.diagnostics import diagnose, fixed_tensors
 from ptq.evaluation.engines import (
     integer_engine,
     open_integer_engine,
@@ -133,7 +133,12 @@ def build_report(
             *([] if range_warning is None else [range_warning]),
             *check_opset(model.source.opset, quantized.quantized_graph.opset),
             *diagnose(
-                quantized.plan, calibration.tensors, rows, samples.calibration, calibration.channels
+                quantized.plan,
+                calibration.tensors,
+                rows,
+                samples.calibration,
+                calibration.channels,
+                fixed_tensors(prepared),
             ),
             *([] if evaluation is None else check_sample_count(evaluation, budget)),
         ),

@@ -47,7 +47,7 @@ from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
-from ptq.model.open import Model, display_name, model_files, source_path
+from ptq.model.open import Model, count_file_bytes, display_name, source_path
 from ptq.model.serialize import serialized_size
 from ptq.model.session import Session
 from ptq.rewrite.border.element_types import open_with_float_border
@@ -259,7 +259,7 @@ def _count_bytes(model: Model, graph: Graph) -> int:
     path = source_path(model)
     if path is None:
         return serialized_size(graph.model)
-    return sum(file.stat().st_size for file in model_files(path))
+    return count_file_bytes(path)
 
 
 def _require_same_types(old: Graph, new: Graph) -> None:

@@ -5,7 +5,7 @@ Every threshold is far from the values of sound models.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from ptq.data import Samples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.preprocessing_check import diagnose_assumption
 from ptq.evaluation.report import TensorRow
+from ptq.model.graph import Graph
+from ptq.model.node import name_of, operator_of, values_read_by
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
@@ -38,6 +40,7 @@ def diagnose(
     rows: Sequence[TensorRow],
     calibration: Samples | None,
     channels: Mapping[str, ChannelSums] | None = None,
+    fixed: Collection[str] = (),
 ) -> tuple[Diagnosis, ...]:
     """Find known causes of large quantization errors.
 
@@ -47,14 +50,30 @@ def diagnose(
         rows: Quantization error of each tensor.
         calibration: The calibration samples; None if only their statistics are given.
         channels: Channel sums of the inputs of nodes with weights, by tensor.
+        fixed: Tensors that say nothing about the samples.
     """
     return (
         *_diagnose_samples(calibration),
         *_diagnose_outliers(plan, stats, rows),
         *_diagnose_overflowing_biases(rows),
         *_diagnose_shared_scales(rows),
-        *_diagnose_dead_channels(stats, channels or {}),
+        *_diagnose_dead_channels(
+            stats, {name: sums for name, sums in (channels or {}).items() if name not in fixed}
+        ),
     )
+
+
+def fixed_tensors(graph: Graph) -> frozenset[str]:
+    """The tensors that no value of a sample changes, such as the first state of a recurrent layer."""
+    varying = set(graph.inputs)
+    fixed: list[str] = []
+    for node in graph.nodes:
+        read = () if operator_of(node) in ("Shape", "Size") else values_read_by(node)
+        if varying.isdisjoint(read):
+            fixed += map(name_of, node.outputs)
+        else:
+            varying.update(node.outputs)
+    return frozenset(fixed)
 
 
 def _diagnose_samples(calibration: Samples | None) -> Iterator[Diagnosis]:

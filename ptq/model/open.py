@@ -174,6 +174,15 @@ def model_files(path: Path) -> list[Path]:
     return [path, *(path.parent / name for name in dict.fromkeys(stored))]
 
 
+def count_file_bytes(path: Path) -> int:
+    """Bytes of the files of a model: the model file, and those of its weights.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    return sum(file.stat().st_size for file in model_files(path))
+
+
 def _has_external_data(path: Path) -> bool:
     """Whether a file may refer to others: searching 400 MB takes a tenth of the time of parsing them."""
     with path.open("rb") as file:

@@ -35,9 +35,9 @@ from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
 from ptq.model.open import (
     Model,
+    count_file_bytes,
     display_name,
     is_quantized,
-    model_files,
     open_model,
     source_path,
 )
@@ -176,9 +176,7 @@ def benchmark(
         timed.append(
             TimedModel(
                 model=display_name(model),
-                bytes=serialized_size(graph.model)
-                if path is None
-                else sum(file.stat().st_size for file in model_files(path)),
+                bytes=serialized_size(graph.model) if path is None else count_file_bytes(path),
                 load_ms=1000 * load_times[index],
                 run_ms=float(np.median(times)),
                 run_interval=median_interval(times),

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import methodcaller
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ def compensate_rounding(
     made.calibrated_model.release()
     note = (
         f"error compensation: {plural(len(gains), 'layer')} re-fitted to quantized inputs; "
-        f"layer error {sorted(gains)[len(gains) // 2]:.1f} dB lower (median, held-out)"
+        f"layer error {median(gains):.1f} dB lower (median, held-out)"
     )
     return replace(after, changes=(*after.changes, note))
 

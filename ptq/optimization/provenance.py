@@ -32,6 +32,7 @@ from ptq.evaluation.litert_check import add_litert_check
 from ptq.evaluation.result import Result
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
+from ptq.model.open import count_file_bytes
 from ptq.model.processor import name_machine
 from ptq.model.serialize import serialized_size
 from ptq.model.session import has_exact_int8_sums, library_versions
@@ -86,6 +87,8 @@ def build_result(
         plan_digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
         write_record(graph, PROVENANCE, _build_provenance(job, made, report, reading, plan_digest))
         report = replace(report, int8_bytes=serialized_size(graph.model))
+    if source is not None:  # serialized again, a model has other bytes
+        report = replace(report, float_bytes=count_file_bytes(source))
     report = replace(report, suspects=(*check_benefit(report), *report.suspects))
     tflite = None
     if job.options.form == "tflite":
@@ -100,8 +103,9 @@ def build_result(
         if tflite is None:
             raise
     else:
-        changes = notes if tflite is None else ()
-        report = replace(report, changes=(*report.changes, *changes))
+        if tflite is None:
+            size = serialized_size(graph.model)
+            report = replace(report, changes=(*report.changes, *notes), int8_bytes=size)
     return Result(graph, plan, report, calibration, source, tflite)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
@@ -194,12 +195,17 @@ def _describe_shared_weights(graph: Graph, plan: Plan) -> Iterator[str]:
 def _describe_rounding(roundings: Mapping[str, WeightRounding]) -> str:
     """The report's line on second-order rounding: how many layers, and the median gain."""
     gains = sorted(choice.gain_db for choice in roundings.values() if choice.rounded is not None)
+    validated = all(choice.on_held_out for choice in roundings.values())
+    measured = "held-out" if validated else "too optimistic: on the samples of the fit"
     if not gains:
-        return "weight rounding: to nearest in all layers (second-order is not better on held-out samples)"
+        samples = "held-out samples" if validated else "the samples of the fit"
+        return (
+            f"weight rounding: to nearest in all layers (second-order is not better on {samples})"
+        )
     nearest = len(roundings) - len(gains)
     line = (
         f"weight rounding: second-order (GPTQ) in {plural(len(gains), 'layer')}; layer error "
-        f"{gains[len(gains) // 2]:.1f} dB lower than round-to-nearest (median, held-out)"
+        f"{median(gains):.1f} dB lower than round-to-nearest (median, {measured})"
     )
     return line + (
         f"; to nearest in {plural(nearest, 'layer')}, where second-order is not better"

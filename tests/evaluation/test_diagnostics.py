@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from hard import SAMPLE_DATA
-from networks import build_network
+from networks import build_network, gaussian_array, random_feeds
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
@@ -21,7 +21,7 @@ from ptq.core.types import UINT8, QuantParams
 from ptq.data import Preprocess, open_samples
 from ptq.data.input_spec import InputSpec
 from ptq.data.splits import input_specs
-from ptq.evaluation.diagnostics import diagnose
+from ptq.evaluation.diagnostics import diagnose, fixed_tensors
 from ptq.evaluation.engines import session_engine
 from ptq.evaluation.input_range_check import check_input_statistics
 from ptq.evaluation.preprocessing_check import find_better_preprocessing
@@ -254,3 +254,19 @@ def test_a_tensor_most_of_whose_channels_are_dead_is_found() -> None:
         found.append(diagnose(EMPTY, {"t": stats}, [], None, {"t": sums}))
     assert found[0] == ()
     assert "9 of its 16 channels" in found[1][0].what
+
+
+def test_the_first_state_of_a_recurrent_layer_has_no_dead_channels() -> None:
+    model = build_network(
+        "s = Shape(x)\nn = Gather(s, zero)\nd = Concat<axis = 0>(n, width)\nh = ConstantOfShape(d)\n"
+        "p = Gemm(h, m, k)\nq = Gemm(x, v)\na = Add(p, q)\ny = Relu(a)",
+        {"x": ("n", 16)},
+        zero=np.zeros(1, np.int64),
+        width=np.array([16]),
+        m=gaussian_array(16, 16),
+        k=gaussian_array(16),
+        v=gaussian_array(16, 16),
+    )
+    assert fixed_tensors(Graph.from_proto(model)) == {"s", "n", "d", "h", "p"}
+    report = ptq.quantize(model, random_feeds(model, 8), effort="fast", threads=1).report
+    assert not [s for s in report.suspects if "channels are 0" in s.what]

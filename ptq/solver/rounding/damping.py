@@ -79,26 +79,31 @@ def smallest_dtype(scaled: ScaledWeights) -> np.dtype[np.integer[Any]]:
     return np.promote_types(*(np.min_scalar_type(int(end)) for end in ends))
 
 
+def has_held_out(blocks: Sequence[CovarianceBlock | PooledBlock]) -> bool:
+    """Whether held-out samples validate the rounding; fewer than 4 samples have none."""
+    return all(block.training.count and block.held_out.count for block in blocks)
+
+
 def choose_damping(
     scaled: ScaledWeights,
     blocks: Sequence[CovarianceBlock | PooledBlock],
     centred: bool,
     guard: SaturationGuard,
 ) -> tuple[float, float, float, float]:
-    """The damping with the least error on held-out samples.
+    """The damping with the least error on held-out samples; a fixed one, and the error on all samples, without any.
 
     Returns:
         The damping; energies of the sums, of the error of nearest integers, and of the error with that damping.
     """
     every = -(-scaled.weights.shape[2] // _SUMS_TRIED)
-    has_held_out = all(block.training.count and block.held_out.count for block in blocks)
-    dampings = DAMPINGS if has_held_out else (_DEFAULT_DAMPING,)
+    validated = has_held_out(blocks)
+    dampings = DAMPINGS if validated else (_DEFAULT_DAMPING,)
     energies = np.zeros(2 + len(dampings))
     for block in blocks:
         few = scaled.select(slice(None, None, every), block.inputs)
         training, held_out = (
             (block.training, block.held_out)
-            if has_held_out
+            if validated
             else (block.all_samples, block.all_samples)
         )
         factors = DampedCholesky(

@@ -37,6 +37,7 @@ from ptq.solver.rounding.damping import (
     ScaledWeights,
     choose_damping,
     gptq_or_nearest,
+    has_held_out,
     round_to_nearest,
     scaled_weights,
     smallest_dtype,
@@ -61,12 +62,14 @@ class WeightRounding:
         damping: The share of the mean variance that is added to the variance of every input.
         nearest_db: SQNR of the node's sums in dB with each weight rounded to the nearest, on held-out samples.
         gptq_db: SQNR of the node's sums in dB with second-order rounding, on held-out samples.
+        on_held_out: Whether there are held-out samples; else both figures are of the samples that it was fitted on.
     """
 
     rounded: RoundedWeight | None
     damping: float
     nearest_db: float
     gptq_db: float
+    on_held_out: bool
 
     @property
     def weight(self) -> NDArray[np.float32] | None:
@@ -192,7 +195,7 @@ class GptqRounder:
         guard = _saturation_guard(linear, plain)
         del plain
         damping, signal, nearest, gptq = choose_damping(scaled, blocks, centred, guard)
-        figures = damping, _sqnr_db(signal, nearest), _sqnr_db(signal, gptq)
+        figures = damping, _sqnr_db(signal, nearest), _sqnr_db(signal, gptq), has_held_out(blocks)
         if gptq >= nearest and name not in self._target_weights:
             return WeightRounding(None, *figures)
         integers = np.empty(scaled.weights.shape, smallest_dtype(scaled))
