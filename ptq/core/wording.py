@@ -14,7 +14,7 @@ def plural(number: int, thing: str) -> str:
 
 
 def format_size(count: int) -> str:
-    """Return a number of bytes in decimal units: ``459.6 kB``."""
+    """Return a number of bytes in decimal units: ``454.0 kB``."""
     if count < 1_000_000:
         return f"{count / 1e3:.1f} kB"
     return f"{count / 1e6:.1f} MB"
