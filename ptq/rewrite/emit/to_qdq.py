@@ -48,8 +48,8 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
     Args:
         graph: The prepared graph.
         plan: Its plan.
-        fixed_scales: Whether the plan's scales are final. If not, no operator is replaced by others whose scales follow
-            from them, and ONNX Runtime must run the graph without its optimization of quantizers.
+        fixed_scales: Whether the plan's scales are final. If not, no operator is replaced by others whose scales
+            follow from them, and ONNX Runtime must run the graph without its optimization of quantizers.
 
     Raises:
         PlanError: The plan names a node or tensor that the graph does not have, or has a wrong number of scales.
