@@ -44,6 +44,7 @@ GOOD: dict[str, Any] = {
 }
 ZERO = "agreement with float: 0.00 points (95 % CI −9.00 … 0.00)"
 UNSAID = ("agreement with float", 0.0, 0.0, 0.5)
+POSSIBLE = "agreement with float: no change in 25 samples (a loss of up to 9.00 points is possible, 95 % CI)"
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,15 @@ UNSAID = ("agreement with float", 0.0, 0.0, 0.5)
         ({"said": ("agreement with float", 0.0, 0.0, 9.0), "first_line": ZERO}, "does not say so"),
         (
             {"said": ("agreement with float", 0.004, 0.0, 9.0), "first_line": ZERO},
+            "does not say so",
+        ),
+        ({"said": ("agreement with float", 0.0, 0.0, 9.0), "first_line": POSSIBLE}, ""),
+        (
+            {
+                "said": ("agreement with float", 0.0, 0.0, 9.0),
+                "first_line": POSSIBLE,
+                "changed": (9.1, 8.0, 11.0),
+            },
             "does not say so",
         ),
         ({"first_line": "slower than float"}, "first line does not say so"),

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from ptq.core.wording import describe_size_ratio, format_decibels, format_size
+from ptq.core.wording import describe_size_ratio, format_decibels, format_size, plural
 from ptq.evaluation.drop import ERROR, SIGNIFICANCE_LEVEL, TOP1, Drop, describe_change
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.report import ReportData
@@ -97,6 +97,9 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
         return VerdictFigure("accuracy", "no drop measured")
     interval = describe_change(drop)[1]
     notes, value, name = [interval], shorten_change(drop), drop.metric
+    if _may_hide_loss(drop):
+        value = f"no change in {plural(drop.samples, 'sample')}"
+        notes = [f"a loss of up to {drop.hi:.2f} points is possible", "95 % CI"]
     shares = _labelled_shares(evaluation.forms["float"], form, drop)
     labelled = shares is not None
     lost = labelled and drop.lo > 0
@@ -119,6 +122,11 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
         return VerdictFigure(name, value, tuple(notes), tone)
     good = labelled and not exceeded and report.evaluated_on != ON_CALIBRATION
     return VerdictFigure(name, value, tuple(notes), "bad" if exceeded else "good" if good else "")
+
+
+def _may_hide_loss(drop: Drop) -> bool:
+    """Whether nothing was lost, of a metric that cannot gain, on samples too few to exclude a loss."""
+    return drop.metric not in (TOP1, ERROR) and drop.points == drop.lo == 0 < drop.hi
 
 
 def _labelled_shares(

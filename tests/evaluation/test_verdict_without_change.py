@@ -1,0 +1,53 @@
+"""The first line where no sample changed: it says what loss the samples cannot exclude."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from networks import build_network, gaussian_array
+
+import ptq
+from ptq.evaluation.drop import Drop
+from ptq.evaluation.exports.report import Report
+from ptq.evaluation.presentation.verdict import describe_verdict
+
+SAMPLES = 12
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    model = build_network("y = MatMul(x, w)", {"x": ("n", 8)}, w=np.eye(8, dtype=np.float32))
+    rows = {"x": gaussian_array(SAMPLES, 8)}
+    return ptq.quantize(model, rows, eval_data={"x": gaussian_array(SAMPLES, 8, seed=1)}).report
+
+
+def first_line(report: Report, drop: Drop) -> str:
+    assert report.evaluation is not None
+    form = replace(report.evaluation.forms["int8"], drop=drop)
+    forms = {**report.evaluation.forms, "int8": form}
+    return describe_verdict(replace(report, evaluation=replace(report.evaluation, forms=forms)))[0]
+
+
+def test_the_loss_that_few_samples_cannot_exclude_is_named(report: Report) -> None:
+    # by Clopper and Pearson: 1 − 0.025^(1/12)
+    drop = Drop("agreement with float", 0.0, 0.0, 100 * (1 - 0.025 ** (1 / SAMPLES)), SAMPLES)
+    line = first_line(report, drop)
+    assert "no change in 12 samples" in line
+    assert "a loss of up to 26.46 points is possible" in line
+    assert "0.00 points" not in line
+
+
+@pytest.mark.parametrize(
+    "drop",
+    [
+        Drop("agreement with float", 4.0, 0.5, 9.0, SAMPLES),
+        Drop("agreement with float", 0.0, 0.0, 0.0, SAMPLES),
+        Drop("energy of the error", 0.0, 0.0, 1.0, SAMPLES),
+        Drop("character accuracy", 0.0, -3.0, 3.0, SAMPLES),
+    ],
+    ids=["loss", "certain", "energy", "may gain"],
+)
+def test_other_figures_are_said_as_they_are(report: Report, drop: Drop) -> None:
+    assert "is possible" not in first_line(report, drop)
