@@ -2,7 +2,9 @@
 
 Run: ``python benchmarks/workers.py MODEL DATA [--samples 512] [--workers 1,2] [--runs 1]``. DATA is a folder, or
 arrays in an .npz. Each process computes on one thread. Each run is a process of its own; the fastest of the runs
-counts. For figures of the wall clock the machine must have a free core for each worker.
+counts. For figures of the wall clock the machine must have a free core for each worker. Beside each time stands the
+processor time of the main process, and that of the others (Linux): no stage is faster than the longer of the two.
+The last line tells what other programs took of the processors meanwhile.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 OVER_SAMPLES = (
     "measuring channels",
@@ -27,29 +30,58 @@ OVER_SAMPLES = (
 """Stages whose samples workers share."""
 
 _RUN = """
-import collections, hashlib, json, logging, sys, time
+import collections, hashlib, json, logging, multiprocessing, os, sys, time
+from pathlib import Path
 import ptq
 import ptq.evaluation.assess as assess
 
-stages = collections.Counter()
+stages, begun, TICKS = collections.defaultdict(lambda: [0.0, 0.0, 0.0]), {}, os.sysconf("SC_CLK_TCK")
+
+
+def now():
+    others = 0.0
+    for process in multiprocessing.active_children():
+        try:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        others += (int(fields[11]) + int(fields[12])) / TICKS
+    return [time.perf_counter(), time.process_time(), others]
+
+
+def busy():
+    try:
+        return sum(map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:4])) / TICKS
+    except OSError:
+        return 0.0
+
+
+def end(name, start):
+    stages[name] = [known + b - a for known, a, b in zip(stages[name], start, now())]
 
 
 class Stages(logging.Handler):
     def emit(self, record):
+        if record.msg == "%s: started%s":
+            begun[record.args[0]] = now()
         if record.msg == "%s: done (%s, %.1f s)":
-            name, _, seconds = record.args
-            stages[name] += seconds
+            end(record.args[0], begun[record.args[0]])
 
 
 def timed(measure):
     def run(*args, **options):
-        start = time.perf_counter()
+        start = now()
         try:
             return measure(*args, **options)
         finally:
-            stages["timing"] += time.perf_counter() - start
+            end("timing", start)
 
     return run
+
+
+def stop(pool):
+    found["others"] = now()[2]
+    pool_stop(pool)
 
 
 if __name__ == "__main__":
@@ -58,29 +90,36 @@ if __name__ == "__main__":
     logging.getLogger("ptq").addHandler(Stages())
     assess.measure_speed = timed(assess.measure_speed)
     preprocess = ptq.Preprocess(**options) if options else None
-    start = time.perf_counter()
+    from ptq.data.worker_pool import ProcessPool
+
+    found, pool_stop = {"others": 0.0}, ProcessPool.stop
+    ProcessPool.stop = stop
+    start, before = now(), busy()
     result = ptq.quantize(model, data, samples=samples, preprocess=preprocess, threads=1, workers=workers, force=True)
-    seconds = time.perf_counter() - start
+    whole, ours = [b - a for a, b in zip(start, now())], time.process_time() - start[1]
+    whole[2] = found["others"]
+    foreign = busy() - before - ours - whole[2]
     result.save(sys.argv[6])
     content = open(sys.argv[6], "rb").read() + result.plan.to_json().encode()
-    print(json.dumps({"seconds": seconds, "stages": stages, "digest": hashlib.sha256(content).hexdigest()}))
+    digest = hashlib.sha256(content).hexdigest()
+    print(json.dumps({"whole": whole, "stages": stages, "foreign": foreign, "digest": digest}))
 """
 
 
-def measure(model: str, data: str, samples: int, workers: int, options: str) -> dict[str, object]:
-    """Seconds of a quantization, of its stages, and the digest of the model and the plan."""
+def measure(model: str, data: str, samples: int, workers: int, options: str) -> dict[str, Any]:
+    """The times of a quantization and of its stages: by the clock, of the main process, of the others."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "run.py"
         script.write_text(_RUN)
         made = str(Path(folder) / "made.onnx")
         done = subprocess.run(
             [sys.executable, str(script), model, data, str(samples), str(workers), options, made],
-            env={**os.environ, "PTQ_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
             check=True,
         )
-    found: dict[str, object] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -103,32 +142,39 @@ def main() -> None:
                 measure(given.model, given.data, samples, workers, json.dumps(options))
                 for _ in range(given.runs)
             ]
-            rows[workers] = min(runs, key=lambda run: float(str(run["seconds"])))
+            rows[workers] = min(runs, key=lambda run: run["whole"][0])
         _print_table(samples, rows)
 
 
-def _print_table(samples: int, rows: dict[int, dict[str, object]]) -> None:
-    times: dict[int, dict[str, float]] = {}
+def _print_table(samples: int, rows: dict[int, dict[str, Any]]) -> None:
+    none = [0.0, 0.0, 0.0]
+    times: dict[int, dict[str, list[float]]] = {}
     for workers, row in rows.items():
-        stages, whole = row["stages"], row["seconds"]
-        assert isinstance(stages, dict)
-        assert isinstance(whole, float)
-        over = sum(stages.get(stage, 0.0) for stage in OVER_SAMPLES)
-        rest = whole - stages.get("timing", 0.0)
+        each = {stage: row["stages"].get(stage, none) for stage in OVER_SAMPLES}
+        over = [sum(column) for column in zip(*each.values(), strict=True)]
+        timing = row["stages"].get("timing", none)
+        rest = [whole - part for whole, part in zip(row["whole"], timing, strict=True)]
         times[workers] = {
-            **{stage: stages.get(stage, 0.0) for stage in OVER_SAMPLES},
+            **each,
             "**stages over samples**": over,
             "**the whole without timing**": rest,
         }
     print(f"\n{samples} samples\n")
-    print(f"| stage | {' | '.join(f'{w} workers, s' for w in rows)} | faster |")
-    print("|---" * (len(rows) + 2) + "|")
+    heads = [f"{w} workers, s | processor s" for w in rows]
+    print(f"| stage | {' | '.join(heads)} | faster |")
+    print("|---" * (2 * len(rows) + 2) + "|")
     first, last = min(rows), max(rows)
     for stage, alone in times[first].items():
-        cells = " | ".join(f"{times[w][stage]:.1f}" for w in rows)
-        print(f"| {stage} | {cells} | {alone / max(times[last][stage], 1e-9):.2f}× |")
+        cells = [
+            f"{times[w][stage][0]:.1f} | {times[w][stage][1]:.1f} + {times[w][stage][2]:.1f}"
+            for w in rows
+        ]
+        gain = alone[0] / max(times[last][stage][0], 1e-9)
+        print(f"| {stage} | {' | '.join(cells)} | {gain:.2f}× |")
     same = len({str(row["digest"]) for row in rows.values()}) == 1
-    print(f"\nmodel and plan: {'the same bytes' if same else 'DIFFERENT BYTES'}", flush=True)
+    print(f"\nmodel and plan: {'the same bytes' if same else 'DIFFERENT BYTES'}")
+    foreign = ", ".join(f"{row['foreign']:.1f} s with {w}" for w, row in rows.items())
+    print(f"processor time of other programs: {foreign}", flush=True)
 
 
 if __name__ == "__main__":

@@ -181,7 +181,7 @@ class SampleMap(Generic[R]):
     ) -> None:
         """Give parts to the workers that are ready, a second one to each but near the end; all at once in turn."""
         if self._pool is not None:
-            self._pool.prepare(self._gain.each, parts.samples_left)
+            self._pool.prepare(self._gain.usual, parts.samples_left)
         pool = self._pool if self._pool is not None and self._pays(parts.samples_left) else None
         workers = pool.ready() if pool is not None and parts.remaining else ()
         if in_turn and workers:

@@ -16,6 +16,8 @@ _OPENING_SECONDS = 0.25
 """What opening a job takes if that was not measured: to load a network of 20 MB."""
 _MOVED_BYTES = 2e8
 """Bytes of a result that are pickled, sent, read and merged in a second: measured 240 to 430 MB on a busy machine."""
+_WARM_PARTS = 4
+"""Parts after which a sample takes its usual time."""
 _PART_SHARE = 8
 """How many times as long as moving its result a part should take."""
 
@@ -30,6 +32,7 @@ class SharingGain:
         moving: Seconds to bring the result of a part from another process.
         spent: Seconds of all parts that this process has run.
         before: The same, before the current set of samples.
+        parts: How many parts these were.
     """
 
     opening: float = _OPENING_SECONDS
@@ -37,6 +40,12 @@ class SharingGain:
     moving: float = 0.0
     spent: float = 0.0
     before: float = 0.0
+    parts: int = 0
+
+    @property
+    def usual(self) -> float:
+        """Seconds for each sample once some parts have run, as the first ones are slower; 0 before."""
+        return self.each if self.parts >= _WARM_PARTS else 0.0
 
     def start(self) -> None:
         """Start another set of samples. What the sets before took, others will probably take again."""
@@ -48,6 +57,7 @@ class SharingGain:
             self.moving = count_bytes(result) / _MOVED_BYTES
         self.each = max(seconds, 1e-9) / max(samples, 1)
         self.spent += seconds
+        self.parts += 1
 
     def pays(self, samples: int) -> bool:
         """Whether other processes should take some of so many samples."""

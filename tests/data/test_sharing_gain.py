@@ -29,6 +29,14 @@ def test_a_job_that_runs_on_small_sets_again_and_again_is_shared_in_the_end() ->
     assert shared == [False, False, False, True, True]
 
 
+def test_the_first_parts_tell_nothing_of_the_usual_time() -> None:
+    gain, usual = SharingGain(), []
+    for seconds in (9.0, 1.0, 0.2, 0.1, 0.1):
+        gain.record(seconds, 1, 0)
+        usual.append(gain.usual)
+    assert usual == [0, 0, 0, 0.1, 0.1]
+
+
 def test_a_part_is_larger_the_more_its_result_costs_but_each_process_gets_some() -> None:
     gains = [SharingGain() for _ in range(3)]
     assert gains[0].smallest_part(1000, 2) == 0
