@@ -128,12 +128,19 @@ class QuantizeOptions:
             raise UsageError("strict needs an accuracy budget; give max_drop")
 
     def check_target(self, plan: Plan | None = None) -> None:
-        """Make sure that the target of the plan exists, and that the target reads the form.
+        """Make sure that the target is that of the plan, and that it reads the form.
+
+        The default target stands for any plan's.
 
         Raises:
-            UsageError: It does not.
+            UsageError: It is another one, does not exist, or does not read the form.
         """
         row = self.target_row(plan)
+        if self.target not in (QuantizeOptions.target, row.name):
+            raise UsageError(
+                f"the plan is for target {row.name}, not {self.target}; leave target out, or solve a plan for "
+                f"{self.target}"
+            )
         if self.form == "qoperator" and not row.reads_qoperator:
             raise UsageError(
                 f"target {row.name} cannot read form qoperator, only QuantizeLinear and DequantizeLinear; "
@@ -158,6 +165,18 @@ class QuantizeOptions:
     def target_row(self, plan: Plan | None = None) -> Target:
         """The target; that of the plan where one is given."""
         return get_target(self.target if plan is None else plan.target)
+
+    def list_ineffective(self) -> list[str]:
+        """The options that a plan leaves no effect, as sentences: their decisions are in the plan."""
+        chosen = {
+            f"method {self.method}": self.method != DEFAULT_METHOD,
+            "per_tensor": self.per_tensor,
+        }
+        return [
+            f"{name} has no effect: the plan has the scales"
+            for name, is_given in chosen.items()
+            if is_given
+        ]
 
     def arithmetic_name(self, plan: Plan | None = None) -> str:
         """The arithmetic; the target's own where none is asked for."""

@@ -109,6 +109,9 @@ def open_job(
         raise UsageError("a plan already lists the float nodes; do not combine plan with skip")
     if given.plan is None:
         recipe = recipe.with_float_nodes(prepared.float_nodes)
+    else:
+        for note in options.list_ineffective():
+            prepared = prepared.with_note(note)
     if options.form == "tflite":
         tflite = options.to_tflite_options(samples)
         recipe = _check_for_litert(prepared.graph, tflite, recipe, given.plan)
