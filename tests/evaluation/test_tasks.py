@@ -174,6 +174,12 @@ def test_sequence_counts_positions_that_the_attention_mask_shows() -> None:
     assert whole.points == pytest.approx(100 * 2 / 4)
 
 
+def test_without_any_decision_no_share_of_changed_ones_is_excluded() -> None:
+    before, nothing = spell(1, 2, 3, 4), {"attention_mask": np.array([[0, 0, 0, 0]])}
+    drop = measure(SequenceTask("y"), [(before, before)] * 500, nothing).measure_drop()
+    assert (drop.points, drop.lo, drop.hi) == (0, 0, 100)
+
+
 def test_embed_counts_other_neighbours_and_averages_the_cosine() -> None:
     angles = np.radians([0.0, 10.0, 25.0, 90.0, 99.0])
     before = np.stack([np.cos(angles), np.sin(angles)], axis=1)

@@ -186,13 +186,16 @@ class CountsMeter:
         """The share of changed decisions, in points, with an interval.
 
         The interval is exact (Clopper and Pearson) if every sample is one decision, and if nothing changed. Else it
-        is a bootstrap over samples, because decisions of one sample are not independent.
+        is a bootstrap over samples, because decisions of one sample are not independent. Without any decision, such as
+        a box with a sufficient score, any share is possible.
         """
         rows = np.array(self.rows)[:, :2]
         changed, decisions = map(float, rows.sum(axis=0))
         share, metric = share_of(changed, decisions), self.task.metric
         single = bool((rows[:, 1] == 1).all())
-        if single or (decisions and not changed):
+        if not decisions:
+            lo, hi = 0.0, 1.0
+        elif single or not changed:
             lo, hi = intervals.clopper_pearson_interval(int(changed), int(decisions))
         else:
             lo, hi = measure_ratio(rows, lambda sums: share_of(sums[0], sums[1]))[1]
