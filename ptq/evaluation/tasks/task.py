@@ -186,8 +186,8 @@ class CountsMeter:
         """The share of changed decisions, in points, with an interval.
 
         The interval is exact (Clopper and Pearson) if every sample is one decision, and if nothing changed. Else it
-        is a bootstrap over samples, because decisions of one sample are not independent. Without any decision, such as
-        a box with a sufficient score, any share is possible.
+        is a bootstrap over samples, because decisions of one sample are not independent. Without any decision, such
+        as a box with a sufficient score, any share is possible.
         """
         rows = np.array(self.rows)[:, :2]
         changed, decisions = map(float, rows.sum(axis=0))
