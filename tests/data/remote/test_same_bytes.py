@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,18 +97,6 @@ def test_a_dask_cluster_gives_the_same_bytes(
     assert make(images, images, tmp_path, cluster=dask.address) == whole
 
 
-def read_parts(model: bytes) -> dict[str, Any]:
-    """The graph of a model, its metadata, and what its provenance says was given."""
-    loaded = onnx.load_from_string(model)
-    metadata = {prop.key: prop.value for prop in loaded.metadata_props}
-    provenance = json.loads(metadata["ptq.provenance"])
-    return {
-        "graph": loaded.graph.SerializeToString(deterministic=True),
-        "given": provenance.pop("given"),
-        "metadata": {**metadata, "ptq.provenance": provenance},
-    }
-
-
 def test_three_shards_of_an_array_job_give_the_same_bytes(
     images: Path, whole: Bytes, tmp_path: Path
 ) -> None:
@@ -123,9 +110,7 @@ def test_three_shards_of_an_array_job_give_the_same_bytes(
         quantize(images, None, tmp_path, stats=tmp_path / name)
         for name in ("stats.npz", "whole.npz")
     )
-    assert found == alone
-    assert found[1] == whole[1]
-    assert read_parts(found[0]) == {**read_parts(whole[0]), "given": ["statistics"]}
+    assert found == alone == whole[:2]
 
 
 def write_tars(images: Path, folder: Path) -> str:
