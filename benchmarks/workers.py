@@ -35,7 +35,7 @@ from pathlib import Path
 import ptq
 import ptq.evaluation.assess as assess
 
-stages, begun, TICKS = collections.defaultdict(lambda: [0.0, 0.0, 0.0]), {}, os.sysconf("SC_CLK_TCK")
+stages, started, TICKS = collections.defaultdict(lambda: [0.0, 0.0, 0.0]), {}, os.sysconf("SC_CLK_TCK")
 
 
 def now():
@@ -63,9 +63,9 @@ def end(name, start):
 class Stages(logging.Handler):
     def emit(self, record):
         if record.msg == "%s: started%s":
-            begun[record.args[0]] = now()
+            started[record.args[0]] = now()
         if record.msg == "%s: done (%s, %.1f s)":
-            end(record.args[0], begun[record.args[0]])
+            end(record.args[0], started[record.args[0]])
 
 
 def timed(measure):
