@@ -32,7 +32,7 @@ def metric_drop(
     after: Sequence[Outputs],
     samples: Sequence[Sample],
 ) -> Drop:
-    """Drop of the metric, with a bootstrap interval over samples.
+    """Drop of the metric, with a bootstrap interval over samples; without any change, with Tango's interval.
 
     A metric with one number for each sample is called once for each form. A metric with a single number is called
     200 more times for each form, for the interval.
@@ -60,7 +60,10 @@ def metric_drop(
             return float(first - _call_metric(metric, [after[i] for i in rows], chosen))
 
         draws = 100 * intervals.bootstrap_statistic(loss, len(samples))
-    return Drop(name_of_metric(metric), points, *intervals.percentile_interval(draws), len(samples))
+    lo, hi = intervals.percentile_interval(draws)
+    if points == lo == hi == 0:  # a bootstrap of equal values excludes everything else
+        lo, hi = (100 * end for end in intervals.tango_interval(0, 0, len(samples)))
+    return Drop(name_of_metric(metric), points, lo, hi, len(samples))
 
 
 def name_of_metric(metric: Metric) -> str:

@@ -43,6 +43,14 @@ def test_one_number_for_all_is_asked_again_for_every_draw() -> None:
     assert (drop.lo, drop.hi) == pytest.approx((each.lo, each.hi), abs=2.6)
 
 
+@pytest.mark.parametrize("metric", [right, share])
+def test_a_metric_that_does_not_change_has_an_interval(metric: Any) -> None:
+    drop = metric_drop(metric, BEFORE, BEFORE, SAMPLES)
+    # by Tango without discordant pairs: z² / (n + z²)
+    width = 100 * 1.959964**2 / (COUNT + 1.959964**2)
+    assert (drop.points, drop.lo, drop.hi) == (0, pytest.approx(-width), pytest.approx(width))
+
+
 def test_what_a_metric_raises_is_one_line_and_names_it() -> None:
     def broken(outputs: Any, samples: Any) -> float:
         raise KeyError("boxes")

@@ -9,7 +9,7 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
-from ptq.evaluation.drop import Drop
+from ptq.evaluation.drop import Drop, TaskChoice
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.presentation.verdict import describe_verdict
 
@@ -51,3 +51,10 @@ def test_the_loss_that_few_samples_cannot_exclude_is_named(report: Report) -> No
 )
 def test_other_figures_are_said_as_they_are(report: Report, drop: Drop) -> None:
     assert "is possible" not in first_line(report, drop)
+
+
+def test_a_best_class_is_compared_only_where_classes_decide(report: Report) -> None:
+    assert report.evaluation is not None
+    assert "same answer as float" in describe_verdict(report)[1]
+    boxes = replace(report.evaluation, task=TaskChoice("detect", "y", "asked for", asked=True))
+    assert "same answer" not in "".join(describe_verdict(replace(report, evaluation=boxes)))

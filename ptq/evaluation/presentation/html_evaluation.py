@@ -82,7 +82,7 @@ def _summarize(result: Evaluation) -> Iterator[VerdictFigure]:
         notes = (describe_change(form.drop)[1],)
         tone: Tone = "bad" if form.drop.lo > 0 else ""
         yield VerdictFigure(f"change of {form.drop.metric}", shorten_change(form.drop), notes, tone)
-        yield summarize_similarity(form, result.head)
+        yield summarize_similarity(form, result.head, result.task)
 
 
 def _describe_data(result: Evaluation) -> Section:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ptq.core.wording import describe_size_ratio, format_decibels, format_size, plural
-from ptq.evaluation.drop import ERROR, SIGNIFICANCE_LEVEL, TOP1, Drop, describe_change
+from ptq.evaluation.drop import (
+    ERROR,
+    SIGNIFICANCE_LEVEL,
+    TOP1,
+    Drop,
+    TaskChoice,
+    describe_change,
+)
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.report import ReportData
 
@@ -47,7 +54,7 @@ def summarize_verdict(report: ReportData) -> tuple[VerdictFigure, ...]:
         if evaluation is None
         else [
             _accuracy(report, evaluation),
-            summarize_similarity(evaluation.forms["int8"], evaluation.head),
+            summarize_similarity(evaluation.forms["int8"], evaluation.head, evaluation.task),
         ]
     )
     speed = [] if report.speed is None else [_speed(report, report.speed)]
@@ -141,12 +148,12 @@ def _labelled_shares(
     return None
 
 
-def summarize_similarity(form: FormMetrics, head: str) -> VerdictFigure:
-    """How close a form is to the reference in the output that decides."""
+def summarize_similarity(form: FormMetrics, head: str, task: TaskChoice | None) -> VerdictFigure:
+    """How close a form is to the reference in the output that decides; a best class only where classes decide."""
     fidelity = form.outputs[head]
     decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
     meaning = describe_sqnr(fidelity.sqnr_db)
-    if fidelity.agreement is None:
+    if fidelity.agreement is None or (task is not None and task.name not in ("classify", "none")):
         undefined = fidelity.sqnr_db == -math.inf
         tone: Tone = "warn" if undefined else _tone(fidelity.sqnr_db, _LOSSY_DB, _USUAL_DB)
         return VerdictFigure("SQNR", decibels, (meaning, f"output {head}"), tone)
