@@ -21,6 +21,8 @@ from ptq.evaluation import intervals
 
 TOP1, AGREEMENT, ERROR = "top-1 accuracy", "agreement with float", "energy of the error"
 SIGNIFICANCE_LEVEL = 0.05
+_LEAST_POINTS = 1e-6
+"""A change of fewer points is written as none: sums of shares round that much."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,11 @@ def describe_change(drop: Drop) -> tuple[str, str]:
         )
     # a drop is what is lost, a change what is gained: the ends of the interval swap
     interval = f"95 % CI {format_change(-drop.hi)} … {format_change(-drop.lo)}"
-    return f"{drop.metric.removesuffix(' accuracy')} {format_change(-drop.points)} points", interval
+    size, digits = abs(drop.points), 2
+    if _LEAST_POINTS < size < 0.005:  # two digits would say that nothing changed
+        digits = -math.floor(math.log10(size))
+    change = format_change(-drop.points, digits)
+    return f"{drop.metric.removesuffix(' accuracy')} {change} points", interval
 
 
 def top1_drop(before: Sequence[bool], after: Sequence[bool]) -> Drop:

@@ -12,7 +12,9 @@ from ptq.evaluation.drop import (
     AGREEMENT,
     ERROR,
     TOP1,
+    Drop,
     agreement_drop,
+    describe_change,
     error_drop,
     top1_drop,
 )
@@ -52,3 +54,11 @@ def test_silence_without_error_loses_nothing_and_with_error_everything() -> None
 def test_intervals_are_the_same_every_time() -> None:
     noise = np.linspace(1, 2, 30).tolist()
     assert error_drop([9.0] * 30, noise) == error_drop([9.0] * 30, noise)
+
+
+@pytest.mark.parametrize(
+    ("points", "change"), [(0.0, "0.00"), (1e-15, "0.00"), (0.0042, "−0.004"), (0.006, "−0.01")]
+)
+def test_a_small_change_is_not_written_as_none(points: float, change: str) -> None:
+    drop = Drop("agreement of pixels", points, 0.0, 0.1, 12)
+    assert describe_change(drop) == (f"agreement of pixels {change} points", "95 % CI −0.10 … 0.00")
