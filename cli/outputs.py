@@ -97,10 +97,11 @@ def check_outputs(
         raise UsageError("only --json can write to standard output; replace - by a file name")
     if json not in (None, STANDARD_OUTPUT):
         paths.append(Path(json))
+    for index, path in enumerate(paths):
+        files.check_writable(path, 0 if index else room)
     if any(files.has_file(path) for path in paths):  # weights are files that exist
         sources += [file for source in sources for file in weight_files(source)]
     for index, path in enumerate(paths):
-        files.check_writable(path, 0 if index else room)
         for source in sources:
             if files.is_same_file(path, source):
                 raise UsageError(f"output {path} is the input {source} itself; give another name")

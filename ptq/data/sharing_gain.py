@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
+import io
 from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 LEAST_GAIN = 5.0
@@ -75,8 +76,7 @@ class SharingGain:
 
 def count_bytes(result: Any) -> int:
     """Bytes of a result when it is pickled; its arrays are not copied for this."""
-    sizes: list[int] = []
-    rest = pickle.dumps(
-        result, protocol=5, buffer_callback=lambda buffer: sizes.append(buffer.raw().nbytes)
-    )
-    return len(rest) + sum(sizes)
+    sizes, rest = list[int](), io.BytesIO()
+    pickler = ForkingPickler(rest, 5, True, lambda buffer: sizes.append(buffer.raw().nbytes))
+    pickler.dump(result)
+    return rest.tell() + sum(sizes)

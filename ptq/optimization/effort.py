@@ -58,7 +58,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         samples_per_attributed=0,
     ),
     "default": Effort(
-        measuring_samples=(16, 20, 24, 32, 64, 128, 256, 512),
+        measuring_samples=(24, 32, 64, 128, 256, 512),
         comparison_samples=(8, 16, 32, 64, 128, 256),
         range_samples=(8, 24),
         range_runs=12,
