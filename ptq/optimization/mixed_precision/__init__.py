@@ -11,6 +11,7 @@ decisions            the share of decisions that a quantized model changes
 knee_frontier        the frontier that the rule of the knee sees
 knee                 nodes that stay float without being asked for
 frontier_points      the Pareto curve of sets of float nodes
+frontier_error       the error that points are compared by: of logits, not of their probabilities
 frontier_estimates   speed and error of each point, through the measured ones
 frontier             `ptq.frontier`: every trade of speed against error
 float_reasons        the reason that a plan gives for such a node

@@ -10,7 +10,11 @@ from itertools import pairwise
 import numpy as np
 
 from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
-from ptq.optimization.mixed_precision.float_candidates import CostFunction, greedy_candidates
+from ptq.optimization.mixed_precision.float_candidates import (
+    CostFunction,
+    RemovableSources,
+    greedy_candidates,
+)
 from ptq.optimization.mixed_precision.model_times import ModelTimes
 
 MOST_POINTS = 18
@@ -18,6 +22,10 @@ _TRIED = 40
 """Sets whose time is estimated with the partition that the solver would choose."""
 LOWEST_ERROR = 1e-4
 """The share of the error below which more float nodes show nothing."""
+_ENOUGH_POINTS = 12
+"""A curve with fewer points is searched for further ones: some fall away when errors are injected together."""
+_MOST_ESTIMATES = 400
+"""Sets that this search estimates; networks with few points are small."""
 _SIGNIFICANT_DB = 30.0
 """The gain of error that a plot shows as wide as the whole time."""
 
@@ -43,7 +51,7 @@ def trace_curve(
     times: ModelTimes,
     further: Collection[frozenset[str]] = (),
 ) -> list[CurvePoint]:
-    """The Pareto curve from all int8 to the time of float, fastest first.
+    """The Pareto curve from all int8 to below the time of float, fastest first.
 
     Args:
         found: The error of each source.
@@ -68,8 +76,55 @@ def trace_curve(
         CurvePoint(nodes, times.estimate(nodes), _remaining_error(found, nodes))
         for nodes in further
     ]
-    faster = [point for point in points if point.time <= times.in_float]
-    return _thin_out(keep_pareto([points[0], *faster, *fixed]), fixed)
+    # as slow as float: no node on integers is left, or those that are left gain nothing
+    faster = [point for point in points if point.time < times.in_float]
+    return thin_out(keep_pareto([points[0], *faster, *fixed]), fixed)
+
+
+def add_neighbours(
+    found: ErrorAttribution, times: ModelTimes, curve: Sequence[CurvePoint]
+) -> list[CurvePoint]:
+    """The curve, and further sets near it where it has few points: with one candidate more or less, and so on.
+
+    Networks with few sources have few points in one greedy order. Sets that others excel in the sum of their errors
+    are kept too, the nearest first: errors that are injected together may cancel.
+
+    Args:
+        found: The error of each source.
+        times: Estimates the time of the whole model.
+        curve: All int8 first, then the points.
+    """
+    if len(curve) >= _ENOUGH_POINTS:
+        return list(curve)
+    candidates = RemovableSources(found.sources, found.mean_shares).candidates
+    known, expanded = {point.floats: point for point in curve}, set[frozenset[str]]()
+    left, best = _MOST_ESTIMATES, list(curve)
+    while len(best) < MOST_POINTS and left:
+        fresh = [point.floats for point in best if point.floats not in expanded]
+        if not fresh:
+            break
+        expanded.update(fresh)
+        changed = (new for old in fresh for one in candidates for new in (old | one, old - one))
+        for nodes in [new for new in dict.fromkeys(changed) if new not in known][:left]:
+            left -= 1
+            error = _remaining_error(found, nodes)
+            if error > LOWEST_ERROR and (time := times.estimate(nodes)) < times.in_float:
+                known[nodes] = CurvePoint(nodes, time, error)
+        best = keep_pareto(list(known.values()))
+    return list(curve) if len(known) == len(curve) else _peel_fronts(list(known.values()))
+
+
+def _peel_fronts(points: Sequence[CurvePoint]) -> list[CurvePoint]:
+    """The Pareto points, then those of the rest, and so on, up to `_TRIED`; all int8 is first."""
+    first, *rest = points
+    chosen = [first]
+    while rest and len(chosen) < _TRIED:
+        front = keep_pareto([first, *rest])[1:]
+        if not front:
+            break
+        chosen += front[: _TRIED - len(chosen)]
+        rest = [point for point in rest if point not in front]
+    return chosen
 
 
 def keep_pareto(points: Sequence[CurvePoint]) -> list[CurvePoint]:
@@ -101,7 +156,7 @@ def _remaining_error(found: ErrorAttribution, floats: frozenset[str]) -> float:
     return max(found.remaining_share(floats) / total, LOWEST_ERROR)
 
 
-def _thin_out(points: list[CurvePoint], fixed: Collection[CurvePoint]) -> list[CurvePoint]:
+def thin_out(points: list[CurvePoint], fixed: Collection[CurvePoint]) -> list[CurvePoint]:
     """At most `MOST_POINTS`: the ends, the fixed ones, and others evenly between."""
     if len(points) <= MOST_POINTS:
         return points

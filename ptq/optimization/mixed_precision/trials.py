@@ -103,7 +103,7 @@ def drop_and_sqnr(result: Evaluation) -> tuple[Drop, float]:
     return form.drop, form.outputs[result.head].sqnr_db
 
 
-def evenly_spread(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples for error attribution, evenly spread over all samples."""
-    count = min(SAMPLES, len(samples))
+def evenly_spread(samples: Sequence[Sample], count: int = SAMPLES) -> list[Sample]:
+    """At most so many samples, by default those for error attribution, evenly spread over all samples."""
+    count = min(count, len(samples))
     return [samples[k * len(samples) // count] for k in range(count)]

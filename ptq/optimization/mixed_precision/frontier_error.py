@@ -1,0 +1,89 @@
+"""The error that the points of a frontier are compared by: of logits where outputs are their probabilities.
+
+A few undecided samples hold nearly all of the error of probabilities, so that it is chance which point has more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ptq.core.run_options import RunOptions
+from ptq.data import Sample
+from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.evaluation.reference import Outputs
+from ptq.model.graph import Graph
+from ptq.model.node import name_of
+from ptq.rewrite.instrument.logits import logits_graph
+from ptq.solver.quantizer import QuantizedModel
+
+
+class FrontierError:
+    """Measures the SQNR of quantized models against the float model on some samples.
+
+    Attributes:
+        graph: The prepared float model, whose outputs are those that are compared.
+    """
+
+    def __init__(self, made: QuantizedModel, samples: Sequence[Sample], run: RunOptions) -> None:
+        """Run the float model.
+
+        Args:
+            made: The model with the most integers.
+            samples: The samples to measure on.
+            run: How the job runs.
+
+        Raises:
+            ModelError: ONNX Runtime does not take the model.
+            DataError: It fails on a sample.
+        """
+        whole = made.calibrated_model.prepared.graph
+        logits = logits_graph(whole)
+        # pieces of a Concat are no outputs that can be compared one by one: nearly all boxes show background
+        self._on_logits = _count_replaced(whole, logits) == _count_replaced(
+            made.quantized_graph, logits_graph(made.quantized_graph)
+        ) and len(logits.outputs) == len(whole.outputs)
+        self.graph = logits if self._on_logits else whole
+        self._samples, self._run = samples, run
+        self._reference = list(ModelOutputs(self.graph, "result", run).run(samples))
+
+    def measure(self, made: QuantizedModel) -> float:
+        """The SQNR in dB: output energy over error energy, over all samples, its inverse averaged over outputs.
+
+        Outputs that are not float, without signal, or of another shape on some sample do not count. Infinite without
+        error.
+
+        Raises:
+            ModelError: ONNX Runtime does not take the model.
+            DataError: It fails on a sample.
+        """
+        graph = made.quantized_graph
+        outputs = ModelOutputs(
+            logits_graph(graph) if self._on_logits else graph, "result", self._run
+        )
+        rows = [
+            _measure_energies(before, after)
+            for before, after in zip(self._reference, outputs.run(self._samples), strict=True)
+        ]
+        signal, noise = np.sum(rows, axis=0).T
+        counted = (signal > 0) & np.isfinite(noise)
+        share = float((noise[counted] / signal[counted]).mean()) if counted.any() else 0.0
+        return -10 * math.log10(share) if share > 0 else math.inf
+
+
+def _count_replaced(graph: Graph, logits: Graph) -> int:
+    """How many outputs are probabilities."""
+    return len({name_of(v) for v in graph.outputs} - {name_of(v) for v in logits.outputs})
+
+
+def _measure_energies(before: Outputs, after: Outputs) -> list[tuple[float, float]]:
+    """Energy of each output and of its error; NaN for an output that does not count."""
+    found = []
+    for one, other in zip(before, after, strict=True):
+        counts = one.dtype.kind == "f" and one.shape == other.shape
+        real = one.astype(np.float64) if counts else np.full(1, np.nan)
+        error = other.astype(np.float64) - real if counts else real
+        found.append((float(np.square(real).sum()), float(np.square(error).sum())))
+    return found
