@@ -49,7 +49,8 @@ class PatientWorker:
 
 
 @pytest.fixture
-def worker() -> Iterator[PatientWorker]:
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[PatientWorker]:
+    monkeypatch.setattr("ptq.data.run_part._opened", {})  # a worker process would end with it
     with ThreadPoolExecutor(1) as executor:
         found = PatientWorker(executor)
         yield found
