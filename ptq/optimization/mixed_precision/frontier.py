@@ -81,7 +81,7 @@ from ptq.solver.quantizer import QuantizedModel
 from ptq.solver.recipe import DEFAULT_METHOD, MethodName
 
 ESTIMATION_SAMPLES, JOINT_SAMPLES = 8, 64
-"""Samples that sources are told apart on, and on which those that a point leaves are injected together.
+"""Samples that sources are separated on, and on which those that a point leaves are injected together.
 
 Few samples can have most of the error: on fmnist_resnet8 the second was 5 dB off on 8 samples, 0.5 dB on all 102.
 """
