@@ -99,9 +99,14 @@
       }
     };
     window.addEventListener("hashchange", follow);
+    // The browser reports a new address later: a second key must already find the first one's node.
+    const open = (article) => {
+      location.hash = encodeURIComponent(article.id);
+      follow();
+    };
     const step = (by) => {
       const next = articles[articles.indexOf(opened) + by];
-      if (next) location.hash = encodeURIComponent(next.id);
+      if (next) open(next);
     };
     network.addEventListener("keydown", (event) => {
       if (event.target.matches("input")) return;
@@ -112,7 +117,7 @@
       const wanted = event.target.value.toLowerCase();
       const named = (test) => articles.find((one) => test(one.querySelector("h3").textContent.toLowerCase()));
       const found = wanted && (named((name) => name === wanted) || named((name) => name.includes(wanted)));
-      if (found) location.hash = encodeURIComponent(found.id);
+      if (found) open(found);
     });
     all("input[name=colouring]", network).forEach((radio) => radio.addEventListener("change", () => {
       network.classList.remove("by-precision", "by-error");
