@@ -20,7 +20,7 @@ from ptq.data.sample_parts import Part
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, name_of, operator_of
+from ptq.model.node import Node, constant_shape, name_of, operator_of
 from ptq.model.shared_weights import weight_families
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock
@@ -229,9 +229,9 @@ def rows_per_sample(layer: LinearOp, samples: int) -> int:
 def _is_roundable(node: Node, plan: Plan) -> bool:
     if operator_of(node) not in ROUNDED_OPS or (node_name(node), 1) not in plan.operands:
         return False
-    weight = constant_of(node.inputs[1])
-    batched = operator_of(node) == "MatMul" and weight is not None and weight.ndim != 2
-    return weight is not None and not batched and input_name(node) in plan.tensors
+    shape = constant_shape(node.inputs[1])
+    batched = operator_of(node) == "MatMul" and shape is not None and len(shape) != 2
+    return shape is not None and not batched and input_name(node) in plan.tensors
 
 
 def max_block_size(layers: Sequence[LinearOp]) -> int:

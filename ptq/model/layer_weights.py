@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.matrix_layout import input_output_matrix, matrix_channel_axis
-from ptq.model.node import MICROSOFT_PREFIX, Node, attributes_of, constant_of, operator_of
+from ptq.model.node import (
+    MICROSOFT_PREFIX,
+    Node,
+    attributes_of,
+    constant_shape,
+    dtype_of,
+    operator_of,
+)
 
 _CONV_AXES = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
 _MATRIX_OPS = frozenset(["Gemm", "MatMul", "MatMulIntegerToFloat", "QGemm", "QLinearMatMul"])
@@ -100,6 +107,13 @@ def input_channel_view(node: Node, weight: NDArray[Any], width: int) -> NDArray[
     return weight.reshape(groups, len(weight) // groups, weight.shape[1], -1)
 
 
+def input_channel_count(node: Node, shape: tuple[int, ...]) -> int:
+    """Number of input channels of a Conv or Gemm whose weight has this shape."""
+    if operator_of(node) == "Gemm":
+        return summed_input_count(node, shape)
+    return int(attributes_of(node).get("group", 1)) * shape[1]
+
+
 def layer_channels(node: Node) -> int | None:
     """Number of output channels of a Conv or plain Gemm with constant float32 weight and bias; else None.
 
@@ -107,13 +121,15 @@ def layer_channels(node: Node) -> int | None:
     """
     if operator_of(node) not in ("Conv", "Gemm") or len(node.outputs) != 1:
         return None
-    weight, attrs = constant_of(node.inputs[1]), attributes_of(node)
+    weight, attrs = node.inputs[1], attributes_of(node)
+    shape = constant_shape(weight)
     plain = (attrs.get("alpha", 1.0), attrs.get("beta", 1.0), attrs.get("transA", 0)) == (1, 1, 0)
-    if weight is None or weight.dtype != np.float32 or not plain or not weight.size:
+    if weight is None or shape is None or dtype_of(weight) != np.float32:
         return None
-    channels = output_channel_count(node, weight.shape)
-    if len(node.inputs) > 2 and node.inputs[2] is not None:
-        bias = constant_of(node.inputs[2])
-        if bias is None or bias.shape != (channels,):
-            return None
+    if not plain or not prod(shape):
+        return None
+    channels = output_channel_count(node, shape)
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if bias is not None and constant_shape(bias) != (channels,):
+        return None
     return channels

@@ -17,6 +17,7 @@ from onnx_ir.passes import common as passes
 
 from ptq.core.errors import ModelError, root_cause, short_message
 from ptq.model import external_data
+from ptq.model.mapped_weight import map_weight
 from ptq.model.node import ONNX_DOMAINS
 from ptq.model.operator_versions import NEWEST_IR_VERSION, NEWEST_OPSET, lower_to_supported
 from ptq.model.proto_walk import all_nodes
@@ -75,6 +76,8 @@ def _add_lengths(model: onnx.ModelProto) -> None:
 def _load_tensor(tensor: onnx.TensorProto, folder: str, source: str) -> ir.TensorProtocol:
     """Load one tensor. ONNX's guarded loader reads it if it is in another file."""
     if uses_external_data(tensor):
+        if (mapped := map_weight(tensor, folder)) is not None:
+            return mapped
         stored, tensor = tensor, onnx.TensorProto()
         tensor.CopyFrom(stored)
         load_external_data_for_tensor(tensor, folder)

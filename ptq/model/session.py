@@ -21,6 +21,7 @@ from ptq.model import external_data
 from ptq.model.crash_guard import find_crash_risks
 from ptq.model.custom_ops import explain_custom_operator
 from ptq.model.graph import Graph
+from ptq.model.mapped_weight import release_mapped_pages
 from ptq.model.node import Node, name_of, operator_of, values_read_by
 from ptq.model.operator_versions import since_version, unsupported_nodes
 from ptq.model.ort_value import as_ort_value
@@ -211,11 +212,7 @@ _READS_FILES_IN_MEMORY = hasattr(
 def _open_session(
     graph: Graph, options: onnxruntime.SessionOptions, tuning: _Tuning
 ) -> tuple[onnxruntime.InferenceSession, _OrtValues]:
-    """Open a session from bytes in memory.
-
-    Returns:
-        The session, and the large weights. The session reads the weights in place, so they must outlive it.
-    """
+    """A session opened from bytes in memory, and the large weights that it reads in place: they must outlive it."""
     data, files = external_data.as_buffers(graph.model, sub_byte=_READS_FILES_IN_MEMORY)
     copied, values = dict[str, external_data.Buffer](), _OrtValues()
     for file, (name, tensor) in files.items():
@@ -238,12 +235,14 @@ def _open_session(
         options.add_session_config_entry(
             "session.optimized_model_external_initializers_file_name", weight_file
         )
+    release_mapped_pages()  # the session's copies take their place
     session = onnxruntime.InferenceSession(
         data,
         options,
         providers=["CPUExecutionProvider"],
         disabled_optimizers=[] if tuning.integer_kernels else ["QDQSelectorActionTransformer"],
     )
+    release_mapped_pages()
     return session, values
 
 

@@ -29,6 +29,7 @@ from ptq.model.node import (
     Node,
     attributes_of,
     constant_of,
+    constant_shape,
     is_constant,
     name_of,
     operator_of,
@@ -56,10 +57,12 @@ def channel_axes(graph: Graph) -> dict[str, int]:
 
 def is_correctable(node: Node) -> bool:
     """Whether the node's bias can be corrected, given the means of its input."""
-    weight, bias = (constant_of(node.inputs[i]) if len(node.inputs) > i else None for i in (1, 2))
-    if operator_of(node) not in CORRECTABLE_OPS or weight is None or bias is None:
+    if operator_of(node) not in CORRECTABLE_OPS or len(node.inputs) < 3:
         return False
-    return _kernel_coverage(node, weight.shape) is not None
+    shape = constant_shape(node.inputs[1])
+    if shape is None or not is_constant(node.inputs[2]):
+        return False
+    return _kernel_coverage(node, shape) is not None
 
 
 def correct_biases(

@@ -7,12 +7,13 @@ from math import prod
 
 import numpy as np
 
-from ptq.model.layer_weights import input_channel_view, layer_channels, output_channel_count
+from ptq.model.layer_weights import input_channel_count, layer_channels, output_channel_count
 from ptq.model.node import (
     Node,
     Value,
     attributes_of,
     constant_of,
+    constant_shape,
     consumers_of,
     is_constant,
     name_of,
@@ -103,16 +104,16 @@ class ChannelWalk:
                 self.union_find.union(self.groups[value], np.zeros_like(self.groups[value]))
 
     def _visit_layer(self, node: Node) -> None:
-        value, weight = node.inputs[0], constant_of(node.inputs[1])
-        assert value is not None and weight is not None
-        table, read = input_channel_view(node, weight, 1), self.groups.get(value)
+        value, shape = node.inputs[0], constant_shape(node.inputs[1])
+        assert value is not None and shape is not None
+        read = self.groups.get(value)
         if read is not None:
-            if len(read) == table.shape[0] * table.shape[2]:
+            if len(read) == input_channel_count(node, shape):
                 self.readers.append(node)
             else:
                 self.fix_channels([value])
                 read = None
-        channels = output_channel_count(node, weight.shape)
+        channels = output_channel_count(node, shape)
         groups = self.union_find.add_elements(channels)
         family = self._families.get(node.name or "")
         if family is not None:

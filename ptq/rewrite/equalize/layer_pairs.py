@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_channel_view, layer_channels
+from ptq.model.layer_weights import input_channel_count, layer_channels
 from ptq.model.node import (
     Node,
     attributes_of,
-    constant_of,
+    constant_shape,
     consumers_of,
     name_of,
     operator_of,
@@ -101,10 +101,9 @@ def _find_pair(first: Node) -> LayerPair | None:
 
 
 def _input_count(node: Node) -> int:
-    weight = constant_of(node.inputs[1])
-    assert weight is not None
-    table = input_channel_view(node, weight, 1)
-    return int(table.shape[0] * table.shape[2])
+    shape = constant_shape(node.inputs[1])
+    assert shape is not None
+    return input_channel_count(node, shape)
 
 
 def clip_bounds(clip: Node) -> tuple[float, float]:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import PlanError
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_channel_view, output_channel_view
+from ptq.model.layer_weights import input_channel_view
+from ptq.model.mapped_weight import release_mapped_pages
 from ptq.model.node import Node, Value, constant_of, constant_shape, name_of, shape_of
 from ptq.model.shared_weights import weight_families
 from ptq.rewrite.edit import set_constant
@@ -28,6 +29,9 @@ from ptq.rewrite.equalize.per_channel_ops import (
 from ptq.rewrite.equalize.scaled_weight import scaled_constant
 
 _Factors = NDArray[np.float64] | None
+
+_BLOCK_VALUES = 2**16
+"""Values of a weight that are scaled at once."""
 
 
 def factors_by_tensor(
@@ -147,7 +151,7 @@ class _LayerConstants:
         node: Node,
         position: int,
         factors: Sequence[_Factors],
-        scale: Callable[[], NDArray[np.float64]],
+        scale: Callable[[], NDArray[Any]],
         hint: str,
     ) -> None:
         family = self._families.get(node.name or "", node.name)
@@ -164,11 +168,21 @@ class _LayerConstants:
 
 def _scaled(
     node: Node, tensor: ir.TensorProtocol, written: _Factors, read: _Factors
-) -> NDArray[np.float64]:
-    weight = np.array(tensor.numpy(), np.float64)
-    if written is not None:
-        output_channel_view(node, weight)[...] *= written[:, None]
-    if read is not None:
-        table = input_channel_view(node, weight, 1)
-        table /= read.reshape(table.shape[0], 1, table.shape[2], 1)
-    return weight
+) -> NDArray[np.float32]:
+    """The scaled weight, computed in float64 in blocks that fit the cache."""
+    weight = tensor.numpy()
+    scaled = np.empty(weight.shape, np.float32)
+    source, target = (input_channel_view(node, array, 1) for array in (weight, scaled))
+    groups, outputs, inputs, _ = source.shape
+    ones = np.ones(())
+    factors = ones if written is None else written.reshape(groups, outputs, 1, 1)
+    divisors = ones if read is None else read.reshape(groups, 1, inputs, 1)
+    factors, divisors = (np.broadcast_to(a, source.shape) for a in (factors, divisors))
+    # the outermost axis in memory, so that a block holds neighbours
+    axis = max(range(3), key=lambda axis: source.strides[axis] * (source.shape[axis] > 1))
+    at_once = max(1, _BLOCK_VALUES * source.shape[axis] // max(1, source.size))
+    for start in range(0, source.shape[axis], at_once):
+        block = (slice(None),) * axis + (slice(start, start + at_once),)
+        target[block] = source[block] * factors[block] / divisors[block]
+    release_mapped_pages()
+    return scaled

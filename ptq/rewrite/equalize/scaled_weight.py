@@ -20,7 +20,7 @@ _LEAST_BYTES = 2**26
 class ScaledWeight(ir.LazyTensor):
     """The values of a scaled weight in float32, computed when they are read. All who hold them share them."""
 
-    def __init__(self, shape: tuple[int, ...], scale: Callable[[], NDArray[np.float64]]) -> None:
+    def __init__(self, shape: tuple[int, ...], scale: Callable[[], NDArray[Any]]) -> None:
         """Take the weight's shape and the function that computes its values."""
         super().__init__(self._read, ir.DataType.FLOAT, ir.Shape(shape))
         self._scale = scale
@@ -29,15 +29,15 @@ class ScaledWeight(ir.LazyTensor):
     def _read(self) -> ir.TensorProtocol:
         values = self._held()
         if values is None:
-            values = self._scale().astype(np.float32)
+            values = self._scale().astype(np.float32, copy=False)
             self._held = weakref.ref(values)
         return ir.Tensor(values)
 
 
 def scaled_constant(
-    shape: tuple[int, ...], scale: Callable[[], NDArray[np.float64]]
+    shape: tuple[int, ...], scale: Callable[[], NDArray[Any]]
 ) -> NDArray[Any] | ScaledWeight:
     """The scaled values in float32; those of a large weight are computed when they are read."""
     if 4 * int(np.prod(shape)) >= _LEAST_BYTES:
         return ScaledWeight(shape, scale)
-    return scale().astype(np.float32)
+    return scale().astype(np.float32, copy=False)

@@ -24,7 +24,9 @@ from ptq.model.node import (
     Value,
     attributes_of,
     constant_of,
+    constant_shape,
     consumers_of,
+    dtype_of,
     name_of,
     operator_of,
     shape_of,
@@ -162,10 +164,11 @@ def _is_product_of(node: Node, value: Value) -> bool:
     """Whether the node multiplies the value by a constant matrix, with the channels along its last axis."""
     if operator_of(node) not in ("MatMul", "Gemm") or node.inputs[0] is not value:
         return False
-    attrs, weight = attributes_of(node), constant_of(node.inputs[1])
+    attrs, weight = attributes_of(node), node.inputs[1]
     plain = not attrs.get("transA") and attrs.get("alpha", 1.0) == 1.0
-    matrix = weight is not None and weight.ndim == 2 and weight.dtype == np.float32
-    return plain and matrix and len(shape_of(value) or ()) > 1
+    matrix = weight is not None and len(constant_shape(weight) or ()) == 2
+    float32 = weight is not None and dtype_of(weight) == np.float32
+    return plain and matrix and float32 and len(shape_of(value) or ()) > 1
 
 
 def weight_by_input_channel(node: Node) -> NDArray[np.float32]:

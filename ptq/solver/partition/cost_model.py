@@ -25,6 +25,7 @@ from ptq.model.node import (
     Value,
     attributes_of,
     constant_of,
+    constant_shape,
     consumers_of,
     is_constant,
     name_of,
@@ -127,16 +128,16 @@ def kernel_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable
 
 def estimate_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
     """The passes of a node by the formulas, on the machine that they were fitted on."""
-    weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    weight = constant_shape(node.inputs[1]) if len(node.inputs) > 1 else None
     x, y = size(node.inputs[0]), size(node.outputs[0])
     call = costs.kernel_call
-    if spec.op == "Conv" and weight is not None and weight.shape[0]:
+    if spec.op == "Conv" and weight is not None and weight[0]:
         groups = int(attributes_of(node).get("group", 1))
-        own = _conv_cost(weight.shape, groups, x, y, costs)
+        own = _conv_cost(weight, groups, x, y, costs)
         return _with_calls(own, costs)
-    if spec.op in ("Gemm", "MatMul") and weight is not None and weight.ndim > 1:
-        summed = summed_input_count(node, weight.shape)
-        own = _matmul_cost(x * weight.size / max(summed, 1), weight.size, costs)
+    if spec.op in ("Gemm", "MatMul") and weight is not None and len(weight) > 1:
+        summed, values = summed_input_count(node, weight), math.prod(weight)
+        own = _matmul_cost(x * values / max(summed, 1), values, costs)
         return _with_calls(own, costs)
     if spec.op in VIEWS:
         return KernelCost(0.0, 0.0)

@@ -16,7 +16,7 @@ from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import (
     Node,
     Value,
-    constant_of,
+    constant_shape,
     consumers_of,
     dtype_of,
     infinite_attribute,
@@ -198,8 +198,8 @@ def _has_one_per_channel(shape: tuple[int, ...], channels: int) -> bool:
 
 def _output_channels(node: Node) -> int:
     """The number of output channels by the weight's shape; -1 if the weight is not constant."""
-    weight = constant_of(node.inputs[1])
-    return -1 if weight is None else output_channel_count(node, weight.shape)
+    shape = constant_shape(node.inputs[1])
+    return -1 if shape is None else output_channel_count(node, shape)
 
 
 def _activations_after_float(

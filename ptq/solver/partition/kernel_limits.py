@@ -11,7 +11,7 @@ from ptq.core.opspec import OpSpec
 from ptq.core.target import Target
 from ptq.kernels.resize import OnnxSampling, ResizeAxis, matching_litert_sampling
 from ptq.model.axes import resize_unsupported_reason
-from ptq.model.node import Node, attributes_of, constant_of, shape_of
+from ptq.model.node import Node, attributes_of, constant_of, is_constant, shape_of
 
 MASK_MAGNITUDE = 1e4
 """From this magnitude on a constant masks activations (-1e4, -1e9, the lowest float): no 8-bit range holds both."""
@@ -30,7 +30,7 @@ def unsupported_reason(node: Node, spec: OpSpec, target: Target) -> str | None:
 
 
 def _is_product_of_activations(node: Node, spec: OpSpec) -> bool:
-    return spec.two_activations and constant_of(node.inputs[1]) is None
+    return spec.two_activations and not is_constant(node.inputs[1])
 
 
 def _gemm(node: Node) -> str | None:

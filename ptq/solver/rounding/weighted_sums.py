@@ -19,7 +19,7 @@ from ptq.kernels.int16_saturation import clip_pair_sums
 from ptq.kernels.window import WindowAxis, window_axes
 from ptq.model.layer_weights import output_channel_count, summed_input_count
 from ptq.model.matrix_layout import input_output_matrix
-from ptq.model.node import Node, attributes_of, constant_of, operator_of
+from ptq.model.node import Node, attributes_of, constant_of, constant_shape, operator_of
 
 
 class LinearOp:
@@ -36,17 +36,17 @@ class LinearOp:
 
     def __init__(self, node: Node) -> None:
         """Read shapes and attributes of the node once, since reading them from a graph is slow."""
-        weight = constant_of(node.inputs[1])
-        assert weight is not None
+        shape = constant_shape(node.inputs[1])
+        assert shape is not None
         self.node = node
         self._attributes = attributes_of(node)
-        self._shape = weight.shape
+        self._shape = shape
         self._window_axes: dict[tuple[int, ...], tuple[WindowAxis, ...]] = {}
         self._convolves = operator_of(node) == "Conv"
         self.groups = int(self._attributes.get("group", 1)) if self._convolves else 1
-        self.length = summed_input_count(node, weight.shape)
-        self.taps = math.prod(weight.shape[2:]) if self._convolves else 1
-        self.outputs_per_group = output_channel_count(node, weight.shape) // self.groups
+        self.length = summed_input_count(node, shape)
+        self.taps = math.prod(shape[2:]) if self._convolves else 1
+        self.outputs_per_group = output_channel_count(node, shape) // self.groups
         self.input_channels = self.groups * self.length // self.taps
 
     def weight_columns(self) -> NDArray[Any]:

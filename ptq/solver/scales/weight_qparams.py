@@ -55,13 +55,14 @@ def weight_and_bias_qparams(
     second = activations[1] if len(activations) > 1 else None
     if weight is not None:
         whole = per_tensor or not target.per_channel
-        axis = None if whole else _channel_axis(integer, weight.value)
-        paired = _largest_pair_sums(integer, _constant_array(weight.value)) if reduced else None
-        params, why = _weight_qparams(_constant_array(weight.value), target, axis, paired)
-        if bias is not None and not _constant_array(weight.value).any():
+        array = _constant_array(weight.value)  # a scaled weight is computed at each first read
+        axis = None if whole else _channel_axis(integer, array.ndim)
+        paired = _largest_pair_sums(integer, array) if reduced else None
+        params, why = _weight_qparams(array, target, axis, paired)
+        if bias is not None and not array.any():
             params, why = _zero_weight_qparams(params, activations[0], _constant_array(bias.value))
         elif bias is not None:
-            room = _bias_limit(_constant_array(weight.value), params)
+            room = _bias_limit(array, params)
             widened = _widen_for_bias(params, activations[0], _constant_array(bias.value), room)
             if widened is not None:
                 params, why = widened
@@ -105,9 +106,8 @@ def _constant_array(value: Value) -> NDArray[Any]:
     return array
 
 
-def _channel_axis(integer: QuantizedNode, weight: Value) -> int | None:
+def _channel_axis(integer: QuantizedNode, rank: int) -> int | None:
     """The axis of a weight along which each output channel may have its own scale; None if it may not."""
-    rank = _constant_array(weight).ndim
     # QLinearMatMul takes one scale for each column only where all batches share the columns
     return None if integer.spec.op == "MatMul" and rank != 2 else channel_axis(integer.node, rank)
 

@@ -1,0 +1,86 @@
+"""Large weights of a model that stay in their file: the system reads them when they are needed.
+
+Memory holds each weight at most once more, in a session that copies it. ONNX Runtime maps such files too.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from math import prod
+from pathlib import Path
+from weakref import WeakSet
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor
+
+_LEAST_BYTES = 2**26
+"""Bytes from which on a weight stays in its file: a small file may be overwritten while ptq runs."""
+
+
+class MappedWeight(ir.Tensor[np.ndarray]):
+    """A weight in a file, mapped into memory for reading."""
+
+    def __init__(self, path: Path, offset: int, dtype: ir.DataType, shape: ir.Shape, name: str):
+        """Map the file.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: It is too short.
+        """
+        with path.open("rb") as file:
+            self._file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        dimensions = shape.numpy()
+        values = np.frombuffer(self._file, dtype.numpy(), prod(dimensions), offset)
+        self._start = offset - offset % mmap.PAGESIZE
+        self._length = offset + values.nbytes - self._start
+        super().__init__(values.reshape(dimensions), dtype=dtype, shape=shape, name=name)
+        _MAPPED.add(self)
+
+    def release_pages(self) -> None:
+        """Give the memory of what was read back to the system, which maps it again at the next read."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._file.madvise(mmap.MADV_DONTNEED, self._start, self._length)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A plain tensor in another process: the file may not be there."""
+        return ir.Tensor, (np.array(self.numpy()), self.dtype)
+
+
+def map_weight(tensor: onnx.TensorProto, folder: str) -> MappedWeight | None:
+    """A tensor of another file, left there; None if it is small, or does not lie in the file as in memory.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: ONNX's guarded loader refuses the file: it is outside of the folder, or no plain file.
+    """
+    info, dtype = ExternalDataInfo(tensor), ir.DataType(tensor.data_type)
+    size, end = dtype.bitwidth * prod(tensor.dims) // 8, (info.offset or 0) + (info.length or 0)
+    path = Path(folder, info.location)
+    if size < _LEAST_BYTES or dtype.bitwidth < 8 or sys.byteorder != "little":
+        return None
+    if info.length != size or not path.is_file() or path.stat().st_size < end:
+        return None
+    _load_one_byte(tensor, folder)
+    return MappedWeight(path, info.offset or 0, dtype, ir.Shape(tensor.dims), tensor.name)
+
+
+def _load_one_byte(tensor: onnx.TensorProto, folder: str) -> None:
+    """Let ONNX's guarded loader check the file."""
+    first = onnx.TensorProto()
+    first.CopyFrom(tensor)
+    for entry in first.external_data:
+        if entry.key == "length":
+            entry.value = "1"
+    load_external_data_for_tensor(first, folder)
+
+
+def release_mapped_pages() -> None:
+    """Give the memory of all mapped weights back to the system."""
+    for weight in list(_MAPPED):
+        weight.release_pages()
+
+
+_MAPPED = WeakSet[MappedWeight]()
