@@ -196,7 +196,8 @@ Checkpoint = Annotated[
         "--checkpoint",
         metavar="FILE",
         help="Save the state of the calibration to this file every few seconds. After an interruption, run "
-        "the same command again: it continues there and writes the same bytes.",
+        "the same command again: it continues there and writes the same bytes. Range methods are then compared "
+        "on the samples that set the ranges, not on others, so the model may differ from one without it.",
     ),
 ]
 SkipBad = Annotated[

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
+from functools import cache
 
 OPTION_NAMES = {
     "form": "--format",
@@ -16,6 +19,25 @@ OPTION_NAMES = {
 def format_option(name: str) -> str:
     """Name of an option on the command line, from its name in Python."""
     return OPTION_NAMES.get(name, f"--{name.replace('_', '-')}")
+
+
+def rename_options(text: str) -> str:
+    """A message of ptq with the options that it names in backticks as they are called on the command line."""
+
+    def rename(found: re.Match[str]) -> str:
+        return format_option(found[1]) if found[1] in _python_options() else found[0]
+
+    return re.sub(r"`(\w+)`", rename, text)
+
+
+@cache
+def _python_options() -> frozenset[str]:
+    """Names of the options of ptq's functions and of its preprocessing."""
+    from ptq import api
+    from ptq.data import preprocess
+
+    takers = (api.calibrate, api.evaluate, api.quantize, preprocess.Preprocess)
+    return frozenset(name for taker in takers for name in inspect.signature(taker).parameters)
 
 
 def parse_count(

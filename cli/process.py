@@ -27,7 +27,7 @@ from . import lazy_modules, signals
 from .github import write_annotations
 from .invocation import find_json_place, reset_invocation
 from .one_line import one_line
-from .parsers import format_option
+from .parsers import format_option, rename_options
 from .verbosity import reset_verbosity
 
 _ALTERNATIVES = {
@@ -183,9 +183,10 @@ def explain(error: Exception, arguments: Sequence[str] = ()) -> tuple[int, str]:
     from ptq.core.errors import PtqError, UsageError
 
     if isinstance(error, UsageError) and error.option:
-        return error.exit_code, format_option(error.option) + str(error).removeprefix(error.option)
+        rest = str(error).removeprefix(error.option)
+        return error.exit_code, format_option(error.option) + rename_options(rest)
     if isinstance(error, PtqError):
-        return error.exit_code, str(error)
+        return error.exit_code, rename_options(str(error))
     if isinstance(error, OSError) and error.errno in _WRITE_ERRNOS and error.filename is None:
         return 1, f"cannot write to standard output: {error.strerror}; redirect it elsewhere"
     return 1, (

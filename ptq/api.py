@@ -203,7 +203,7 @@ def quantize(
     if checkpoint is not None and (data is None or stats is not None):
         raise UsageError("a checkpoint needs calibration data; remove it when stats are given")
     if max_drop is not None and data is None and eval_data is None:
-        raise UsageError("max_drop needs samples: pass data or eval_data")
+        raise UsageError("`max_drop` needs samples; give `data` or `eval_data`")
     if checkpoint is not None:
         require_path("checkpoint", checkpoint)
     require_flag("metadata", metadata)

@@ -159,13 +159,14 @@ def test_a_plan_is_applied_down_to_its_biases(result: ptq.Result) -> None:
 
 
 def test_options_that_a_plan_overrules_are_refused_or_named(result: ptq.Result) -> None:
-    with pytest.raises(UsageError, match="the plan is for target ort, not litert; leave target"):
+    with pytest.raises(UsageError, match="the plan is for target ort, not litert; leave `target`"):
         ptq.quantize(MODEL, plan=result.plan, target="litert", threads=1)
     named = ptq.quantize(MODEL, plan=result.plan, method="kl", per_tensor=True, threads=1)
     ineffective = [c for c in named.report.changes if "has no effect" in c]
     assert [line.split(" has")[0] for line in ineffective] == ["method kl", "per_tensor"]
     plain = ptq.quantize(MODEL, plan=result.plan, threads=1)
     assert not [c for c in plain.report.changes if "has no effect" in c]
+    assert named.report.method == plain.report.method
 
 
 def test_a_plan_s_own_target_rules(result: ptq.Result) -> None:

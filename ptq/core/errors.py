@@ -9,6 +9,8 @@ from ptq.core.topics import Topic
 class PtqError(Exception):
     """Base class of the errors that ptq raises on purpose; the message is one line for the user.
 
+    A message names options of Python in backticks: the command line writes its own names there.
+
     Attributes:
         exit_code: Exit code of the command line.
         topic: Section of docs/troubleshooting.md that helps; None for none.

@@ -90,7 +90,7 @@ def _suggest_preprocessing(spec: InputSpec, dtype: np.dtype[Any]) -> str:
     """Advice for uint8 arrays that may be images; empty for any other array."""
     if dtype != np.uint8 or spec.dtype.kind != "f" or len(spec.shape) not in (3, 4):
         return ""
-    return "; if these are uint8 pixels, give preprocessing options (scale, mean, std) that prepare them"
+    return "; if these are uint8 pixels, give preprocessing options (`scale`, `mean`, `std`) that prepare them"
 
 
 def _suggest_transpose(spec: InputSpec, shape: Sequence[int]) -> str:

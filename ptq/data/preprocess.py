@@ -98,9 +98,9 @@ class Preprocess:
         if self.letterbox is not None:
             require_count("letterbox", self.letterbox, most=255)
         if self.size is not None and (self.resize is not None or self.crop is not None):
-            raise UsageError("size excludes resize and crop; give either size, or resize and crop")
+            raise UsageError("`size` excludes `resize` and `crop`; give either it or them")
         if self.letterbox is not None and (self.resize is not None or self.crop is not None):
-            raise UsageError("letterbox fits images into size; remove resize and crop")
+            raise UsageError("`letterbox` fits images into `size`; remove `resize` and `crop`")
         for option in ("mean", "std"):
             values = getattr(self, option)
             if values is not None:
@@ -172,7 +172,7 @@ class Preprocess:
         if depth is not None and depth != count:
             raise UsageError(
                 f"input {spec.name!r} takes {spec}: {depth} channels in layout {layout}, "
-                f"and {channels} images have {count}; give another channels or layout, or arrays"
+                f"and {channels} images have {count}; give another `channels` or `layout`, or arrays"
             )
         for option, values in (("mean", self.mean), ("std", self.std)):
             if values is not None and len(values) not in (1, count):
@@ -207,7 +207,7 @@ class Preprocess:
             return self
         if self.scale not in (None, 1) or self.mean is not None or self.std is not None:
             raise UsageError(
-                f"input {spec.name!r} takes unscaled uint8 pixels; remove scale, mean and std"
+                f"input {spec.name!r} takes unscaled uint8 pixels; remove `scale`, `mean` and `std`"
             )
         return replace(self, scale=1.0)
 
@@ -219,7 +219,7 @@ class Preprocess:
                 if abs(value) > limit:
                     raise UsageError(
                         f"{option} {value:g} looks like a value for pixels of 0 … 255, but they are scaled to "
-                        "0 … 1 first; set scale to 1, or divide mean and std by 255. "
+                        "0 … 1 first; set `scale` to 1, or divide `mean` and `std` by 255. "
                         f"A scale of {1 / 255:.10f} keeps these values"
                     )
 
@@ -253,7 +253,7 @@ class Preprocess:
             return self
         if height is None or width is None:
             raise UsageError(
-                f"input {spec.name!r} takes {spec}, one side dynamic; give size (height, width)"
+                f"input {spec.name!r} takes {spec}, one side dynamic; give `size` (height, width)"
             )
         if self.resize is None:
             return replace(self, size=(height, width))

@@ -125,7 +125,7 @@ class QuantizeOptions:
             speedup = require_number("min_speedup", self.min_speedup, least=0)
             object.__setattr__(self, "min_speedup", speedup)
         if self.strict and self.max_drop is None and self.min_speedup is None:
-            raise UsageError("strict needs an accuracy budget; give max_drop")
+            raise UsageError("`strict` needs an accuracy budget; give `max_drop`")
 
     def check_target(self, plan: Plan | None = None) -> None:
         """Make sure that the target is that of the plan, and that it reads the form.
@@ -138,13 +138,13 @@ class QuantizeOptions:
         row = self.target_row(plan)
         if self.target not in (QuantizeOptions.target, row.name):
             raise UsageError(
-                f"the plan is for target {row.name}, not {self.target}; leave target out, or solve a plan for "
+                f"the plan is for target {row.name}, not {self.target}; leave `target` out, or solve a plan for "
                 f"{self.target}"
             )
         if self.form == "qoperator" and not row.reads_qoperator:
             raise UsageError(
                 f"target {row.name} cannot read form qoperator, only QuantizeLinear and DequantizeLinear; "
-                "choose form qdq"
+                "choose `form` qdq"
             )
         if self.form == "tflite" and not row.writes_tflite:
             able = ", ".join(target.name for target in TARGETS.values() if target.writes_tflite)
@@ -177,6 +177,10 @@ class QuantizeOptions:
             for name, is_given in chosen.items()
             if is_given
         ]
+
+    def without_ineffective(self) -> QuantizeOptions:
+        """These options as they act beside a plan."""
+        return replace(self, method=DEFAULT_METHOD, per_tensor=False)
 
     def arithmetic_name(self, plan: Plan | None = None) -> str:
         """The arithmetic; the target's own where none is asked for."""

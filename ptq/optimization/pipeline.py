@@ -103,15 +103,17 @@ def open_job(
     kept = None if data is not None else given.open_kept_samples()
     if kept is not None:
         given, samples = replace(given, is_calibrated_anew=True), replace(samples, calibration=kept)
+    ineffective = () if given.plan is None else options.list_ineffective()
+    if given.plan is not None:
+        options = options.without_ineffective()
     recipe = options.to_recipe(given.plan)
     check_skipped_nodes(prepared.graph, recipe.float_nodes)
     if given.plan is not None and recipe.float_nodes:
         raise UsageError("a plan already lists the float nodes; do not combine plan with skip")
     if given.plan is None:
         recipe = recipe.with_float_nodes(prepared.float_nodes)
-    else:
-        for note in options.list_ineffective():
-            prepared = prepared.with_note(note)
+    for note in ineffective:
+        prepared = prepared.with_note(note)
     if options.form == "tflite":
         tflite = options.to_tflite_options(samples)
         recipe = _check_for_litert(prepared.graph, tflite, recipe, given.plan)
@@ -133,7 +135,7 @@ def _check_for_litert(
         return recipe.with_float_nodes(floats)
     for name in floats.keys() - plan.floats.keys():
         raise UnsupportedError(
-            f"the plan quantizes node {name}, but {floats[name]}; solve a plan for form tflite"
+            f"the plan quantizes node {name}, but {floats[name]}; solve a plan for `form` tflite"
         )
     return recipe
 

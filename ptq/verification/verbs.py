@@ -198,7 +198,7 @@ def convert(
         static_batch = require_count("static_batch", static_batch, least=1)
     options = TfliteOptions(io, static_batch)
     if form != "tflite" and options != DEFAULT_TFLITE:
-        raise UsageError("io and static_batch are of .tflite files; choose form tflite")
+        raise UsageError("`io` and `static_batch` are of .tflite files; choose `form` tflite")
     graph = require_quantized(open_model(model))
     if form == "tflite":
         return _convert_to_tflite(graph, options, source_path(model))

@@ -94,7 +94,7 @@ def test_d8_pixels_without_options_are_refused_with_what_prepares_them():
     for data in ("uint8.npz", "nchw.npz"):
         code, printed = call("quantize", "model.onnx", "--data", data)
         assert code == 1
-        assert "give preprocessing options (scale, mean, std) that prepare them" in printed
+        assert "give preprocessing options (--scale, --mean, --std) that prepare them" in printed
         assert "transpose" not in printed
 
 

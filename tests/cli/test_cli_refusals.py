@@ -29,8 +29,22 @@ def test_s12_tensorrt_in_qoperator_form_is_refused_before_a_run(ptq, model, data
     result = ptq("quantize", model, "--data", data, "--target", "tensorrt", "--format", "qoperator")
     assert result.code == USAGE
     assert result.line.startswith("error: target tensorrt cannot read form qoperator")
-    assert result.line.endswith("choose form qdq")
+    assert result.line.endswith("choose --format qdq")
     assert os.listdir() == []
+
+
+def test_messages_name_options_as_the_command_line_does(ptq, model, data):
+    stats = "statistics.npz"
+    assert ptq("calibrate", model, "--data", data, "-o", stats).code == 0
+    result = ptq("quantize", model, "--stats", stats, "--max-drop", "1")
+    assert result.code == USAGE
+    assert result.line == "error: --max-drop needs samples; give --data or --eval"
+
+
+def test_what_is_no_option_stays_as_it_is_written(ptq):
+    result = ptq("inspect", "`data` of `mine`.onnx")
+    assert result.code == MODEL
+    assert "`mine`" in result.line
 
 
 def test_a_report_given_as_a_plan_is_named(ptq, model, data):

@@ -125,7 +125,9 @@ def test_strict_in_python_raises_with_the_result(model, data):
         package.quantize(model, data, max_drop=0.5, strict=True, threads=1)
     assert caught.value.exit_code == BUDGET
     assert caught.value.result.report.budget.verdict == "undecided"
-    with pytest.raises(package.UsageError, match="strict needs an accuracy budget; give max_drop"):
+    with pytest.raises(
+        package.UsageError, match="`strict` needs an accuracy budget; give `max_drop`"
+    ):
         package.quantize(model, data, strict=True)
 
 

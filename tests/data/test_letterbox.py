@@ -74,9 +74,12 @@ def test_the_size_of_a_fixed_input_is_that_of_the_letterbox() -> None:
         ({"letterbox": 300}, "letterbox 300 is not a whole number from 0 to 255"),
         (
             {"letterbox": 114, "resize": 9},
-            "letterbox fits images into size; remove resize and crop",
+            "`letterbox` fits images into `size`; remove `resize` and `crop`",
         ),
-        ({"letterbox": 114, "crop": (9, 9)}, "letterbox fits images into size; remove resize"),
+        (
+            {"letterbox": 114, "crop": (9, 9)},
+            "`letterbox` fits images into `size`; remove `resize`",
+        ),
     ],
 )
 def test_options_that_contradict_the_letterbox_are_refused(

@@ -113,7 +113,7 @@ def test_boxes_of_samples_that_are_no_images_are_refused(folder: Path) -> None:
     import numpy as np
 
     arrays = {"images": np.zeros((2, 3, 96, 96), np.float32)}
-    with pytest.raises(UsageError, match="boxes belong to images; give a folder of images"):
+    with pytest.raises(UsageError, match="`boxes` belong to images; give a folder of images"):
         ptq.evaluate(folder / "detector.onnx", arrays, boxes=folder / "labels")
     with pytest.raises(DataError, match="absent does not exist"):
         ptq.evaluate(folder / "detector.onnx", folder / "images", boxes=folder / "absent")

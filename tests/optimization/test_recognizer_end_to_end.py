@@ -119,9 +119,9 @@ def test_the_first_line_says_the_exact_lines_of_both(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"task": "detect"}, "transcripts are labels of task ctc, not of task detect"),
-        ({"metric": lambda *_: [1.0]}, "a metric measures in place of transcripts"),
-        ({"boxes": "labels"}, "give boxes or transcripts"),
+        ({"task": "detect"}, "`transcripts` are labels of task ctc, not of task detect"),
+        ({"metric": lambda *_: [1.0]}, "a metric measures in place of `transcripts`"),
+        ({"boxes": "labels"}, "give `boxes` or `transcripts`"),
     ],
 )
 def test_labels_that_contradict_other_options_are_refused(

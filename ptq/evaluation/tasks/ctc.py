@@ -217,12 +217,12 @@ def _find_alphabet(request: TaskRequest, classes: int, blank: int) -> tuple[tupl
         raise UsageError(
             f"{'the file' if labels.alphabet else 'the metadata of the model'} lists {len(listed)} characters, but "
             f"the output has {classes} classes; list one for each class in its order, with or without the blank "
-            "(alphabet)"
+            "(`alphabet`)"
         )
     if not alphabet and labels.texts:
         raise UsageError(
             "transcripts need the characters of the classes, which the model does not list; give a file with one "
-            "character on each line (alphabet)"
+            "character on each line (`alphabet`)"
         )
     characters = set("".join(alphabet))
     unknown = sum(not characters.issuperset(text) for text in labels.texts.values())

@@ -39,7 +39,7 @@ class LabelOptions:
             if getattr(self, name) is not None:
                 require_path(name, getattr(self, name))
         if self.boxes is not None and self.transcripts is not None:
-            raise UsageError("a model finds boxes or reads texts; give boxes or transcripts")
+            raise UsageError("a model finds boxes or reads texts; give `boxes` or `transcripts`")
 
     def check_task(self, task: TaskName | None, metric: object) -> None:
         """Require that the task has such labels.
@@ -56,9 +56,9 @@ class LabelOptions:
             (self.transcripts, "transcripts", "ctc"),
         ):
             if given is not None and metric is not None:
-                raise UsageError(f"a metric measures in place of {name}; give one of the two")
+                raise UsageError(f"a metric measures in place of `{name}`; give one of the two")
             if given is not None and task not in (None, needed):
-                raise UsageError(f"{name} are labels of task {needed}, not of task {task}")
+                raise UsageError(f"`{name}` are labels of task {needed}, not of task {task}")
 
     def read(self, opened: Samples | None, graph: Graph) -> TaskLabels:
         """The labels of the samples.
@@ -89,6 +89,6 @@ def _read_boxes(labels: Path, opened: Samples, graph: Graph) -> Mapping[str, Lab
     """The labelled boxes of a folder of images, in pixels of the model's input."""
     applied = opened.preprocess
     if not isinstance(applied, Preprocess) or opened.folder is None:
-        raise UsageError("boxes belong to images; give a folder of images as data", "boxes")
+        raise UsageError("`boxes` belong to images; give a folder of images as `data`")
     names = read_names(graph.metadata)
     return read_box_labels(labels, opened.folder, opened.names, applied, names)

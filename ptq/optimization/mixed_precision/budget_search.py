@@ -84,7 +84,7 @@ def search_for_budget(
     if not points >= 0:
         raise UsageError(f"invalid max_drop {points}; give 0 points or more")
     if split.search is None:
-        raise UsageError("max_drop needs samples: pass data or eval_data")
+        raise UsageError("`max_drop` needs samples; give `data` or `eval_data`")
     samples = list(run.track(split.search.spread(MAX_SAMPLES), "reading samples to search on"))
     own = labels if split.search is split.evaluation else NO_LABELS
     trials = Trials(model, recipe, samples, metric=metric, task=task, labels=own, run=run)
