@@ -16,6 +16,8 @@ import onnx
 import onnx_ir as ir
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor
 
+_ALIGNMENT = 16
+"""Bytes to which numpy and ONNX Runtime align weights in memory."""
 _LEAST_BYTES = 2**26
 """Bytes from which on a weight stays in its file: a small file may be overwritten while ptq runs."""
 
@@ -53,18 +55,23 @@ def map_weight(tensor: onnx.TensorProto, folder: str) -> MappedWeight | None:
     """A tensor of another file, left there; None if it is small, or does not lie in the file as in memory.
 
     Raises:
-        OSError: The file cannot be read.
-        ValueError: ONNX's guarded loader refuses the file: it is outside of the folder, or no plain file.
+        OSError, ValueError, onnx.checker.ValidationError: ONNX's guarded loader refuses the file: it lies outside of
+            the folder, or is no plain file.
     """
     info, dtype = ExternalDataInfo(tensor), ir.DataType(tensor.data_type)
     size, end = dtype.bitwidth * prod(tensor.dims) // 8, (info.offset or 0) + (info.length or 0)
     path = Path(folder, info.location)
     if size < _LEAST_BYTES or dtype.bitwidth < 8 or sys.byteorder != "little":
         return None
+    if (info.offset or 0) % _ALIGNMENT:
+        return None
     if info.length != size or not path.is_file() or path.stat().st_size < end:
         return None
     _load_one_byte(tensor, folder)
-    return MappedWeight(path, info.offset or 0, dtype, ir.Shape(tensor.dims), tensor.name)
+    try:
+        return MappedWeight(path, info.offset or 0, dtype, ir.Shape(tensor.dims), tensor.name)
+    except OSError:  # a file system without mapping
+        return None
 
 
 def _load_one_byte(tensor: onnx.TensorProto, folder: str) -> None:

@@ -107,6 +107,33 @@ def test_weights_of_less_than_a_byte_are_read(path):
     assert "four" in read(path)[1].initializer_names
 
 
+@pytest.mark.parametrize(("shift", "mapped"), [(16, True), (3, False)])
+def test_weights_at_an_odd_place_are_read(path, shift, mapped):
+    data = path.with_name("w.bin")
+    data.write_bytes(bytes(shift) + data.read_bytes())
+    model = onnx.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "offset":
+                entry.value = str(int(entry.value) + shift)
+    onnx.save(model, path)
+    tensors = read(path)[1].tensors
+    assert isinstance(tensors["w"], MappedWeight) == mapped
+    stored = {t.name: onnx.numpy_helper.to_array(t) for t in MODEL.graph.initializer}
+    np.testing.assert_array_equal(tensors["w"].numpy(), stored["w"])
+
+
+def test_a_file_system_without_mapping_is_read(path, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(19, "No such device")
+
+    monkeypatch.setattr("ptq.model.mapped_weight.mmap.mmap", refuse)
+    tensors = read(path)[1].tensors
+    assert not read_weights(path)
+    stored = {t.name: onnx.numpy_helper.to_array(t) for t in MODEL.graph.initializer}
+    np.testing.assert_array_equal(tensors["w"].numpy(), stored["w"])
+
+
 PROGRAM = """
 import sys
 from pathlib import Path
