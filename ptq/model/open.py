@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -185,6 +186,12 @@ def count_file_bytes(path: Path) -> int:
 
 def _has_external_data(path: Path) -> bool:
     """Whether a file may refer to others: searching 400 MB takes a tenth of the time of parsing them."""
+    found = path.stat()
+    return _names_location(path, (found.st_size, found.st_mtime_ns, found.st_ino))
+
+
+@lru_cache(maxsize=8)
+def _names_location(path: Path, stamp: tuple[int, ...]) -> bool:
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return False

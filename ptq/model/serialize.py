@@ -8,6 +8,7 @@ pieces together are the bytes that protobuf writes for the whole message.
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -28,6 +29,9 @@ _INITIALIZER = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
 _RAW_DATA = onnx.TensorProto.RAW_DATA_FIELD_NUMBER
 FILE_ALIGNMENT = 4096
 """Alignment of tensors in a weight file: one page, so that they can be memory-mapped."""
+_KNOWN_DIGESTS: dict[tuple[str, tuple[tuple[str, weakref.ref[ir.TensorProtocol]], ...]], str] = {}
+"""Digests of the latest graphs, by the digest of all but large weights, and by these, which no code changes."""
+_DIGESTS_KEPT = 4
 
 
 def to_pieces(model: ir.Model) -> list[Buffer]:
@@ -71,10 +75,16 @@ def graph_digest(model: ir.Model) -> str:
     proto, detached = external_data.proto_without_weights(model)
     head = repr(sorted((o.domain, o.version) for o in proto.opset_import)).encode()
     found = hashlib.sha256(head + proto.graph.SerializeToString(deterministic=True))
-    for name, tensor in sorted(detached.tensors.items()):
+    weights = sorted(detached.tensors.items())
+    key = found.hexdigest(), tuple((name, weakref.ref(tensor)) for name, tensor in weights)
+    if key in _KNOWN_DIGESTS:
+        return _KNOWN_DIGESTS[key]
+    for name, tensor in weights:
         found.update(f"{name!r} {tensor.dtype} {tensor.shape}".encode())
         found.update(external_data.little_endian_bytes(tensor))
-    return found.hexdigest()
+    while len(_KNOWN_DIGESTS) >= _DIGESTS_KEPT:
+        del _KNOWN_DIGESTS[next(iter(_KNOWN_DIGESTS))]
+    return _KNOWN_DIGESTS.setdefault(key, found.hexdigest())
 
 
 def serialize_with_weight_file(model: ir.Model, location: str) -> tuple[bytes, Iterator[Buffer]]:

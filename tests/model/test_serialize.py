@@ -6,9 +6,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from networks import build_network
 from onnx import TensorProto, helper, numpy_helper
 
-from ptq.model import serialize
+from ptq.model import external_data, serialize
 from ptq.model.graph import Graph
 
 WEIGHT = np.random.default_rng(0).standard_normal((300, 200)).astype(np.float32)
@@ -71,3 +72,20 @@ def test_large_weights_are_views_of_their_memory() -> None:
     pieces = serialize.to_pieces(graph.model)
     [view] = (piece for piece in pieces if len(piece) == WEIGHT.nbytes)
     assert np.shares_memory(np.frombuffer(view, np.uint8), weight.numpy())
+
+
+def test_a_digest_is_computed_once_for_the_same_weights(monkeypatch):
+    weight = np.arange(2**16, dtype=np.float32).reshape(256, 256)
+    graph = Graph.from_proto(build_network("y = MatMul(x, w)", {"x": (1, 256)}, w=weight))
+    first = graph.digest()
+    monkeypatch.setattr(external_data, "little_endian_bytes", None)  # nothing is read again
+    assert graph.copy().digest() == first
+
+
+def test_the_digest_of_other_weights_in_the_same_graph_is_another():
+    weight = np.arange(2**16, dtype=np.float32).reshape(256, 256)
+    graph = Graph.from_proto(build_network("y = MatMul(x, w)", {"x": (1, 256)}, w=weight))
+    other = Graph.from_proto(build_network("y = MatMul(x, w)", {"x": (1, 256)}, w=weight + 1))
+    again = Graph.from_proto(build_network("y = MatMul(x, w)", {"x": (1, 256)}, w=weight))
+    assert graph.digest() != other.digest()
+    assert graph.digest() == again.digest()
