@@ -44,7 +44,8 @@ def read_box_labels(
     """The labelled boxes of images; an image without any has an empty set.
 
     Args:
-        labels: COCO's JSON file, or a folder of YOLO's text files, which may be that of the images.
+        labels: COCO's JSON file, or a folder of YOLO's text files, which may be that of the images, or the data set
+            that holds ``images`` and ``labels``.
         images: The folder of the images.
         names: Paths of the images in that folder.
         applied: The complete preprocessing, whose resizing moves the boxes.
@@ -68,9 +69,7 @@ def read_box_labels(
 
 def _read_yolo(folder: Path, name: str) -> tuple[NDArray[np.float64], bool]:
     """Rows of class, left, top, right, bottom in shares of the image, and that they are shares."""
-    relative = Path(name).with_suffix(".txt")
-    places = [folder / relative, folder / relative.name]
-    path = next((place for place in places if place.is_file()), None)
+    path = next((place for place in _list_places(folder, name) if place.is_file()), None)
     if path is None:
         return np.empty((0, 5)), True
     try:
@@ -82,6 +81,18 @@ def _read_yolo(folder: Path, name: str) -> tuple[NDArray[np.float64], bool]:
         raise DataError(f"{path}: a value is not a share from 0 to 1, or a class is negative")
     near, far = rows[:, 1:3] - rows[:, 3:] / 2, rows[:, 1:3] + rows[:, 3:] / 2
     return np.concatenate([rows[:, :1], near, far], axis=1), True
+
+
+def _list_places(folder: Path, name: str) -> list[Path]:
+    """Where the text of an image may be, the first of them first; data sets have ``labels`` in place of ``images``."""
+    relative = Path(name).with_suffix(".txt")
+    *parents, last = relative.parts
+    found = [relative]
+    if "images" in parents:
+        at = parents.index("images")
+        found += [Path(*parents[:at], "labels", *parents[at + 1 :], last)]
+        found += [Path(*parents[at + 1 :], last)]
+    return [folder / path for path in (*found, last)]
 
 
 def _read_coco(

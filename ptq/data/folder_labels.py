@@ -4,7 +4,8 @@ Labels come from the first of these sources:
 
 1. A ``labels.txt``, ``labels.csv`` or ``labels.tsv`` that lists images.
 2. Another table or list of images (``*.csv``, ``*.tsv``, ``*.txt``), if there are not two or more class folders.
-3. The names of the class folders, the top-level sub-folders (see `ptq.data.class_names`).
+3. The names of the class folders, the top-level sub-folders (see `ptq.data.class_names`). Beside a folder without
+   samples that is named ``labels`` or ``annotations``, as data sets of boxes have it, sub-folders are no classes.
 
 A file that looks like labels and is not read is named in the report, or refused if there are no other labels.
 """
@@ -36,6 +37,8 @@ from ptq.data.labelling import Labelling
 
 _READABLE = (".txt", *TABLE_SUFFIXES)
 _MAX_PROBED_BYTES = 2**16
+_BOX_FOLDERS = frozenset(["annotations", "labels"])
+"""Folders in which data sets of YOLO and COCO have their labels, beside those of the images."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,9 @@ def find_labels(listing: FolderListing) -> FolderLabels:
         DataError: A file of labels is damaged, names an unknown class or image, or cannot be understood.
     """
     root, images = listing.root, frozenset(listing.files)
-    folders = sorted({image.split("/")[0] for image in listing.files if "/" in image})
+    inside = sorted({image.split("/")[0] for image in listing.files if "/" in image})
+    has_boxes = not _BOX_FOLDERS.isdisjoint(set(listing.folders) - set(inside))
+    folders = [] if has_boxes else inside
     listed, files = read_class_list(root), _list_files(root, images)
     named = [name for name in files if Path(name).stem.lower() == "labels"]
     readable = [n for suffix in _READABLE for n in named if Path(n).suffix.lower() == suffix]
@@ -89,10 +94,12 @@ def find_labels(listing: FolderListing) -> FolderLabels:
         if set(folders) <= set(names):
             listed, list_name = names, name
     unread = [name for name in named + tables if name != list_name]
-    if not folders and (damaged := [name for name in named if name not in readable]):
+    if not inside and (damaged := [name for name in named if name not in readable]):
         raise DataError(
             f"{root / damaged[0]}: is not read as labels; write labels.csv with the columns path and label"
         )
+    if has_boxes:
+        return FolderLabels({}, (), Labelling("", notes=_unread_notes(unread)))
     return _from_folders(listing, folders, listed, list_name, unread)
 
 

@@ -377,6 +377,24 @@ def test_many_classes_are_abridged() -> None:
                          + ", …, c39=39)")  # fmt: skip
 
 
+@pytest.mark.parametrize("beside", ["labels/a.txt", "annotations/instances.json"])
+@pytest.mark.parametrize("images", [["images/a.png"], ["train/a.png", "val/b.png"]])
+def test_folders_of_a_data_set_of_boxes_are_no_classes(
+    tmp_path: Path, beside: str, images: list[str]
+) -> None:
+    (tmp_path / beside).parent.mkdir()
+    (tmp_path / beside).write_text("0 0.5 0.5 0.2 0.2")
+    samples = open_samples(folder_of(tmp_path, *images), [FREE])
+    assert labels_of(samples) == dict.fromkeys(images, ())
+    assert samples.classes == ()
+    assert samples.labelling == Labelling("")
+
+
+def test_a_class_that_is_named_labels_and_holds_images_stays_a_class(tmp_path: Path) -> None:
+    samples = open_samples(folder_of(tmp_path, "labels/a.png", "logos/b.png"), [FREE])
+    assert labels_of(samples) == {"labels/a.png": (0,), "logos/b.png": (1,)}
+
+
 def test_files_beside_a_folder_of_arrays_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "0.npz", x=ROWS[:1], labels=2)
     (tmp_path / "labels.txt").write_text("0.npz 3\n")

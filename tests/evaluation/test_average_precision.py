@@ -136,6 +136,22 @@ def test_texts_of_yolo_are_moved_into_the_letterbox(folder: Path) -> None:
     assert len(found["b.png"].classes) == 0
 
 
+@pytest.mark.parametrize("labels", [".", "labels"])
+@pytest.mark.parametrize("below", ["", "val/"])
+def test_texts_of_a_data_set_are_found_where_labels_stand_for_images(
+    folder: Path, labels: str, below: str
+) -> None:
+    names = [f"images/{below}a.png", f"images/{below}b.png"]
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (64, 64)).save(folder / name)
+    (folder / "labels" / below).mkdir(exist_ok=True)
+    (folder / "labels" / below / "a.txt").write_text("1 0.5 0.5 0.25 0.25")
+    found = read_box_labels(folder / labels, folder, names, BOX)
+    np.testing.assert_allclose(found[names[0]].corners, [[24, 24, 40, 40]])
+    assert len(found[names[1]].classes) == 0
+
+
 def test_annotations_of_coco_are_numbered_by_id_or_by_the_names_of_the_model(folder: Path) -> None:
     path = folder / "coco.json"
     path.write_text(json.dumps(COCO))
