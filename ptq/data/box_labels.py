@@ -86,13 +86,13 @@ def _read_yolo(folder: Path, name: str) -> tuple[NDArray[np.float64], bool]:
 def _list_places(folder: Path, name: str) -> list[Path]:
     """Where the text of an image may be, the first of them first; data sets have ``labels`` in place of ``images``."""
     relative = Path(name).with_suffix(".txt")
-    *parents, last = relative.parts
-    found = [relative]
-    if "images" in parents:
-        at = parents.index("images")
-        found += [Path(*parents[:at], "labels", *parents[at + 1 :], last)]
-        found += [Path(*parents[at + 1 :], last)]
-    return [folder / path for path in (*found, last)]
+    parts = relative.parts
+    places = [relative]
+    if "images" in parts[:-1]:
+        at = parts.index("images")
+        inside = Path(*parts[at + 1 :])
+        places += [Path(*parts[:at], "labels") / inside, inside]
+    return [folder / place for place in (*places, relative.name)]
 
 
 def _read_coco(

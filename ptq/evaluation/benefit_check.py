@@ -11,12 +11,12 @@ from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.report import ReportData
 
 NOTICEABLY_SLOWER = 0.95
-"""Speed relative to float below which the whole interval must lie: less is noise, or does not matter."""
+"""Speed relative to float below which the whole interval of a refused result must lie: less does not matter."""
 HARMLESS_BYTES = 2**20
 """Growth of a file that does no harm: a small model grows by its quantizers and their names, whatever it computes."""
 _LARGER = "its weights are few, and quantizers take more bytes than int8 saves"
 _NO_INTEGERS = "no node computes on integers; only names and metadata were added"
-_SLOWER = "its layers are small, and quantizers take more time than int8 saves"
+_SLOWER = "quantizers take more time than int8 saves"
 
 
 def is_larger(report: ReportData) -> bool:
@@ -24,18 +24,24 @@ def is_larger(report: ReportData) -> bool:
     return report.int8_bytes > report.float_bytes
 
 
-def is_slower(report: ReportData) -> bool:
-    """Whether the quantized model is slower than float for certain, on a target that runs in ONNX Runtime."""
+def is_slower(report: ReportData, than: float = 1.0) -> bool:
+    """Whether the quantized model is slower than float for certain, on a target that runs in ONNX Runtime.
+
+    Args:
+        report: The report of a quantization.
+        than: Speed relative to float below which the whole interval lies.
+    """
     interval = report.speed_interval
     in_onnx_runtime = get_target(report.target).has_ort_workarounds
-    return in_onnx_runtime and interval is not None and interval[1] < NOTICEABLY_SLOWER
+    return in_onnx_runtime and interval is not None and interval[1] < than
 
 
 def check_benefit(report: ReportData) -> Iterator[Diagnosis]:
     """Diagnose a result that is larger or slower than the float model; it stands in the first line of a report."""
     if not is_larger(report) and not is_slower(report):
         return
-    reasons = [_LARGER] * is_larger(report) + [_SLOWER] * is_slower(report)
+    slower = " and ".join(report.slow_causes) or _SLOWER
+    reasons = [_LARGER] * is_larger(report) + [slower] * is_slower(report)
     gain = "; nothing is gained" if len(reasons) == 2 else ""
     if report.nodes and all(node.fate == "float" for node in report.nodes):
         reasons = [_NO_INTEGERS]
@@ -58,7 +64,9 @@ def require_gain(report: ReportData, result: object) -> None:
     Raises:
         NoGainError: The result is larger and, for certain, slower.
     """
-    if report.int8_bytes - report.float_bytes > HARMLESS_BYTES and is_slower(report):
+    if report.int8_bytes - report.float_bytes > HARMLESS_BYTES and is_slower(
+        report, NOTICEABLY_SLOWER
+    ):
         raise NoGainError(
             f"the quantized model is {_describe_faults(report)} than float: nothing is gained; use the float model, "
             "keep its small layers in float (skip), or take the result nevertheless (force)",

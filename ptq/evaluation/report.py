@@ -83,6 +83,7 @@ class ReportData:
         changes: Changes of the graph and choices made, a sentence each.
         preprocessing: Operations applied to images, audio or text; empty for arrays.
         slow: The usual reasons for slow integers that were found, if the speed gains little.
+        slow_causes: Short names of these reasons, such as ``float islands``.
         speed_interval: 95 % interval of this median; 0 and infinity if runs take too long for one.
         evaluation_preprocessing: The record of the evaluation samples' preprocessing
             (`ptq.core.preprocess_record`) if it differs from that of the calibration samples; None if it does not.
@@ -145,6 +146,7 @@ class ReportData:
     cost_note: str = ""
     frontier: EstimatedFrontier | None = None
     litert: LitertCheck | None = None
+    slow_causes: tuple[str, ...] = ()
 
     @property
     def over_budget(self) -> bool:

@@ -30,4 +30,8 @@ def add_speed_findings(report: Report, graph: Graph) -> Report:
         found = find_slow_patterns(graph)
     except ModelError:
         return report
-    return replace(report, slow=tuple(f"speed {report.speed:.2f}× float: {why}" for why in found))
+    return replace(
+        report,
+        slow=tuple(f"speed {report.speed:.2f}× float: {why}" for why in found),
+        slow_causes=tuple(pattern.cause for pattern in found),
+    )

@@ -35,6 +35,8 @@ def test_a_result_of_little_speed_says_why(result: ptq.Result) -> None:
     assert all(reason.startswith("speed 0.80× float: ") for reason in report.slow)
     assert any("multiply at most 4 rows at once" in reason for reason in report.slow)
     assert set(report.slow) <= set(report.notes)
+    assert "few rows" in report.slow_causes
+    assert len(report.slow_causes) == len(report.slow)
 
 
 @pytest.mark.parametrize("speed", [LITTLE_SPEED, 3.0, None])
