@@ -84,7 +84,7 @@ def _read_yolo(folder: Path, name: str) -> tuple[NDArray[np.float64], bool]:
 
 
 def _list_places(folder: Path, name: str) -> list[Path]:
-    """Where the text of an image may be, the first of them first; data sets have ``labels`` in place of ``images``."""
+    """Where the text of an image may be, the likeliest first; data sets have ``labels`` in place of ``images``."""
     relative = Path(name).with_suffix(".txt")
     parts = relative.parts
     places = [relative]
@@ -92,7 +92,7 @@ def _list_places(folder: Path, name: str) -> list[Path]:
         at = parts.index("images")
         inside = Path(*parts[at + 1 :])
         places += [Path(*parts[:at], "labels") / inside, inside]
-    return [folder / place for place in (*places, relative.name)]
+    return [folder / place for place in (*places, Path(relative.name))]
 
 
 def _read_coco(
