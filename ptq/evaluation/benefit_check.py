@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.core.errors import NoGainError
-from ptq.core.targets import get_target
 from ptq.core.wording import describe_size_ratio
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.report import ReportData
@@ -25,15 +24,14 @@ def is_larger(report: ReportData) -> bool:
 
 
 def is_slower(report: ReportData, than: float = 1.0) -> bool:
-    """Whether the quantized model is slower than float for certain, on a target that runs in ONNX Runtime.
+    """Whether the quantized model is slower than float for certain, in the runtime that its target is for.
 
     Args:
         report: The report of a quantization.
         than: Speed relative to float below which the whole interval lies.
     """
     interval = report.speed_interval
-    in_onnx_runtime = get_target(report.target).has_ort_workarounds
-    return in_onnx_runtime and interval is not None and interval[1] < than
+    return report.is_timed_in_its_runtime and interval is not None and interval[1] < than
 
 
 def check_benefit(report: ReportData) -> Iterator[Diagnosis]:

@@ -10,6 +10,7 @@ from ptq.core.errors import BudgetError
 from ptq.core.json_text import dump_json
 from ptq.core.preprocess_wording import describe_preprocessing, describe_source
 from ptq.core.record import Record
+from ptq.core.targets import get_target
 from ptq.core.wording import plural
 from ptq.data.recorded_preprocess import list_recorded_options
 from ptq.evaluation.budget import Budget, BudgetSearch
@@ -18,6 +19,7 @@ from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.litert_result import LitertCheck
 from ptq.evaluation.measurements import Evaluation
 
+ONNX_RUNTIME = "ONNX Runtime"
 _ESTIMATED_WITHIN = 1.25
 """The factor between estimated and measured speed from which the table of times is wrong."""
 
@@ -92,8 +94,9 @@ class ReportData:
         evaluation: Float, int8 and integers on the same samples; None if accuracy was not measured.
         float_bytes: File size of the float model.
         int8_bytes: File size of the quantized model.
-        speed: Speed of int8 relative to float in ONNX Runtime with batch 1, measured in interleaved runs: the median
-            (see `ptq.evaluation.speed`); None if not measured.
+        speed: Speed of int8 relative to float in ``speed_runtime`` with batch 1, measured in interleaved runs: the
+            median (see `ptq.evaluation.speed`); None if not measured.
+        speed_runtime: The runtime of the speed: that of the target if it is installed, else ONNX Runtime.
         min_speedup: The lowest speed that was asked for; None for none.
         estimated_speed: The speed that the table of times estimates; None without a table, or if the model is small.
         cost_note: That the table of times is of another kind of processor than this one; empty if it is not.
@@ -145,6 +148,7 @@ class ReportData:
     estimated_speed: float | None = None
     cost_note: str = ""
     frontier: EstimatedFrontier | None = None
+    speed_runtime: str = ONNX_RUNTIME
     litert: LitertCheck | None = None
     slow_causes: tuple[str, ...] = ()
 
@@ -152,6 +156,18 @@ class ReportData:
     def over_budget(self) -> bool:
         """Whether a budget was given and is exceeded."""
         return self.budget is not None and self.budget.verdict == "exceeded"
+
+    @property
+    def is_timed_in_its_runtime(self) -> bool:
+        """Whether the speed was measured in the runtime that the target is for."""
+        return self.speed_runtime != ONNX_RUNTIME or get_target(self.target).has_ort_workarounds
+
+    @property
+    def speed_source(self) -> str:
+        """Where the speed was measured, in words."""
+        if self.is_timed_in_its_runtime:
+            return f"{self.speed_runtime}, batch 1"
+        return f"in {self.speed_runtime}, which the target is not for"
 
     @property
     def speed_shortfall(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from time import perf_counter
 
@@ -16,7 +15,7 @@ from ptq.core.wording import format_decibels, plural
 from ptq.data import Samples
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.exports.report import Report
-from ptq.evaluation.speed import measure_speed
+from ptq.evaluation.speed import Speed, measure_speed
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime
 from ptq.executor.runtimes.runtime import describe_placement
 from ptq.model.graph import Graph
@@ -24,6 +23,8 @@ from ptq.model.node import name_of
 from ptq.model.session import Session
 from ptq.verification.lint import lint_graph
 
+LITERT = "litert"
+"""The runtime of `.tflite` files, whatever the target."""
 _MAX_SAMPLES, _SECONDS = 32, 10.0
 """Samples and time after which enough was run; emulators take seconds for a sample."""
 
@@ -31,7 +32,9 @@ _MAX_SAMPLES, _SECONDS = 32, 10.0
 def describe_in_target_runtime(
     report: Report, source: Graph, quantized: Graph, samples: SampleSplit, run: RunOptions
 ) -> Report:
-    """The report with lines on the target's own runtime: accuracy, speed and placement there, or why there are none.
+    """The report with figures of the target's own runtime: accuracy, speed and placement, or why there are none.
+
+    The speed there takes the place of that in ONNX Runtime.
 
     Args:
         report: The report of a quantization.
@@ -44,12 +47,23 @@ def describe_in_target_runtime(
     lines: list[str] = []
     if row.lint not in (None, "litert"):
         lines.append(_describe_rules(quantized, report.target, row.source))
-    if row.runtime is not None:
-        runtime = RUNTIMES[row.runtime]
+    name = LITERT if report.form == "tflite" else row.runtime
+    speed: Speed | None = None
+    if name is not None:
+        runtime = RUNTIMES[name]
         if not runtime.is_installed():
             lines.append(f"not run in {runtime.title}: it is not installed ({runtime.install})")
         elif samples.evaluation is not None:
-            lines += _measure(runtime, source, quantized, samples.evaluation, run)
+            found, speed = _measure(runtime, source, quantized, samples.evaluation, run)
+            lines += found
+            if speed is not None:
+                report = replace(
+                    report,
+                    speed=speed.ratio,
+                    speed_interval=speed.interval,
+                    speed_runtime=runtime.title,
+                    estimated_speed=None,
+                )
     elif row.lint == "tensorrt":
         lines.append(f"not run in {row.source}: it needs a GPU")
     return replace(report, changes=(*report.changes, *lines)) if lines else report
@@ -65,9 +79,9 @@ def _describe_rules(quantized: Graph, target: str, source: str) -> str:
 
 def _measure(
     runtime: Runtime, source: Graph, quantized: Graph, samples: Samples, run: RunOptions
-) -> Iterator[str]:
-    """Lines on accuracy against float, placement, and speed against the runtime's own float."""
-    head, where = name_of(source.outputs[0]), f"in {runtime.title}"
+) -> tuple[list[str], Speed | None]:
+    """Lines on accuracy against float and on placement, and the speed against the runtime's own float."""
+    head, where, lines = name_of(source.outputs[0]), f"in {runtime.title}", list[str]()
     signal, noise, count, start = 0.0, 0.0, 0, perf_counter()
     some = samples.spread(_MAX_SAMPLES)
     try:
@@ -81,13 +95,14 @@ def _measure(
             if perf_counter() - start > _SECONDS:
                 break
         ratio = format_decibels(sqnr_db(signal, noise))
-        yield f"{where}: SQNR {ratio} dB on {plural(count, 'sample')}, output {head}"
-        yield from (f"{where}: {line}" for line in describe_placement(inside.placement()))
-        if not runtime.is_emulator:
-            floats = runtime.open(source, threads=run.threads)
-            feed = next(iter(some)).feed
-            floats.run(feed)
-            speed = measure_speed(floats, inside, feed)
-            yield f"{where}: speed {speed.ratio:.2f}× its own float"
+        lines.append(f"{where}: SQNR {ratio} dB on {plural(count, 'sample')}, output {head}")
+        lines += [f"{where}: {line}" for line in describe_placement(inside.placement())]
+        if runtime.is_emulator:
+            return lines, None
+        floats = runtime.open(source, threads=run.threads)
+        feed = next(iter(some)).feed
+        floats.run(feed)
+        speed = measure_speed(floats, inside, feed)
     except PtqError as error:
-        yield f"{where}: not measured: {error}"
+        return [*lines, f"{where}: not measured: {error}"], None
+    return [*lines, f"{where}: speed {speed.ratio:.2f}× its own float"], speed

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from time import sleep
+from typing import Any
+
 import pytest
 from networks import build_network, gaussian_array
 
 import ptq
+from ptq.evaluation.presentation.verdict import describe_verdict
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime
+from ptq.executor.runtimes.runtime import Placement
+from ptq.model.graph import Graph
+from ptq.model.open import is_quantized
+from ptq.model.session import Session
 
 MODEL = build_network(
     "c = Conv<pads = [1, 1, 1, 1]>(x, u)\nr = Relu(c)\ny = Conv<pads = [1, 1, 1, 1]>(r, v)",
@@ -51,3 +61,56 @@ def test_for_tensorrt_the_rules_are_checked_and_no_run_is_claimed() -> None:
 
 def test_for_onnx_runtime_nothing_is_added() -> None:
     assert not any("not run" in line or "rules of" in line for line in lines("ort"))
+
+
+class _Model:
+    """A model in a runtime that takes some time for each run."""
+
+    inputs: tuple[str, ...] = ("x",)
+    outputs: tuple[str, ...] = ("y",)
+    fixed_batch = False
+
+    def __init__(self, graph: Graph, *, threads: int = 0) -> None:
+        self._session = Session(graph, threads=threads)
+        self._pause = 0.02 if is_quantized(graph) else 0.001
+
+    def run(self, feed: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
+        sleep(self._pause)
+        return self._session.run(feed, outputs)
+
+    def placement(self) -> tuple[Placement, ...]:
+        return ()
+
+
+def _install(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    runtime = replace(RUNTIMES[name], package="sys", open=_Model)
+    found = {**RUNTIMES, name: runtime}
+    monkeypatch.setattr("ptq.optimization.target_runtime.RUNTIMES", found)
+
+
+def test_the_speed_is_that_of_the_runtime_that_the_target_is_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _install(monkeypatch, "openvino")
+    report = ptq.quantize(MODEL, DATA, target="openvino", **OPTIONS).report  # type: ignore[arg-type]
+    assert report.speed_runtime == "OpenVINO"
+    assert report.speed is not None
+    assert report.speed < 0.5
+    verdict = describe_verdict(report)
+    assert any(line.endswith("× float (OpenVINO, batch 1)") for line in verdict)
+    assert any("times slower" in warning for warning in report.warnings)
+
+
+def test_a_speed_of_another_runtime_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Runtime, "is_installed", lambda self: False)
+    report = ptq.quantize(MODEL, DATA, target="openvino", **OPTIONS).report  # type: ignore[arg-type]
+    verdict = describe_verdict(report)
+    assert any("× float (in ONNX Runtime, which the target is not for)" in line for line in verdict)
+    assert not any("times slower" in warning for warning in report.warnings)
+
+
+def test_a_tflite_file_is_timed_in_litert() -> None:
+    pytest.importorskip("ai_edge_litert")
+    report = ptq.quantize(MODEL, DATA, target="litert", form="tflite", **OPTIONS).report  # type: ignore[arg-type]
+    assert report.speed_runtime == "LiteRT"
+    assert any(line.startswith("in LiteRT: speed") for line in report.changes)

@@ -19,7 +19,7 @@ def flatten_metrics(report: ReportData) -> dict[str, float]:
     ``float_bytes``           file size of the float model
     ``int8_bytes``            file size of the quantized model
     ``size_ratio``            ``float_bytes / int8_bytes``
-    ``speed_ratio``           measured speed of int8 relative to float, in ONNX Runtime with batch 1
+    ``speed_ratio``           measured speed of int8 relative to float, where ``speed_source`` says, batch 1
     ``speed_ratio_lo``        lower end of its 95 % interval, if it has one; likewise ``speed_ratio_hi``
     ``larger_than_float``     1 if the quantized model's file is larger than the float model's, else 0
     ``nodes_FATE``            number of nodes, by ``NodeRow.fate``: ``int8``, ``folded``, ``clamp``, ``float``

@@ -64,5 +64,5 @@ def _choices(report: ReportData) -> Iterator[MadeFact]:
     sizes = f"{format_size(report.float_bytes)} → {format_size(report.int8_bytes)}"
     yield "size", f"size {sizes} ({ratio}); {report.float_bytes} → {report.int8_bytes} bytes"
     if report.speed is not None:
-        yield "speed", f"speed {report.speed:.2f}× float (ONNX Runtime, batch 1)"
+        yield "speed", f"speed {report.speed:.2f}× float ({report.speed_source})"
     yield from report.versions.items()

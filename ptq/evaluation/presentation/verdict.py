@@ -71,7 +71,7 @@ def describe_verdict(report: ReportData) -> tuple[str, ...]:
     sizes = f"size {format_size(report.float_bytes)} → {format_size(report.int8_bytes)}"
     ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)
     speed = (
-        "" if report.speed is None else f"; speed {report.speed:.2f}× float (ONNX Runtime, batch 1)"
+        "" if report.speed is None else f"; speed {report.speed:.2f}× float ({report.speed_source})"
     )
     lines.append(f"{sizes} ({ratio}){speed}")
     return (*lines, f"{integers.value} in integers{_join_notes(integers.notes)}")
@@ -167,12 +167,13 @@ def _tone(value: float, bad: float, warn: float) -> Tone:
 
 
 def _speed(report: ReportData, speed: float) -> VerdictFigure:
-    notes = ["ONNX Runtime, batch 1"]
+    notes = [report.speed_source]
     tone: Tone = ""
     if report.speed_interval is not None:
         low, high = report.speed_interval
         if 0 < low < high < float("inf"):
             notes.append(f"95 % CI {low:.2f} … {high:.2f}")
+    if report.speed_interval is not None and report.is_timed_in_its_runtime:
         tone = "good" if low > 1 + _CLEAR_SPEED else "bad" if high < 1 - _CLEAR_SPEED else ""
     return VerdictFigure("speed", f"{speed:.2f}× float", tuple(notes), tone)
 
