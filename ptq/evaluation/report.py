@@ -167,7 +167,7 @@ class ReportData:
         """Where the speed was measured, in words."""
         if self.is_timed_in_its_runtime:
             return f"{self.speed_runtime}, batch 1"
-        return f"in {self.speed_runtime}, which the target is not for"
+        return f"in {self.speed_runtime}; other runtimes differ"
 
     @property
     def speed_shortfall(self) -> str:
