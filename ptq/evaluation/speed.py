@@ -15,6 +15,10 @@ from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.session import Session
 
 _SECONDS, _MAX_ROUNDS = 0.3, 200
+_MORE_SECONDS, _MORE_ROUNDS = 1.5, 1000
+"""Further time and rounds while noise hides which model is faster."""
+_CHECKED_EVERY = 50
+"""Rounds between two looks at the interval of many: one of 1,000 takes 10 ms."""
 _MIN_ROUNDS = 3
 _SURE_ROUNDS, _SURE_WIDTH = 11, 1.05
 """Rounds from which an interval of 5 % is narrow enough; few rounds can agree by chance."""
@@ -42,12 +46,19 @@ def measure_speed(
 ) -> Speed:
     """Time both models in turns on one sample, until the interval of the ratio is at most 5 % wide.
 
-    It takes 0.3 s at most, but at least 3 and at most 200 rounds.
+    It takes 0.3 s at most, but at least 3 and at most 200 rounds. If the interval then holds 1, so that noise hides
+    which model is faster, it goes on for up to 1.5 s or 1,000 rounds; not for models whose first rounds took longer.
 
     A round runs both models one after the other, so that other work of the processor slows both. The model that
     starts changes from round to round.
     """
-    rounds = time_in_turns([reference, candidate], [feed], seconds=_SECONDS, is_enough=_is_sure)
+    sessions = [reference, candidate]
+    rounds = time_in_turns(sessions, [feed], seconds=_SECONDS, is_enough=_is_sure)
+    if sum(map(sum, rounds)) <= _MORE_SECONDS and not (_is_sure(rounds) or _is_decided(rounds)):
+        rounds += time_in_turns(
+            sessions, [feed], seconds=_MORE_SECONDS, most=_MORE_ROUNDS,
+            is_enough=lambda more: _is_checked(len(more)) and _is_sure([*rounds, *more]),
+        )  # fmt: skip
     return summarize_ratios([before / after for before, after in rounds])
 
 
@@ -90,6 +101,17 @@ def _is_sure(rounds: Sequence[tuple[float, ...]]) -> bool:
         return False
     lo, hi = median_interval([before / after for before, after in rounds])
     return hi <= lo * _SURE_WIDTH
+
+
+def _is_decided(rounds: Sequence[tuple[float, ...]]) -> bool:
+    """Whether the interval of the ratio of two models says which one is faster."""
+    lo, hi = median_interval([before / after for before, after in rounds])
+    return not lo <= 1 <= hi
+
+
+def _is_checked(count: int) -> bool:
+    """Whether the interval is looked at after so many rounds."""
+    return count < _CHECKED_EVERY or count % _CHECKED_EVERY == 0
 
 
 def summarize_ratios(ratios: Sequence[float]) -> Speed:

@@ -54,9 +54,16 @@ def test_time_is_bounded_but_slow_models_run_three_times(monkeypatch: pytest.Mon
     rng = np.random.default_rng(1)
     noise = lambda: float(rng.exponential(3.0))  # noqa: E731
     assert (
-        measure_speed(clock.model("f", 1e-5, noise), clock.model("i", 1e-5, noise), {}).rounds
+        measure_speed(clock.model("f", 2e-5, noise), clock.model("i", 1e-5, noise), {}).rounds
         == 200
     )
+    assert (
+        measure_speed(clock.model("f", 1e-5, noise), clock.model("i", 1e-5, noise), {}).rounds
+        == 1200
+    )
+    clock.now = 0.0
+    measure_speed(clock.model("f", 1e-3, noise), clock.model("i", 1e-3, noise), {})
+    assert clock.now < 2
     assert measure_speed(clock.model("f", 5.0), clock.model("i", 5.0), {}).rounds == 3
     clock.now = 0.0
     measure_speed(clock.model("f", 0.02), clock.model("i", 0.02), {})
@@ -68,6 +75,18 @@ def test_rounds_that_agree_end_the_measurement(monkeypatch: pytest.MonkeyPatch) 
     found = measure_speed(clock.model("f", 1e-5), clock.model("i", 1e-5), {})
     assert 6 <= found.rounds < 20
     assert found.interval == pytest.approx((1, 1))
+
+
+def test_a_model_that_noise_hides_to_be_slower_is_timed_until_that_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(2)
+    clock = Clock(monkeypatch)
+    noise = lambda: float(rng.exponential(1.0))  # noqa: E731
+    floats, slower = clock.model("f", 3e-4, noise), clock.model("i", 3.3e-4, noise)
+    found = [measure_speed(floats, slower, {}) for _ in range(20)]
+    assert sum(one.interval[1] < 1 for one in found) >= 18
+    assert all(one.rounds in (200, 1200) for one in found)
 
 
 def test_three_rounds_show_no_interval() -> None:
