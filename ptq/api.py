@@ -64,6 +64,7 @@ from ptq.rewrite.tflite.write import InputOutputType
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
 from ptq.solver.partition.shipped_tables import describe_choice
+from ptq.solver.quantizer import finish_for_runtime
 from ptq.solver.recipe import (
     DEFAULT_METHOD,
     MethodName,
@@ -250,6 +251,7 @@ def quantize(
         report, estimated_speed=estimate_speed(made), frontier=frontier,
         cost_note=describe_choice(get_target(made.plan.target)),
     )  # fmt: skip
+    made = finish_for_runtime(made)
     report = describe_in_target_runtime(
         report, made.calibrated_model.source, made.quantized_graph, job.samples, run
     )

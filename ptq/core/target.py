@@ -50,6 +50,9 @@ class Target:
         divides_for_reciprocal: A quantized Reciprocal is written as 1 divided by its input.
         fuses_around_matmul: Dense layers of more than two axes are written as MatMul and Add, without Reshapes. Its
             kernels fuse nothing past a Reshape.
+        zero_points_in_biases: Zero points of activations stand in the biases of the dense layers and pointwise
+            convolutions that read them; its kernels are slower with a zero point.
+        float_padded_depthwise: Depthwise convolutions with padding stay float where their input needs a zero point.
         wide_activation: Integer type of activations that 8 bits do not hold: the pieces of a normalization that is
             written in several operators, where a float node would leave the device.
         lint: Name of the published rules that its files are checked against; None if it has none.
@@ -86,6 +89,8 @@ class Target:
     float_biases: bool = False
     divides_for_reciprocal: bool = False
     fuses_around_matmul: bool = False
+    zero_points_in_biases: bool = False
+    float_padded_depthwise: bool = False
     wide_activation: QType | None = None
     lint: LintRules | None = None
     runtime: str | None = None

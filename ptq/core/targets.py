@@ -164,6 +164,9 @@ TARGETS: Mapping[str, Target] = {
             quantizes_inputs_only=True,
             float_biases=True,
             fuses_around_matmul=True,
+            zero_points_in_biases=True,
+            # measured: up to 15 % slower with a zero point between two pointwise convolutions, 4 % faster without
+            float_padded_depthwise=True,
             runtime="openvino",
             requires=("pip install openvino",),
         ),

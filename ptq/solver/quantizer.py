@@ -24,6 +24,7 @@ from ptq.rewrite.emit.keep_float import keep_float_everywhere
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
+from ptq.rewrite.emit.zero_point_in_bias import zero_points_in_biases
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.rewrite.shift_to_uint8 import weights_to_uint8
 from ptq.solver.recipe import REDUCED_NOTE, Recipe
@@ -119,6 +120,20 @@ def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> Quant
         changes.append(REDUCED_NOTE)
     plan = replace(plan, rounding={node: str(choice) for node, choice in roundings.items()})
     return QuantizedModel(calibrated, recipe, plan, _emit(graph, recipe, plan), tuple(changes))
+
+
+def finish_for_runtime(made: QuantizedModel) -> QuantizedModel:
+    """The quantized model in the form that its runtime computes fastest; the integers stay the same.
+
+    It comes last: its dequantized activations may be shifted, so that they cannot be compared with those in float.
+    """
+    if made.recipe.form != "qdq" or not get_target(made.plan.target).zero_points_in_biases:
+        return made
+    graph = made.quantized_graph.copy()
+    zero_points_in_biases(graph)
+    graph.sort()
+    graph.remove_unused()
+    return replace(made, quantized_graph=graph)
 
 
 def _choose_roundings(

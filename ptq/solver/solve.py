@@ -16,6 +16,7 @@ from ptq.model.node import is_constant, name_of
 from ptq.model.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
+from ptq.solver.partition.padded_depthwise import padded_depthwise_below_zero
 from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
@@ -136,7 +137,8 @@ def assign_precision_and_groups(
         StatsError: The statistics lack a tensor that every calibration collects.
     """
     unlike = {} if target.has_lookup_tables else concats_with_unlike_ranges(graph, stats)
-    skip = {**small_divisors(graph, stats), **unlike, **floats}
+    slower = padded_depthwise_below_zero(graph, stats, target)
+    skip = {**small_divisors(graph, stats), **unlike, **slower, **floats}
     refused = unquantizable_tensors(graph, stats)
     assignment = assign_precision(graph, target, skip, refused)
     groups = scale_groups(assignment, target)

@@ -74,10 +74,12 @@ class OpenVinoModel:
             info = op.get_rt_info()
             if "runtimePrecision" not in info or "originalLayersNames" not in info:
                 continue
+            found = info["runtimePrecision"].astype(str)
             for part in str(info["originalLayersNames"].astype(str)).split(","):
-                precision[part.partition("/WithoutBiases")[0]] = info["runtimePrecision"].astype(
-                    str
-                )
+                name = part.removesuffix("/DequantizationMultiply")
+                # a product whose factors follow it bears their name only
+                if name == part or name not in precision:
+                    precision[name.partition("/WithoutBiases")[0]] = found
         products = [(name, op) for name, op in self._nodes if op in _PRODUCTS and name in precision]
         return tuple(
             Placement(

@@ -10,6 +10,7 @@ QDQ form:
 - ``to_qdq``: the plan's quantizers, made by ``q_dq_nodes``.
 - ``fold_activations``: removal of activations that requantization replaces.
 - ``keep_float``: protection of float nodes from quantization by ONNX Runtime.
+- ``zero_point_in_bias``: zero points in the biases of the layers that read them, for OpenVINO; it comes last.
 - ``block_skip_layer_norm``, ``decompose_prelu``, ``hard_sigmoid_by_saturation``: faster forms for ONNX Runtime.
 
 QOperator form:
