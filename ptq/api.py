@@ -246,15 +246,14 @@ def quantize(
         metric=metric, task=TaskRequest.from_graph(task, job.source, labels),
         max_drop=max_drop, search=search, min_speedup=min_speedup,
     )  # fmt: skip
-    report = add_speed_findings(report, made.quantized_graph)
     report = replace(
         report, estimated_speed=estimate_speed(made), frontier=frontier,
         cost_note=describe_choice(get_target(made.plan.target)),
     )  # fmt: skip
     made = finish_for_runtime(made)
-    report = describe_in_target_runtime(
-        report, made.calibrated_model.source, made.quantized_graph, job.samples, run
-    )
+    tflite = job.options.to_tflite_options(job.samples)
+    report = describe_in_target_runtime(report, made, job.samples, tflite, run)
+    report = add_speed_findings(report, made.quantized_graph)
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
     if not force:
         require_gain(result.report, result)

@@ -15,12 +15,15 @@ from ptq.core.wording import format_decibels, plural
 from ptq.data import Samples
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.exports.report import Report
+from ptq.evaluation.session_cache import open_float_session
 from ptq.evaluation.speed import Speed, measure_speed
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime
-from ptq.executor.runtimes.runtime import describe_placement
+from ptq.executor.runtimes.runtime import RuntimeModel, describe_placement
+from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.model.session import Session
+from ptq.rewrite.tflite.write import TfliteOptions
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel
 from ptq.verification.lint import lint_graph
 
 LITERT = "litert"
@@ -30,7 +33,11 @@ _MAX_SAMPLES, _SECONDS = 32, 10.0
 
 
 def describe_in_target_runtime(
-    report: Report, source: Graph, quantized: Graph, samples: SampleSplit, run: RunOptions
+    report: Report,
+    made: QuantizedModel,
+    samples: SampleSplit,
+    tflite: TfliteOptions,
+    run: RunOptions,
 ) -> Report:
     """The report with figures of the target's own runtime: accuracy, speed and placement, or why there are none.
 
@@ -38,15 +45,15 @@ def describe_in_target_runtime(
 
     Args:
         report: The report of a quantization.
-        source: The float model.
-        quantized: The quantized model.
+        made: The quantized model.
         samples: Its samples; the evaluation samples are run.
+        tflite: How a `.tflite` file is written.
         run: How the job runs.
     """
     row = get_target(report.target)
     lines: list[str] = []
     if row.lint not in (None, "litert"):
-        lines.append(_describe_rules(quantized, report.target, row.source))
+        lines.append(_describe_rules(made.quantized_graph, report.target, row.source))
     name = LITERT if report.form == "tflite" else row.runtime
     speed: Speed | None = None
     if name is not None:
@@ -54,7 +61,7 @@ def describe_in_target_runtime(
         if not runtime.is_installed():
             lines.append(f"not run in {runtime.title}: it is not installed ({runtime.install})")
         elif samples.evaluation is not None:
-            found, speed = _measure(runtime, source, quantized, samples.evaluation, run)
+            found, speed = _measure(runtime, made, samples.evaluation, tflite, run)
             lines += found
             if speed is not None:
                 report = replace(
@@ -78,15 +85,16 @@ def _describe_rules(quantized: Graph, target: str, source: str) -> str:
 
 
 def _measure(
-    runtime: Runtime, source: Graph, quantized: Graph, samples: Samples, run: RunOptions
+    runtime: Runtime, made: QuantizedModel, samples: Samples, tflite: TfliteOptions, run: RunOptions
 ) -> tuple[list[str], Speed | None]:
     """Lines on accuracy against float and on placement, and the speed against the runtime's own float."""
-    head, where, lines = name_of(source.outputs[0]), f"in {runtime.title}", list[str]()
+    model = made.calibrated_model
+    head, where, lines = name_of(model.source.outputs[0]), f"in {runtime.title}", list[str]()
     signal, noise, count, start = 0.0, 0.0, 0, perf_counter()
     some = samples.spread(_MAX_SAMPLES)
     try:
-        inside = runtime.open(quantized, threads=run.threads)
-        before = Session.for_reference(source, threads=run.threads)
+        inside = _open(runtime, made.quantized_graph, tflite, run)
+        before = open_float_session(model, run)
         for sample in some:
             wanted = np.asarray(before.run(sample.feed, [head])[0], np.float64)
             signal += float((wanted**2).sum())
@@ -99,10 +107,27 @@ def _measure(
         lines += [f"{where}: {line}" for line in describe_placement(inside.placement())]
         if runtime.is_emulator:
             return lines, None
-        floats = runtime.open(source, threads=run.threads)
+        floats = _open_float(runtime, model, tflite, run)
         feed = next(iter(some)).feed
         floats.run(feed)
         speed = measure_speed(floats, inside, feed)
     except PtqError as error:
         return [*lines, f"{where}: not measured: {error}"], None
     return [*lines, f"{where}: speed {speed.ratio:.2f}× its own float"], speed
+
+
+def _open_float(
+    runtime: Runtime, model: CalibratedModel, tflite: TfliteOptions, run: RunOptions
+) -> RuntimeModel:
+    """The float model; the prepared one, which computes the same, if the runtime lacks an operator."""
+    try:
+        return _open(runtime, model.source, tflite, run)
+    except PtqError:
+        return _open(runtime, model.prepared.graph, tflite, run)
+
+
+def _open(runtime: Runtime, graph: Graph, tflite: TfliteOptions, run: RunOptions) -> RuntimeModel:
+    if runtime.name != LITERT:
+        return runtime.open(graph, threads=run.threads)
+    content = encode_tflite(graph, replace(tflite, io="float")).content
+    return runtime.open(graph, threads=run.threads, content=content)

@@ -27,7 +27,9 @@ from ptq.model.node import (
 from ptq.model.session import has_exact_int8_sums
 from ptq.verification.ort_fusions import ort_optimized_graph
 
-Cause = Literal["float islands", "transposes", "small channels", "few rows", "no VNNI"]
+Cause = Literal[
+    "float islands", "transposes", "small channels", "few rows", "no VNNI", "outside of XNNPACK"
+]
 
 FEW_ROWS = 4
 """Rows of a product below which weights are read once for hardly any arithmetic."""

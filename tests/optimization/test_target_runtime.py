@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from time import sleep
 from typing import Any
 
 import pytest
@@ -12,11 +11,12 @@ from networks import build_network, gaussian_array
 
 import ptq
 from ptq.evaluation.presentation.verdict import describe_verdict
+from ptq.evaluation.speed import Speed
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
-from ptq.model.open import is_quantized
 from ptq.model.session import Session
+from ptq.verification.slow_in_litert import OUTSIDE_XNNPACK
 
 MODEL = build_network(
     "c = Conv<pads = [1, 1, 1, 1]>(x, u)\nr = Relu(c)\ny = Conv<pads = [1, 1, 1, 1]>(r, v)",
@@ -64,7 +64,7 @@ def test_for_onnx_runtime_nothing_is_added() -> None:
 
 
 class _Model:
-    """A model in a runtime that takes some time for each run."""
+    """A model in a runtime that need not be installed."""
 
     inputs: tuple[str, ...] = ("x",)
     outputs: tuple[str, ...] = ("y",)
@@ -72,10 +72,8 @@ class _Model:
 
     def __init__(self, graph: Graph, *, threads: int = 0) -> None:
         self._session = Session(graph, threads=threads)
-        self._pause = 0.02 if is_quantized(graph) else 0.001
 
     def run(self, feed: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
-        sleep(self._pause)
         return self._session.run(feed, outputs)
 
     def placement(self) -> tuple[Placement, ...]:
@@ -86,6 +84,13 @@ def _install(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     runtime = replace(RUNTIMES[name], package="sys", open=_Model)
     found = {**RUNTIMES, name: runtime}
     monkeypatch.setattr("ptq.optimization.target_runtime.RUNTIMES", found)
+    _set_speed(monkeypatch)
+
+
+def _set_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target's runtime takes 2.5 times as long as for float."""
+    speed = Speed(0.4, (0.39, 0.41), 11)
+    monkeypatch.setattr("ptq.optimization.target_runtime.measure_speed", lambda *_: speed)
 
 
 def test_the_speed_is_that_of_the_runtime_that_the_target_is_for(
@@ -94,8 +99,7 @@ def test_the_speed_is_that_of_the_runtime_that_the_target_is_for(
     _install(monkeypatch, "openvino")
     report = ptq.quantize(MODEL, DATA, target="openvino", **OPTIONS).report  # type: ignore[arg-type]
     assert report.speed_runtime == "OpenVINO"
-    assert report.speed is not None
-    assert report.speed < 0.5
+    assert report.speed == 0.4
     verdict = describe_verdict(report)
     assert any(line.endswith("× float (OpenVINO, batch 1)") for line in verdict)
     assert any("times slower" in warning for warning in report.warnings)
@@ -114,3 +118,49 @@ def test_a_tflite_file_is_timed_in_litert() -> None:
     report = ptq.quantize(MODEL, DATA, target="litert", form="tflite", **OPTIONS).report  # type: ignore[arg-type]
     assert report.speed_runtime == "LiteRT"
     assert any(line.startswith("in LiteRT: speed") for line in report.changes)
+
+
+def test_operators_that_are_slow_in_litert_are_named_and_may_stay_float(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("ai_edge_litert")
+    _set_speed(monkeypatch)
+    model = build_network(
+        "c = Conv<pads = [1, 1, 1, 1]>(x, u)\nr = HardSwish(c)\ny = Conv<pads = [1, 1, 1, 1]>(r, v)",
+        u=gaussian_array(8, 3, 3, 3),
+        v=gaussian_array(8, 8, 3, 3),
+    )
+    options = {**OPTIONS, "target": "litert", "form": "tflite"}
+    slow = ptq.quantize(model, DATA, **options).report  # type: ignore[arg-type]
+    assert slow.slow_causes == ("outside of XNNPACK",)
+    assert "1 node outside of XNNPACK (1 HardSwish)" in slow.slow[0]
+    assert "keep these in float (skip), for example HardSwish" in slow.slow[0]
+    assert any("2.50 times slower" in w and "outside of XNNPACK" in w for w in slow.warnings)
+    fast = ptq.quantize(model, DATA, skip=["HardSwish"], **options).report  # type: ignore[arg-type]
+    assert fast.slow_causes == ()
+
+
+def test_operators_outside_of_xnnpack_are_those_that_litert_does_not_delegate() -> None:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    for op, parts in (("HardSwish", 2), ("Sigmoid", 1), ("Erf", 2)):
+        model = build_network(
+            f"c = Conv<pads = [1, 1, 1, 1]>(x, u)\ny = {op}(c)", u=gaussian_array(8, 3, 3, 3)
+        )
+        made = ptq.quantize(model, DATA, target="litert", form="tflite", **OPTIONS)  # type: ignore[arg-type]
+        run = interpreter.Interpreter(model_content=made.tflite, num_threads=1)
+        run.allocate_tensors()
+        found = [each["op_name"] for each in run._get_ops_details()].count("DELEGATE")
+        assert found == parts
+        assert (op in OUTSIDE_XNNPACK) == (parts > 1)
+
+
+def test_what_a_model_leaves_open_is_taken_from_the_samples_in_litert_too() -> None:
+    pytest.importorskip("ai_edge_litert")
+    model = build_network(
+        "c = Conv<pads = [1, 1, 1, 1]>(x, u)\ne = Erf(c)\ny = Conv<pads = [1, 1, 1, 1]>(e, v)",
+        {"x": ("n", 3, "h", "w")},
+        u=gaussian_array(8, 3, 3, 3),
+        v=gaussian_array(8, 8, 3, 3),
+    )
+    report = ptq.quantize(model, DATA, target="litert", form="tflite", **OPTIONS).report  # type: ignore[arg-type]
+    assert any(line.startswith("in LiteRT: SQNR") for line in report.changes)
