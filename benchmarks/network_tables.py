@@ -21,7 +21,7 @@ NAMES: Mapping[str, str] = {
     "captcha_boxes": "detector of letters, YOLOX (ddddocr)",
     "nude_crops": "detector, YOLOv8n (nudenet), crops with a box of photographs of 224 pixels",
     "ocr_recognition_svtr": "recognizer, SVTRv2 (azcrawlerpy-recaptcha-text)",
-    "ocr_recognition": "recognizer, PP-OCRv4 (rapidocr-onnxruntime), 48 × 480 pixels",
+    "ocr_recognition_wide": "recognizer, PP-OCRv4 (rapidocr-onnxruntime), 48 × 480 pixels",
     "captcha_crnn": "recognizer, CRNN of captcha-whisperer, shared unrolled LSTM",
     "ocr_detection": "PP-OCRv4, detection",
     "ocr_direction": "PP-OCRv2, direction",
@@ -38,7 +38,7 @@ NAMES: Mapping[str, str] = {
 """What a task is, for readers of the page."""
 DECISIONS: Mapping[str, str] = {"voice_activity_op15": "speech or not"}
 """What a task decides, where ptq recognizes no task and unseen.py decides."""
-CHOSEN_ON = ("ocr_recognition", "captcha_crnn")
+CHOSEN_ON = ("ocr_recognition_wide", "captcha_crnn")
 """Tasks of held_out.py that choices of ptq were made on: they have a table with labels only."""
 
 
