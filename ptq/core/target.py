@@ -53,6 +53,8 @@ class Target:
         zero_points_in_biases: Zero points of activations stand in the biases of the dense layers and pointwise
             convolutions that read them; its kernels are slower with a zero point.
         float_padded_depthwise: Depthwise convolutions with padding stay float where their input needs a zero point.
+        leaves_layers_float: Small first layers and layers of one row stay float, by measured times
+            (`ptq.solver.partition.float_layers`).
         wide_activation: Integer type of activations that 8 bits do not hold: the pieces of a normalization that is
             written in several operators, where a float node would leave the device.
         lint: Name of the published rules that its files are checked against; None if it has none.
@@ -91,6 +93,7 @@ class Target:
     fuses_around_matmul: bool = False
     zero_points_in_biases: bool = False
     float_padded_depthwise: bool = False
+    leaves_layers_float: bool = False
     wide_activation: QType | None = None
     lint: LintRules | None = None
     runtime: str | None = None

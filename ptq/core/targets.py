@@ -167,6 +167,7 @@ TARGETS: Mapping[str, Target] = {
             zero_points_in_biases=True,
             # measured: up to 15 % slower with a zero point between two pointwise convolutions, 4 % faster without
             float_padded_depthwise=True,
+            leaves_layers_float=True,
             runtime="openvino",
             requires=("pip install openvino",),
         ),

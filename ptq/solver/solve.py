@@ -16,6 +16,7 @@ from ptq.model.node import is_constant, name_of
 from ptq.model.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
+from ptq.solver.partition.float_layers import get_layer_times
 from ptq.solver.partition.padded_depthwise import padded_depthwise_below_zero
 from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
@@ -88,7 +89,7 @@ def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe
         _solve_operands(draft, integer)
         _solve_activation(draft, integer)
     _share_weight_scales(draft, graph)
-    table = get_cost_table(target)
+    table = get_cost_table(target) or get_layer_times(target)
     return Plan(
         target=target.name,
         graph=graph.digest(),

@@ -47,7 +47,11 @@ def test_only_quantizers_of_16_bits_are_of_another_domain(target: str) -> None:
 @pytest.mark.parametrize("target", ["openvino", "portable"])
 def test_only_what_products_read_is_quantized(target: str) -> None:
     done = quantize_network(NETWORK, target=target)
-    products = [n for n in done.qdq.nodes if operator_of(n) in ("Conv", "Gemm")]
+    layers = [n for n in done.qdq.nodes if operator_of(n) in ("Conv", "Gemm")]
+    products = [
+        n for n in layers if "faster in float" not in done.plan.floats.get(n.name or "", "")
+    ]
+    assert len(products) >= (1 if target == "openvino" else len(layers))
     read = {value for node in products for value in node.inputs[:2]}
     back = [n.outputs[0] for n in done.qdq.nodes if operator_of(n) == "DequantizeLinear"]
     assert {*back} == read

@@ -27,6 +27,7 @@ from ptq.model.node import (
     spec_name,
 )
 from ptq.model.qdq_units import returns_float
+from ptq.solver.partition.float_layers import layers_faster_in_float
 from ptq.solver.partition.kernel_limits import unsupported_reason
 from ptq.solver.partition.normalization_pattern import normalization_nodes
 from ptq.solver.partition.partition import nodes_faster_in_float
@@ -105,6 +106,8 @@ def assign_precision(
     if not target.follows_litert_spec:
         _fall_back_to_float(integers, floats, _normalizations(graph, integers))
         _fall_back_to_float(integers, floats, _slower_on_integers(graph, integers, target))
+        specs = {name: integer.spec for name, integer in integers.items()}
+        _fall_back_to_float(integers, floats, layers_faster_in_float(graph, specs, target))
     if target.quantizes_inputs_only:
         _fall_back_to_float(integers, floats, _leave_added_inputs_float(graph, integers, target))
     outputs = frozenset(_unread_float_outputs(integers, target))

@@ -9,6 +9,10 @@ from ptq.core.types import QType
 from ptq.model.graph import Graph
 from ptq.model.node import Node, attributes_of, constant_shape, name_of, operator_of
 from ptq.observers import TensorStats
+from ptq.solver.partition.cost_model import estimate_sizes
+
+_CACHED_ELEMENTS = 2**18
+"""Elements of input and output above which float takes up to 1.4 times as long (`benchmarks/openvino_layers.py`)."""
 
 
 def padded_depthwise_below_zero(
@@ -16,13 +20,19 @@ def padded_depthwise_below_zero(
 ) -> dict[str, str]:
     """Padded depthwise Conv nodes whose unsigned input needs a zero point, with the reason; none on most targets.
 
-    A depthwise convolution multiplies each value only k² times, so that the integers save little there.
+    A depthwise convolution multiplies each value only k² times, so that the integers save little there. They do where
+    its tensors do not fit the cache in float.
     """
     found: dict[str, str] = {}
-    for node in graph.nodes if target.float_padded_depthwise else ():
+    if not target.float_padded_depthwise:
+        return found
+    size = estimate_sizes(graph)
+    for node in graph.nodes:
         source = node.inputs[0] if operator_of(node) == "Conv" else None
         observed = None if source is None else stats.get(name_of(source))
         if source is None or observed is None or not observed.count or not _is_padded(node):
+            continue
+        if size(source) + size(node.outputs[0]) > _CACHED_ELEMENTS:
             continue
         if is_depthwise(node) and _needs_zero_point(observed, target.activation):
             found[node.name or ""] = (

@@ -13,9 +13,10 @@ WEIGHTS = {
 }
 
 
-def float_nodes(target: str, activation: str, attributes: str) -> dict[str, str]:
+def float_nodes(target: str, activation: str, attributes: str, side: int = 8) -> dict[str, str]:
     text = f"c = Conv(x, u)\na = {activation}(c)\nm = Conv<{attributes}>(a, d)\ny = Conv(m, v)"
-    return quantize_network(build_network(text, **WEIGHTS), target=target).plan.floats
+    model = build_network(text, {"x": (1, 3, side, side)}, **WEIGHTS)
+    return quantize_network(model, target=target).plan.floats
 
 
 @pytest.mark.parametrize("attributes", [f"group = 8, {SAME}", 'group = 8, auto_pad = "SAME_UPPER"'])
@@ -34,3 +35,9 @@ def test_a_padded_one_whose_input_is_below_zero_stays_float(attributes: str) -> 
 )
 def test_others_are_quantized(target: str, activation: str, attributes: str) -> None:
     assert "Conv_m" not in float_nodes(target, activation, attributes)
+
+
+def test_a_large_one_is_quantized() -> None:
+    # 8 channels of input and output: 2**18 elements are 128 × 128 pixels
+    assert "Conv_m" in float_nodes("openvino", "HardSwish", f"group = 8, {SAME}", side=128)
+    assert "Conv_m" not in float_nodes("openvino", "HardSwish", f"group = 8, {SAME}", side=129)
