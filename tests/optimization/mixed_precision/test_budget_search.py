@@ -137,7 +137,7 @@ def _worse():  # type: ignore[no-untyped-def] # a metric by which the second for
 def test_a_budget_without_samples_or_below_nothing_is_a_usage_error(
     ground: CalibratedModel,
 ) -> None:
-    with pytest.raises(UsageError, match="pass data"):
+    with pytest.raises(UsageError, match="give `data`"):
         search_for_budget(ground, Recipe(), SampleSplit(None, None, ""), 1.0)
     with pytest.raises(UsageError, match="give 0 points or more"):
         search_for_budget(ground, Recipe(), SampleSplit(None, None, ""), float("nan"))
