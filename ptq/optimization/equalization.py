@@ -19,7 +19,6 @@ from ptq.calibration.channel_spreads import merge_spreads
 from ptq.calibration.measured_tensors import MeasuredTensors, measure_tensors
 from ptq.core.memory import release_memory
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.core.targets import get_target
 from ptq.core.wording import plural
 from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
@@ -136,7 +135,7 @@ def equalize_channels(
 
 def _find_scope(graph: Graph, recipe: Recipe) -> _Scope:
     closed = _blocking_gates(graph, recipe)
-    per_tensor = recipe.per_tensor or not get_target(recipe.target).per_channel
+    per_tensor = recipe.per_tensor or not recipe.target_row.per_channel
     return _Scope(per_tensor, closed, _find_boundaries(graph, recipe, closed))
 
 
@@ -256,7 +255,7 @@ def _with_factors(
 
 def _find_boundaries(graph: Graph, recipe: Recipe, closed: Collection[str]) -> Boundaries:
     """The tensors between int8 and float whose channels only the quantizers can scale."""
-    row = get_target(recipe.target)
+    row = recipe.target_row
     if not row.per_channel_boundaries or recipe.per_tensor:
         return {}
     free = group_channels(graph, closed).groups
@@ -267,7 +266,7 @@ def _find_boundaries(graph: Graph, recipe: Recipe, closed: Collection[str]) -> B
 
 def _blocking_gates(graph: Graph, recipe: Recipe) -> frozenset[str]:
     """The nodes with a gate that a factor does not pass at no cost: the target does not run them on integers."""
-    row = get_target(recipe.target)
+    row = recipe.target_row
     integers = (
         assign_precision(graph, row, recipe.float_nodes).quantized_nodes
         if row.scale_through

@@ -202,6 +202,7 @@ class QuantizeOptions:
             float_nodes=dict.fromkeys(require_names("skip", self.skip), SKIPPED_REASON),
             weights=resolve_weight_format(self.weights, row, plan),
             rounding=self.rounding,
+            integer_border=self.io == "int8",
         )
 
 

@@ -24,7 +24,6 @@ from ptq.calibration.channel_spreads import Spreads, collect_channel_spreads, me
 from ptq.core.decibels import error_db
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.target import Target
-from ptq.core.targets import get_target
 from ptq.core.types import Range
 from ptq.core.wording import plural
 from ptq.data import Samples, spread_with_validation
@@ -87,7 +86,7 @@ def split_outlier_channels(
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
-    graph, row = prepared.graph, get_target(recipe.target)
+    graph, row = prepared.graph, recipe.target_row
     sites = (
         split_sites(graph, assign_precision(graph, row, recipe.float_nodes).quantized_nodes)
         if row.float_outputs

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from ptq.calibration.calibration import Fold
 from ptq.core.target import Target
-from ptq.core.targets import get_target
 from ptq.core.types import QuantParams
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.observers import OBSERVERS
@@ -63,7 +62,7 @@ def find_candidates(
     Raises:
         StatsError: A tensor that needs a range was not observed.
     """
-    graph, row, stats = model.prepared.graph, get_target(recipe.target), model.calibration
+    graph, row, stats = model.prepared.graph, recipe.target_row, model.calibration
     groups = assign_precision_and_groups(graph, stats.tensors, row, recipe.float_nodes)[1]
     free = [group for group in groups.to_groups() if _is_choosable(group, groups)]
     logits = {name_of(value) for output in graph.outputs for value in logits_of(output)}

@@ -88,7 +88,7 @@ def solve_plan(calibrated: CalibratedModel, recipe: Recipe) -> Plan:
         UsageError: The target, the range method or a node to keep float does not exist.
     """
     prepared = calibrated.prepared
-    target = get_target(recipe.target)
+    target = recipe.target_row
     plan = solve(prepared.graph, calibrated.calibration.tensors, target, recipe)
     return replace(plan, channel_factors=prepared.channel_factors, boundaries=prepared.boundaries)
 

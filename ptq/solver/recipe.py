@@ -62,6 +62,8 @@ class Recipe:
         range_note: How ``chosen_methods`` was found, for the report.
         self_check_note: What the self-check kept float, for the report.
         knee_note: What stays float because its integers cost much error for little time, for the report.
+        integer_border: Inputs and outputs of the model will be integers. So the layers that read or write them do not
+            stay float for speed.
     """
 
     target: str = "ort"
@@ -77,6 +79,13 @@ class Recipe:
     range_note: str = ""
     self_check_note: str = ""
     knee_note: str = ""
+    integer_border: bool = False
+
+    @property
+    def target_row(self) -> Target:
+        """The target, as it decides for this request."""
+        row = TARGETS[self.target]
+        return replace(row, leaves_layers_float=False) if self.integer_border else row
 
     @property
     def default_method(self) -> ChosenMethod:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from ptq.core.decibels import error_db
 from ptq.core.errors import ModelError, PlanError
 from ptq.core.plan import Plan
-from ptq.core.targets import get_target
 from ptq.data import Sample
 from ptq.evaluation.overflow_check import refuse_overflow
 from ptq.evaluation.session_cache import SessionCache
@@ -96,7 +95,7 @@ def quantize_with_self_check(
     advance.end()
     if not integer_nodes(made):
         refuse_overflow(
-            model.prepared.graph, model.calibration.tensors, get_target(recipe.target), recipe.float_nodes,
+            model.prepared.graph, model.calibration.tensors, recipe.target_row, recipe.float_nodes,
             samples, run=sessions.run,
         )  # fmt: skip
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from networks import build_network, gaussian_array, quantize_network, sqnr_db
 
 import ptq
 from ptq.core.errors import DataError, UnsupportedError, UsageError
+from ptq.core.targets import TARGETS
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, describe_fallback, summarize_placement
 from ptq.model.graph import Graph
@@ -58,7 +60,8 @@ def test_a_file_for_the_runtime_computes_there_what_it_computes_here(name: str) 
 
 @pytest.mark.parametrize("name", TELLING)
 def test_every_node_is_placed_where_the_target_wants_it(name: str) -> None:
-    done = quantize_network(MODEL, target=TARGET_OF[name])
+    row = replace(TARGETS[TARGET_OF[name]], leaves_layers_float=False)
+    done = quantize_network(MODEL, target=row)
     model = open_in_runtime(name, done.qdq, threads=1)
     model.run({"x": DATA["x"][:1]})
     placed = model.placement()
@@ -297,7 +300,8 @@ def test_qualcomms_provider_says_why_a_node_runs_on_the_cpu(
     not RUNTIMES["openvino"].is_installed(), reason=f"needs: {RUNTIMES['openvino'].install}"
 )
 def test_openvino_says_which_products_have_no_quantizers() -> None:
-    done = quantize_network(MODEL, target="openvino", skip=["Conv_d"])
+    row = replace(TARGETS["openvino"], leaves_layers_float=False)
+    done = quantize_network(MODEL, target=row, skip=["Conv_d"])
     placed = open_in_runtime("openvino", done.qdq, threads=1).placement()
     assert {node.node: node.reason for node in placed if not node.intended} == {
         "Conv_d": "the file has no quantizers before it"
