@@ -26,6 +26,7 @@ from ptq.calibration.collect import BatchBuffers, count_values, empty_statistics
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.data import Sample, open_samples
 from ptq.data.splits import input_specs
+from ptq.kernels.thread_pool import limit_threads
 from ptq.model.exposed_session import session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -45,10 +46,11 @@ class FeedReader(CalibrationDataReader):  # type: ignore[misc]
         return next(self._feeds, None)
 
 
-def time_call(work: Callable[[], object]) -> float:
-    """Return the processor time of one call, of all threads."""
+def time_call(work: Callable[[], object], threads: int) -> float:
+    """Return the processor time of one call on so many threads, of all of them."""
     start = time.process_time()
-    work()
+    with limit_threads(threads):
+        work()
     return time.process_time() - start
 
 
@@ -124,7 +126,7 @@ def main() -> None:
                 break
         for _ in range(options.runs):
             for name, work in rows.items():
-                taken[name].append(time_call(work))
+                taken[name].append(time_call(work, options.threads))
 
     if options.ratio:
         pairs = zip(taken["ptq calibrate"], taken["float pass"], strict=True)

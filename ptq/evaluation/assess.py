@@ -86,7 +86,8 @@ def build_report(
             quantized, samples, float_session, int8_session, executor, run, metric, task, shift
         )
         skipped |= _skipped_samples(samples)
-        speed = measure_speed(float_session, int8_session, next(iter(samples.evaluation)).feed)
+        feed = next(iter(samples.evaluation)).feed
+        speed = measure_speed(float_session, int8_session, feed, least=max(1.0, min_speedup or 0.0))
         float_engine, outputs = session_engine(float_session), map(name_of, model.source.outputs)
         input_warnings = explain_low_accuracy(
             evaluation, samples.evaluation, list(outputs), lambda: float_engine

@@ -17,6 +17,8 @@ from ptq.model.session import Session
 _SECONDS, _MAX_ROUNDS = 0.3, 200
 _MORE_SECONDS, _MORE_ROUNDS = 1.5, 1000
 """Further time and rounds while noise hides which model is faster."""
+_CLEARLY_FASTER = 1.25
+"""Ratio in every round of a slow model that noise does not explain; no interval is needed then."""
 _CHECKED_EVERY = 50
 """Rounds between two looks at the interval of many: one of 1,000 takes 10 ms."""
 _MIN_ROUNDS = 3
@@ -43,18 +45,29 @@ def measure_speed(
     reference: Session | RuntimeModel,
     candidate: Session | RuntimeModel,
     feed: Mapping[str, NDArray[Any]],
+    *,
+    least: float = 1.0,
 ) -> Speed:
     """Time both models in turns on one sample, until the interval of the ratio is at most 5 % wide.
 
-    It takes 0.3 s at most, but at least 3 and at most 200 rounds. If the interval then holds 1, so that noise hides
-    which model is faster, it goes on for up to 1.5 s or 1,000 rounds; not for models whose first rounds took longer.
+    It takes 0.3 s at most, but at least 3 and at most 200 rounds. If the interval then holds the wanted ratio, it goes
+    on for up to 1.5 s or 1,000 rounds. It does not if the first rounds took longer, or if the candidate is clearly
+    faster in each.
 
     A round runs both models one after the other, so that other work of the processor slows both. The model that
     starts changes from round to round.
+
+    Args:
+        reference: The model whose time counts as 1.
+        candidate: The other model.
+        feed: The sample.
+        least: The ratio that is wanted: 1 if the candidate must not be slower.
     """
     sessions = [reference, candidate]
     rounds = time_in_turns(sessions, [feed], seconds=_SECONDS, is_enough=_is_sure)
-    if sum(map(sum, rounds)) <= _MORE_SECONDS and not (_is_sure(rounds) or _is_decided(rounds)):
+    if sum(map(sum, rounds)) <= _MORE_SECONDS and not (
+        _is_sure(rounds) or _is_decided(rounds, least)
+    ):
         rounds += time_in_turns(
             sessions, [feed], seconds=_MORE_SECONDS, most=_MORE_ROUNDS,
             is_enough=lambda more: _is_checked(len(more)) and _is_sure([*rounds, *more]),
@@ -103,10 +116,11 @@ def _is_sure(rounds: Sequence[tuple[float, ...]]) -> bool:
     return hi <= lo * _SURE_WIDTH
 
 
-def _is_decided(rounds: Sequence[tuple[float, ...]]) -> bool:
-    """Whether the interval of the ratio of two models says which one is faster."""
-    lo, hi = median_interval([before / after for before, after in rounds])
-    return not lo <= 1 <= hi
+def _is_decided(rounds: Sequence[tuple[float, ...]], least: float) -> bool:
+    """Whether the ratio of two models is above or below the wanted one for certain."""
+    ratios = [before / after for before, after in rounds]
+    lo, hi = median_interval(ratios)
+    return not lo <= least <= hi or min(ratios) > _CLEARLY_FASTER * least
 
 
 def _is_checked(count: int) -> bool:

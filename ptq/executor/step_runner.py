@@ -23,6 +23,7 @@ from ptq.kernels.thread_pool import thread_count
 from ptq.model.graph import Graph
 from ptq.model.node import named_values
 from ptq.model.session import Session
+from ptq.rewrite.prepare.evaluate_node import is_repeatable
 
 Runner = Callable[[Sequence[Tensor | None]], list[Tensor]]
 """Runs one step: all its inputs by position (None if absent) to its outputs."""
@@ -87,9 +88,12 @@ def _make_kernel(
 
 
 def prepare_island(island: FloatIsland) -> Runner:
-    """Prepare a float island that ONNX Runtime runs."""
+    """Prepare a float island that ONNX Runtime runs; one with constant results runs once."""
     # Threads of a session that spin between runs would take the processors from the kernels.
     session = Session.for_float_island(island.graph, threads=thread_count())
+    if not island.inputs and all(map(is_repeatable, island.graph.nodes)):
+        constants = [Tensor(a) for a in session.run({}, island.outputs)]
+        return lambda tensors: [*constants]
 
     def run(tensors: Sequence[Tensor | None]) -> list[Tensor]:
         arrays = [t.to_channels_first() for t in tensors if t is not None]

@@ -70,6 +70,17 @@ def test_time_is_bounded_but_slow_models_run_three_times(monkeypatch: pytest.Mon
     assert clock.now < 0.7
 
 
+def test_slow_models_run_three_times_if_each_round_shows_a_gain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+    slow = clock.model("f", 0.15)
+    assert measure_speed(slow, clock.model("i", 0.1), {}).rounds == 3
+    assert measure_speed(slow, clock.model("i", 0.1), {}, least=1.4).rounds > 5
+    assert measure_speed(slow, clock.model("i", 0.14), {}).rounds > 5
+    assert measure_speed(slow, clock.model("i", 0.2), {}).interval[1] < 1
+
+
 def test_rounds_that_agree_end_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     found = measure_speed(clock.model("f", 1e-5), clock.model("i", 1e-5), {})

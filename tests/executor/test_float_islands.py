@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.parser
 import pytest
 from cases import CASES, quantized_case
 from networks import build_network, quantize_network
@@ -10,6 +11,8 @@ from parts import CONV, SAME, WB, V
 
 from ptq.executor.executor import Executor
 from ptq.executor.float_islands import FloatIsland
+from ptq.executor.step_runner import prepare_island
+from ptq.model.graph import Graph
 from ptq.model.session import Session
 
 
@@ -62,3 +65,24 @@ def test_what_an_if_captures_goes_into_the_island() -> None:
         feed = {**done.feeds[0], "flag": np.array(flag)}
         ours = Executor(done.qdq).run(feed)["y"]
         assert np.array_equal(ours, Session(done.qdq, threads=1).run(feed, ["y"])[0])
+
+
+@pytest.mark.parametrize(
+    ("node", "runs"),
+    [("y = ConstantOfShape(two)", 1), ("y = RandomNormal <shape = [2]> ()", 3)],
+)
+def test_an_island_without_inputs_runs_once_unless_it_is_random(
+    node: str, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = Graph.from_proto(
+        onnx.parser.parse_model(
+            f'<ir_version: 8, opset_import: ["" : 13]> m () => (float[2] y) <int64[1] two = {{2}}> {{ {node} }}'
+        )
+    )
+    counted, run = [], Session.run
+    monkeypatch.setattr(Session, "run", lambda *args: counted.append(1) or run(*args))
+    runner = prepare_island(FloatIsland("y", ("any",), graph, (), ("y",)))
+    for _ in range(3):
+        [result] = runner(())
+        assert result.array.shape == (2,)
+    assert len(counted) == runs

@@ -17,21 +17,19 @@ from numpy.typing import NDArray
 from ptq.model.node import Node, constant_of, dtype_of, operator_of, shape_of
 
 MAX_BYTES = 64 * 2**20
-NEVER_FOLDED = frozenset(
+RANDOM_OPERATORS = frozenset(
     {
         "Bernoulli",
-        "DequantizeLinear",
         "Dropout",
-        "DynamicQuantizeLinear",
         "Multinomial",
-        "QuantizeLinear",
         "RandomNormal",
         "RandomNormalLike",
         "RandomUniform",
         "RandomUniformLike",
     }
 )
-"""Random operators, and quantizers: their constant inputs stay in the graph."""
+_QUANTIZERS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
+"""They are never folded: their constant inputs stay in the graph."""
 
 
 def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
@@ -55,12 +53,20 @@ def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
     return results
 
 
-def _can_fold(node: Node) -> bool:
+def is_repeatable(node: Node) -> bool:
+    """Whether a node computes the same from the same inputs each time, as far as its operator shows."""
     graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
     return (
         "::" not in operator_of(node)
-        and node.op_type not in NEVER_FOLDED
+        and node.op_type not in RANDOM_OPERATORS
         and not any(a.type in graphs for a in node.attributes.values())
+    )
+
+
+def _can_fold(node: Node) -> bool:
+    return (
+        is_repeatable(node)
+        and node.op_type not in _QUANTIZERS
         and not any(v.is_graph_output() for v in node.outputs)
     )
 
