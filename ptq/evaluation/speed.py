@@ -50,9 +50,9 @@ def measure_speed(
 ) -> Speed:
     """Time both models in turns on one sample, until the interval of the ratio is at most 5 % wide.
 
-    It takes 0.3 s at most, but at least 3 and at most 200 rounds. If the interval then holds the wanted ratio, it goes
-    on for up to 1.5 s or 1,000 rounds. It does not if the first rounds took longer, or if the candidate is clearly
-    faster in each.
+    It takes 0.3 s at most, but at least 3 and at most 200 rounds. If the interval then holds the wanted ratio, it
+    goes on for up to 1.5 s or 1,000 rounds. It does not if the first rounds took longer, or if the candidate is
+    clearly faster in each.
 
     A round runs both models one after the other, so that other work of the processor slows both. The model that
     starts changes from round to round.
