@@ -200,7 +200,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
-        "kind", choices=["openvino", "qnn", "qnn-a16", "portable", "litert", "litert-a16"]
+        "kind",
+        choices=["openvino", "qnn", "qnn-a16", "portable", "litert", "litert-xnnpack", "litert-a16"],
     )
     parser.add_argument("model", type=Path)
     parser.add_argument("calibration", type=Path)

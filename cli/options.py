@@ -15,6 +15,7 @@ MethodName = Literal["auto", "minmax", "percentile", "kl", "mse"]
 TargetName = Literal[
     "ort",
     "litert",
+    "litert-xnnpack",
     "litert-a16",
     "tpu-mlir",
     "gemmlowp",

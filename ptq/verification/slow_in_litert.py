@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from ptq.core.targets import OUTSIDE_XNNPACK
 from ptq.core.wording import plural
 from ptq.verification.slow_integers import SlowPattern
-
-OUTSIDE_XNNPACK = frozenset(
-    {"Abs", "AveragePool", "Elu", "Erf", "HardSigmoid", "HardSwish", "Max", "Neg", "PRelu"}
-    | {"Softmax", "Softplus", "Sqrt"}
-)
-"""Operators that split a `.tflite` file in several parts of XNNPACK if they are integers, found with LiteRT 2.3.0. A
-HardSwish takes ten times as long as in float. Functions without an operator of LiteRT are tables (GATHER)."""
 
 
 def find_slow_in_litert(operators: Iterable[str]) -> tuple[SlowPattern, ...]:
@@ -27,5 +21,5 @@ def find_slow_in_litert(operators: Iterable[str]) -> tuple[SlowPattern, ...]:
         return ()
     listed = ", ".join(f"{count} {op}" for op, count in sorted(counts.items()))
     what = f"{plural(counts.total(), 'node')} outside of XNNPACK ({listed}), which takes them in float only"
-    advice = f"keep these in float (skip), for example {counts.most_common(1)[0][0]}"
+    advice = "use target litert-xnnpack, which keeps these in float"
     return (SlowPattern("outside of XNNPACK", what, advice),)

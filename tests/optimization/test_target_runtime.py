@@ -16,7 +16,7 @@ from ptq.executor.runtimes.registry import RUNTIMES, Runtime
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.verification.slow_in_litert import OUTSIDE_XNNPACK
+from ptq.core.targets import OUTSIDE_XNNPACK
 
 MODEL = build_network(
     "c = Conv<pads = [1, 1, 1, 1]>(x, u)\nr = Relu(c)\ny = Conv<pads = [1, 1, 1, 1]>(r, v)",
@@ -134,10 +134,12 @@ def test_operators_that_are_slow_in_litert_are_named_and_may_stay_float(
     slow = ptq.quantize(model, DATA, **options).report  # type: ignore[arg-type]
     assert slow.slow_causes == ("outside of XNNPACK",)
     assert "1 node outside of XNNPACK (1 HardSwish)" in slow.slow[0]
-    assert "keep these in float (skip), for example HardSwish" in slow.slow[0]
+    assert "use target litert-xnnpack, which keeps these in float" in slow.slow[0]
     assert any("2.50 times slower" in w and "outside of XNNPACK" in w for w in slow.warnings)
-    fast = ptq.quantize(model, DATA, skip=["HardSwish"], **options).report  # type: ignore[arg-type]
+    options["target"] = "litert-xnnpack"
+    fast = ptq.quantize(model, DATA, **options).report  # type: ignore[arg-type]
     assert fast.slow_causes == ()
+    assert [row.op for row in fast.nodes if row.fate == "float"] == ["HardSwish"]
 
 
 def test_operators_outside_of_xnnpack_are_those_that_litert_does_not_delegate() -> None:

@@ -23,6 +23,7 @@ TYPES = {
     "openvino": {"uint8", "int8"},
     "portable": {"uint8", "int8"},
     "qnn": {"uint8", "int8", "int32"},
+    "litert-xnnpack": {"int8", "int32"},
     "litert-a16": {"int16", "int8", "int32"},
     "qnn-a16": {"uint16", "int8", "int32"},
     "ort-xnnpack": {"int8", "int32"},
