@@ -201,7 +201,15 @@ def main() -> None:
     )
     parser.add_argument(
         "kind",
-        choices=["openvino", "qnn", "qnn-a16", "portable", "litert", "litert-xnnpack", "litert-a16"],
+        choices=[
+            "openvino",
+            "qnn",
+            "qnn-a16",
+            "portable",
+            "litert",
+            "litert-xnnpack",
+            "litert-a16",
+        ],
     )
     parser.add_argument("model", type=Path)
     parser.add_argument("calibration", type=Path)

@@ -38,9 +38,11 @@ WIDE_LITERT_OPS = frozenset(
 """Operators that LiteRT computes on activations of 16 bits, in its reference kernels and its default ones."""
 
 OUTSIDE_XNNPACK = frozenset(
-    ["Abs", "AveragePool", "Elu", "Erf", "HardSigmoid", "HardSwish", "Max", "Neg", "PRelu", "Softmax", "Softplus"]
-    + ["Sqrt"]
-)
+    [
+        "Abs", "AveragePool", "Elu", "Erf", "HardSigmoid", "HardSwish", "Max", "Neg", "PRelu", "Softmax", "Softplus",
+        "Sqrt",
+    ]
+)  # fmt: skip
 """Operators that split a `.tflite` file in several parts of XNNPACK if they are integers, found with LiteRT 2.3.0. A
 HardSwish takes ten times as long as in float. Functions without an operator of LiteRT are tables (GATHER)."""
 

@@ -10,13 +10,13 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
+from ptq.core.targets import OUTSIDE_XNNPACK
 from ptq.evaluation.presentation.verdict import describe_verdict
 from ptq.evaluation.speed import Speed
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.core.targets import OUTSIDE_XNNPACK
 
 MODEL = build_network(
     "c = Conv<pads = [1, 1, 1, 1]>(x, u)\nr = Relu(c)\ny = Conv<pads = [1, 1, 1, 1]>(r, v)",
