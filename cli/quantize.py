@@ -44,7 +44,8 @@ def quantize(
             metavar="qdq|qoperator|tflite",
             parser=str,
             help="Form of the quantized model. qdq, the default, and qoperator have the same integer function. "
-            "tflite, only targets litert, litert-xnnpack and litert-a16: LiteRT's file; needs pip install 'onnx-ptq[litert]'.",
+            "tflite, only targets litert, litert-xnnpack and litert-a16: LiteRT's file; "
+            "needs pip install 'onnx-ptq[litert]'.",
         ),
     ] = None,
     io: t.InputOutputType = "float",
