@@ -5,7 +5,7 @@ A real number r and an integer q correspond by r = scale · (q − zero_point)  
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -126,6 +126,10 @@ class QuantParams:
         shape = [1] * rank
         shape[self.axis] = -1
         return self.scale.reshape(shape), self.zero_point.reshape(shape)
+
+    def select(self, channels: slice) -> QuantParams:
+        """Return the parameters of some channels; the scale must be per channel."""
+        return replace(self, scale=self.scale[channels], zero_point=self.zero_point[channels])
 
     def quantize(self, x: ArrayLike) -> IntArray:
         """Quantize as ONNX QuantizeLinear does: float32 division, ties to even, saturation."""

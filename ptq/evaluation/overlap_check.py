@@ -44,7 +44,7 @@ def find_overlap(samples: SampleSplit, contents: Prefixes | None = None) -> Over
     ]
     count, total = sum(map(any, found)), len(found)
     otherwise = any(any(both) and not both[0] for both in found)
-    if not count or evaluation is samples.calibration:
+    if not count or description == ON_CALIBRATION:
         return Overlap(count, description)
     everything = count == total
     least = "at least " if samples.calibration is None and len(contents or ()) == LIMIT else ""

@@ -17,6 +17,9 @@ from ptq.model.node import Value, constant_of, is_constant, name_of, operator_of
 from ptq.observers.quantization_error import quantization_error
 from ptq.observers.stats import TensorStats
 
+_BLOCK = 2**15
+"""Values of a weight whose error is computed at once, 256 kB in float64."""
+
 
 def tensor_rows(
     graph: Graph, plan: Plan, stats: Mapping[str, TensorStats]
@@ -59,9 +62,7 @@ def _activation_row(
 def _weight_row(value: Value, params: QuantParams, why: str, node: str) -> TensorRow:
     array = constant_of(value)
     assert array is not None
-    error = params.dequantize(params.quantize(array)) - array.astype(np.float64)
-    noise = float(np.square(error, out=error).sum())
-    signal = float(np.square(array, dtype=np.float64, out=error).sum())
+    signal, noise = _weight_energies(array, params)
     lo, hi = _representable_range(params)
     return TensorRow(
         name=name_of(value),
@@ -74,6 +75,22 @@ def _weight_row(value: Value, params: QuantParams, why: str, node: str) -> Tenso
         why=why,
         node=node,
     )
+
+
+def _weight_energies(array: NDArray[Any], params: QuantParams) -> tuple[float, float]:
+    """The energies of a weight and of its quantization error, over blocks of rows that fit the cache."""
+    weight = np.atleast_1d(array)
+    by_row = params.axis is not None and params.axis % weight.ndim == 0
+    rows = max(1, _BLOCK * len(weight) // max(1, weight.size))
+    signal = noise = 0.0
+    for start in range(0, len(weight), rows):
+        block = slice(start, start + rows)
+        exact = weight[block].astype(np.float64)
+        of_block = params.select(block) if by_row else params
+        error = of_block.dequantize(of_block.quantize(weight[block])) - exact
+        signal += float(np.square(exact, out=exact).sum())
+        noise += float(np.square(error, out=error).sum())
+    return signal, noise
 
 
 def _representable_range(params: QuantParams) -> tuple[float, float]:

@@ -96,8 +96,8 @@ def open_float_session(model: CalibratedModel, run: RunOptions) -> Session:
 
 
 def _open_first(graphs: Sequence[Graph], run: RunOptions) -> Session:
-    first, second = graphs
+    source, prepared = graphs
     try:
-        return Session.for_reference(first, threads=run.threads)
+        return Session.for_reference(source, prepared=prepared, threads=run.threads)
     except ModelError:
-        return Session.for_reference(second, threads=run.threads)
+        return Session.for_reference(prepared, threads=run.threads)

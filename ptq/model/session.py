@@ -8,11 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-import numpy as np
-import onnx.parser
 import onnxruntime
 from numpy.typing import NDArray
 
@@ -26,6 +23,7 @@ from ptq.model.node import Node, name_of, operator_of, values_read_by
 from ptq.model.operator_versions import since_version, unsupported_nodes
 from ptq.model.ort_value import as_ort_value
 from ptq.model.ort_version import ORT_VERSION
+from ptq.model.single_row_weights import has_single_row_weights
 
 _LOG_FATAL_ONLY = 4
 """Log level: fatal errors only. Each error is raised, so a log line would repeat it."""
@@ -50,6 +48,7 @@ class _Tuning:
         busy_wait: Threads wait busily between runs. This is faster if no other work needs the cores.
         copy_large_weights: ONNX Runtime copies weights into the order that its kernels read fastest. Without it,
             weights above `_COPY_LIMIT` are not copied; the last bits of results may then differ.
+        copy_single_rows: It copies matrices that multiply one row, too (`has_single_row_weights`).
         integer_kernels: Integer kernels replace quantizer-operator-quantizer patterns.
         qdq_optimization: ONNX Runtime optimizes quantizers at all. Without it, every operator computes in float,
             no tensor is rounded except by its quantizer, and scales may be model inputs.
@@ -59,6 +58,7 @@ class _Tuning:
     memory_arena: bool = True
     busy_wait: bool = True
     copy_large_weights: bool = True
+    copy_single_rows: bool = True
     integer_kernels: bool = True
     qdq_optimization: bool = True
     given_order: bool = False
@@ -119,12 +119,27 @@ class Session:
     @classmethod
     def for_calibration(cls, graph: Graph, *, threads: int = 0) -> Session:
         """Session that returns many inner tensors: low peak memory, and the cores free between runs."""
-        return cls(graph, threads=threads, tuning=_Tuning(memory_arena=False, busy_wait=False))
+        tuning = _Tuning(
+            memory_arena=False,
+            busy_wait=False,
+            copy_single_rows=not has_single_row_weights(graph),
+        )
+        return cls(graph, threads=threads, tuning=tuning)
 
     @classmethod
-    def for_reference(cls, graph: Graph, *, threads: int = 0) -> Session:
-        """Session of the float model that others are compared with: no copy of weights above `_COPY_LIMIT`."""
-        return cls(graph, threads=threads, tuning=_Tuning(copy_large_weights=False))
+    def for_reference(
+        cls, graph: Graph, *, prepared: Graph | None = None, threads: int = 0
+    ) -> Session:
+        """Session of the float model that others are compared with: no copy of weights above `_COPY_LIMIT`.
+
+        Args:
+            graph: The model.
+            prepared: The same model with all shapes that are known; None for the model itself.
+            threads: Threads of one operator; 0 means one a core.
+        """
+        single_rows = has_single_row_weights(prepared or graph)
+        tuning = _Tuning(copy_large_weights=False, copy_single_rows=not single_rows)
+        return cls(graph, threads=threads, tuning=tuning)
 
     @classmethod
     def for_check(cls, graph: Graph, *, threads: int = 0, optimize: str = "all") -> Session:
@@ -185,23 +200,6 @@ class Session:
             ) from error
 
 
-_SATURATION_MODEL = """
-<ir_version: 8, opset_import: ["" : 13]>
-pair (uint8[1, 2] a) => (int32[1, 1] c) <int8[2, 1] b = {127, 127}> { c = MatMulInteger(a, b) }
-"""
-
-
-@cache
-def has_exact_int8_sums() -> bool:
-    """Whether ONNX Runtime adds uint8 × int8 products exactly on this processor.
-
-    On x86 without VNNI it adds pairs of products in int16, which saturates (vpmaddubsw): 2 · 255·127 is 32767.
-    """
-    pair = Session(Graph.from_proto(onnx.parser.parse_model(_SATURATION_MODEL)))
-    [total] = pair.run({"a": np.full((1, 2), 255, np.uint8)})
-    return int(total[0, 0]) == 2 * 255 * 127
-
-
 _OrtValues = dict[str, onnxruntime.OrtValue]
 _READS_FILES_IN_MEMORY = hasattr(
     onnxruntime.SessionOptions, "add_external_initializers_from_files_in_memory"
@@ -222,8 +220,10 @@ def _open_session(
             values[name] = as_ort_value(tensor)
     options.add_external_initializers(list(values), list(values.values()))
     large = external_data.weight_bytes(graph.model) > _COPY_LIMIT
-    if large and not tuning.copy_large_weights:
+    in_place = large and not tuning.copy_large_weights
+    if in_place or not tuning.copy_single_rows:
         options.add_session_config_entry("session.disable_prepacking", "1")
+    if in_place:
         for name, value in values.items():  # otherwise ONNX Runtime still copies them
             options.add_initializer(name, value)
     if copied:

@@ -33,6 +33,7 @@ class Effort:
         compensate: Whether error compensation is tried.
         samples_per_attributed: The error is attributed on one of so many calibration samples, at least 2 and at most
             16; 0: not at all, and all nodes that may be int8 are.
+        reported_samples: Samples that the report measures if they all set ranges too, at most; 0: all of them.
     """
 
     measuring_samples: tuple[int, ...]
@@ -43,6 +44,7 @@ class Effort:
     outlier_samples: int
     compensate: bool
     samples_per_attributed: int
+    reported_samples: int
 
 
 DEFAULT_EFFORT: Final = "default"
@@ -56,6 +58,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         outlier_samples=0,
         compensate=False,
         samples_per_attributed=0,
+        reported_samples=16,
     ),
     "default": Effort(
         measuring_samples=(24, 32, 64, 128, 256, 512),
@@ -66,6 +69,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         outlier_samples=32,
         compensate=True,
         samples_per_attributed=64,
+        reported_samples=0,
     ),
     "best": Effort(
         measuring_samples=(512,),
@@ -76,5 +80,6 @@ EFFORTS: Mapping[EffortName, Effort] = {
         outlier_samples=64,
         compensate=True,
         samples_per_attributed=16,
+        reported_samples=0,
     ),
 }

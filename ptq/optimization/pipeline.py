@@ -16,7 +16,7 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.wording import plural
 from ptq.data import DataSource
-from ptq.data.splits import SampleOptions, SampleSplit, split_samples
+from ptq.data.splits import ON_CALIBRATION, SampleOptions, SampleSplit, split_samples
 from ptq.model.graph import Graph
 from ptq.model.open import Model, display_name
 from ptq.optimization.compensation import inputs_to_keep
@@ -100,6 +100,8 @@ def open_job(
     labels = options.metric is None
     reading = replace(reading, recorded=given.recorded)
     samples = split_samples(prepared.graph, data, eval_data, reading, search=search, labels=labels)
+    if not search:
+        samples = _limit_reported(samples, EFFORTS[options.effort].reported_samples)
     kept = None if data is not None else given.open_kept_samples()
     if kept is not None:
         given, samples = replace(given, is_calibrated_anew=True), replace(samples, calibration=kept)
@@ -119,6 +121,13 @@ def open_job(
         recipe = _check_for_litert(prepared.graph, tflite, recipe, given.plan)
     log_decisions(prepared.describe_changes())
     return Job(display_name(model), source, prepared, samples, options, recipe, given, run)
+
+
+def _limit_reported(samples: SampleSplit, most: int) -> SampleSplit:
+    """Measure accuracy on at most so many samples, if all of them set ranges too; 0 for no limit."""
+    if not most or samples.evaluation is None or samples.description != ON_CALIBRATION:
+        return samples
+    return replace(samples, evaluation=samples.evaluation.spread(most))
 
 
 def _check_for_litert(

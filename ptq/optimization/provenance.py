@@ -31,11 +31,12 @@ from ptq.evaluation.input_shift_check import calibration_inputs
 from ptq.evaluation.litert_check import add_litert_check
 from ptq.evaluation.result import Result
 from ptq.executor.tflite_export import encode_tflite
+from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
 from ptq.model.open import count_file_bytes
 from ptq.model.processor import name_machine
 from ptq.model.serialize import serialized_size
-from ptq.model.session import has_exact_int8_sums, library_versions
+from ptq.model.session import library_versions
 from ptq.optimization.options import list_result_options
 from ptq.optimization.pipeline import Job
 from ptq.rewrite.border.apply import apply_border

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ptq.core.wording import plural
+from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -24,7 +25,6 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
-from ptq.model.session import has_exact_int8_sums
 from ptq.verification.ort_fusions import ort_optimized_graph
 
 Cause = Literal[

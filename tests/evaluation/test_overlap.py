@@ -42,6 +42,28 @@ def test_s2_the_same_samples_for_both_are_on_calibration_samples() -> None:
     assert _first_about_data(report).startswith("evaluation samples: all of 60 samples are also")
 
 
+@pytest.mark.parametrize(
+    ("effort", "max_drop", "rows", "measured"),
+    [
+        ("fast", None, 40, 16),
+        ("fast", None, 10, 10),
+        ("fast", 50.0, 40, 40),
+        ("fast", None, 60, 12),
+        ("default", None, 40, 40),
+    ],
+)
+def test_fast_measures_few_of_the_samples_that_set_all_ranges(
+    effort: str, max_drop: float | None, rows: int, measured: int
+) -> None:
+    report = ptq.quantize(MODEL, DATA[:rows], effort=effort, max_drop=max_drop, threads=1).report
+    assert report.calibration_samples == (48 if rows == 60 else rows)
+    assert report.evaluation is not None
+    assert report.evaluation.samples == measured
+    if rows < 60:
+        assert report.evaluated_on == "on calibration samples"
+        assert report.shared_samples == measured
+
+
 def test_s2_an_overlap_is_counted_in_the_heading_the_warnings_and_the_json() -> None:
     report = report_of(DATA, np.concatenate([OTHER, DATA[:7]]))
     assert report.evaluated_on == "on 47 evaluation samples, 7 of them also calibration samples"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import CASES, quantized_case
-from networks import quantize_network
+from networks import build_network, gaussian_array, quantize_network
 from parts import W
 
 from ptq.evaluation.report_rows import node_rows, tensor_rows
@@ -32,6 +32,27 @@ def test_the_error_of_a_weight_is_that_of_its_rounding() -> None:
     noise = ((np.rint(w / scale) * scale - w) ** 2).sum()
     assert row.sqnr_db == pytest.approx(10 * np.log10((w**2).sum() / noise), abs=0.05)
     assert row.hi == pytest.approx(np.abs(w).max(), rel=1e-6)
+
+
+@pytest.mark.parametrize("per_tensor", [False, True])
+@pytest.mark.parametrize("text", ["y = MatMul(x, w)", "y = Gemm<transB = 1>(x, w)"])
+def test_the_error_of_a_weight_of_many_blocks_is_that_of_the_whole(
+    text: str, per_tensor: bool
+) -> None:
+    inputs, outputs = 3001, 37
+    transposed = "transB" in text
+    weight = gaussian_array(outputs, inputs) if transposed else gaussian_array(inputs, outputs)
+    model = build_network(text, {"x": (1, inputs)}, w=weight)
+    done = quantize_network(model, per_tensor=per_tensor)
+    rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors)
+    [row] = [row for row in rows if row.kind == "weight"]
+    [params] = [params for (_, position), params in done.plan.operands.items() if position == 1]
+    channels = outputs if params.axis is not None else 1
+    assert params.scale.size == channels
+    scale = params.scale.reshape((channels, 1) if transposed else (1, channels))
+    exact = weight.astype(np.float64)
+    noise = ((np.clip(np.rint(weight / scale), -127, 127) * scale - exact) ** 2).sum()
+    assert row.sqnr_db == pytest.approx(10 * np.log10((exact**2).sum() / noise), abs=1e-3)
 
 
 def test_the_error_of_an_activation_is_near_the_true_one() -> None:

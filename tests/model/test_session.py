@@ -10,8 +10,9 @@ import pytest
 from networks import build_network
 
 from ptq.core.errors import ModelError, short_message
+from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
-from ptq.model.session import Session, has_exact_int8_sums
+from ptq.model.session import Session
 
 
 def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves_unnamed() -> None:

@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from ptq.model.session import has_exact_int8_sums
+from ptq.model.exact_sums import has_exact_int8_sums
 
 EXACT_NATIVELY = has_exact_int8_sums()
 """Whether this processor needs no option."""

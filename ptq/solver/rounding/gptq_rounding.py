@@ -114,9 +114,7 @@ class DampedCholesky:
             goals -= integers[:, start:stop]
             goals *= pivots.transpose(0, 2, 1)
             total += np.square(goals, out=goals).sum(axis=1)
-        unsorted = np.empty_like(integers)
-        np.put_along_axis(unsorted, self._order[:, :, None], integers, 1)
-        return RoundedWeights(unsorted, total)
+        return RoundedWeights(_reorder(integers, np.argsort(self._order, axis=1), 1), total)
 
     def round_to_nearest(self, weights: Single, lo: Single, hi: Single) -> RoundedWeights:
         """Round each weight to the nearest integer; arguments and result are those of `round`."""

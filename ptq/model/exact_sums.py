@@ -1,0 +1,27 @@
+"""Whether ONNX Runtime adds products of 8-bit integers exactly on this processor."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import onnx.parser
+
+from ptq.model.graph import Graph
+from ptq.model.session import Session
+
+_SATURATION_MODEL = """
+<ir_version: 8, opset_import: ["" : 13]>
+pair (uint8[1, 2] a) => (int32[1, 1] c) <int8[2, 1] b = {127, 127}> { c = MatMulInteger(a, b) }
+"""
+
+
+@cache
+def has_exact_int8_sums() -> bool:
+    """Whether ONNX Runtime adds uint8 × int8 products exactly on this processor.
+
+    On x86 without VNNI it adds pairs of products in int16, which saturates (vpmaddubsw): 2 · 255·127 is 32767.
+    """
+    pair = Session(Graph.from_proto(onnx.parser.parse_model(_SATURATION_MODEL)))
+    [total] = pair.run({"a": np.full((1, 2), 255, np.uint8)})
+    return int(total[0, 0]) == 2 * 255 * 127
