@@ -9,7 +9,7 @@ import typer
 
 from . import options as o
 from .images import Images, add_image_options
-from .parsers import parse_count
+from .parsers import parse_count, parse_keep_samples
 from .worker_options import Cluster, Workers
 
 
@@ -73,15 +73,16 @@ def calibrate(
         ),
     ] = None,
     keep_samples: Annotated[
-        int,
+        str,
         typer.Option(
             "--keep-samples",
-            metavar="N",
-            parser=parse_count("keep_samples", least=0),
-            help="Keep up to N samples in the statistics, each as large as a model input. quantize --stats then "
-            "decides without --data what else needs samples: equalization, range methods, weight rounding.",
+            metavar="N|SIZE",
+            parser=parse_keep_samples,
+            help="Keep up to N samples in the statistics, or as many as fit SIZE, such as 100MB. Each is as large as "
+            "a model input. quantize --stats then decides without --data what else needs samples: equalization, "
+            "range methods, weight rounding.",
         ),
-    ] = 0,
+    ] = "0",
     opset: o.Opset = "auto",
     no_clobber: o.NoClobber = False,
     json: o.Json = None,

@@ -57,6 +57,14 @@ def parse_count(
     return parse
 
 
+def parse_keep_samples(text: str) -> str:
+    """A number of samples or a size, as it is given; it raises UsageError for other texts."""
+    from ptq.observers.keep_limit import parse_keep_limit
+
+    parse_keep_limit(text)
+    return text
+
+
 def parse_number(option: str, *, least: float | None = None) -> Callable[[str | float], float]:
     """Parser of a number; it raises UsageError for other texts."""
 

@@ -21,6 +21,7 @@ from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration, load
+from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 from ptq.observers.kept_samples import SampleKeeper
 from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.solver.solve import tensors_to_observe
@@ -56,7 +57,7 @@ def collect_statistics(
     samples: Samples,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
-    keep_samples: int = 0,
+    keep: KeepLimit = NONE_KEPT,
     run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
     """Observe a prepared graph on samples; an existing checkpoint is continued.
@@ -65,7 +66,7 @@ def collect_statistics(
         graph: The prepared graph.
         samples: The samples.
         checkpoint: The file of the checkpoint.
-        keep_samples: The most samples that the statistics keep.
+        keep: The most samples that the statistics keep.
         run: How the job runs.
 
     Raises:
@@ -73,7 +74,7 @@ def collect_statistics(
         StatsError: The checkpoint belongs to another model or to other samples.
     """
     keeper = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
-    few = SampleKeeper(keep_samples) if keep_samples else None
+    few = SampleKeeper(keep) if keep else None
 
     def observe_round(
         tracked: SizedIterable[Sample],
@@ -86,7 +87,7 @@ def collect_statistics(
 
     wanted, kept = tensors_to_collect(graph), "" if keeper is None else "a checkpoint"
     [calibration] = observe_in_rounds(
-        graph, samples, wanted, run, observe_round, kept=keep_samples, only_one=kept
+        graph, samples, wanted, run, observe_round, keep=keep, only_one=kept
     )
     return add_sample_records(calibration, samples, few)
 

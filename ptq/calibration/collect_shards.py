@@ -32,6 +32,7 @@ from ptq.model.exposed_session import session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.maker import list_differences
 from ptq.observers.calibration_file import Calibration
+from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 from ptq.observers.kept_samples import SampleKeeper
 
 SAMPLES_PER_SHARD = 32
@@ -46,7 +47,7 @@ def collect_in_shards(
     samples: Samples,
     *,
     checkpoint: str | None = None,
-    keep_samples: int = 0,
+    keep: KeepLimit = NONE_KEPT,
     run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
     """Observe a prepared graph on the workers of the run.
@@ -58,7 +59,7 @@ def collect_in_shards(
         data: What the user calls the samples.
         samples: The samples, which workers can open; they may be a shard, which is divided.
         checkpoint: A file of the shards that are counted; the next run continues from it.
-        keep_samples: The most samples that the statistics keep.
+        keep: The most samples that the statistics keep.
         run: How the job runs, with its workers.
 
     Raises:
@@ -75,12 +76,12 @@ def collect_in_shards(
         todo = list(range(shards))
     else:
         keeper = ShardCheckpoint(checkpoint, graph.digest(), samples)
-        state, shards, todo = keeper.restore(shards, keep_samples)
+        state, shards, todo = keeper.restore(shards, keep)
         counted = [(k, shards) for k in range(shards) if k not in {*todo}]
         keeper.require_contents(state, _digest_shards(samples, counted, run))
     for _ in range(0 if state is None else state.samples):
         advance()
-    job = CalibrationJob(graph, digest_listing(samples), keep_samples, run.for_job())
+    job = CalibrationJob(graph, digest_listing(samples), keep, run.for_job())
     parts = SampleMap(job, run).map_shards(samples, [(k, shards) for k in todo])
     for _, found in parts:
         state = found if state is None else _merge(state, found)
@@ -156,13 +157,13 @@ class CalibrationJob:
     Attributes:
         graph: The prepared graph.
         listing: That of all samples.
-        keep_samples: The most samples that the statistics keep.
+        keep: The most samples that the statistics keep.
         run: How the job runs on a worker.
     """
 
     graph: Graph
     listing: Listing
-    keep_samples: int
+    keep: KeepLimit
     run: RunOptions
 
     def open(self) -> Callable[[Part], Calibration]:
@@ -173,7 +174,7 @@ class CalibrationJob:
 
         def count(part: Part) -> Calibration:
             samples = cast(GoodSamples, part.samples).samples
-            few = SampleKeeper(self.keep_samples) if self.keep_samples else None
+            few = SampleKeeper(self.keep) if self.keep else None
             counted = empty_statistics(wanted)
             passing = iter(part.samples) if few is None else keep_passing(few, part.samples)
             count_groups(memory, ((counted, group) for group in group_samples(passing, memory)))

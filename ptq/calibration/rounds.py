@@ -26,6 +26,7 @@ from ptq.model.exposed_session import CollectedTensors, session_with_shapes
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
 from ptq.observers.calibration_file import Calibration
+from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 
 _LOG = logging.getLogger("ptq")
 
@@ -52,7 +53,7 @@ def observe_in_rounds(
     observe: ObserveRound,
     *,
     splits: int = 1,
-    kept: int = 0,
+    keep: KeepLimit = NONE_KEPT,
     only_one: str = "",
 ) -> list[Calibration]:
     """Observe all tensors, in as many rounds as ``run.memory`` asks for; in one round without a limit.
@@ -64,7 +65,7 @@ def observe_in_rounds(
         run: How the job runs.
         observe: What a round does.
         splits: Number of statistics of each tensor.
-        kept: The most samples that ``observe`` keeps in memory.
+        keep: The most samples that ``observe`` keeps in memory.
         only_one: What a second round would not permit; empty if nothing.
 
     Returns:
@@ -80,7 +81,7 @@ def observe_in_rounds(
     remaining, parts = wanted.names, list[list[Calibration]]()
     while remaining or not parts:
         # later rounds find the kept samples in memory
-        reserved = 0 if parts else min(kept, len(samples)) * need.sample
+        reserved = 0 if parts else keep.most_bytes(len(samples), need.sample)
         limit = run.memory - reserved
         names, batch = need.fit(remaining, limit, run.calibration_batch, splits, reserved)
         remaining = remaining[len(names) :]

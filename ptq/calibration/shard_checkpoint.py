@@ -16,9 +16,9 @@ from ptq.calibration.identify import identify_samples
 from ptq.core import files
 from ptq.core.errors import StatsError
 from ptq.core.remote import show
-from ptq.core.wording import plural
 from ptq.data import Samples
 from ptq.observers.calibration_file import Calibration, from_bytes
+from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 
 _MAGIC = b"ptq shard checkpoint 1 "
 
@@ -40,13 +40,13 @@ class ShardCheckpoint:
         self._due = 0.0
 
     def restore(
-        self, shards: int, keep_samples: int = 0
+        self, shards: int, keep: KeepLimit = NONE_KEPT
     ) -> tuple[Calibration | None, int, list[int]]:
         """The statistics so far, the number of shards, and those that are not counted.
 
         Args:
             shards: The number of shards of a new calibration.
-            keep_samples: The most samples that the statistics keep.
+            keep: The most samples that the statistics keep.
 
         Raises:
             StatsError: The file is damaged, belongs to another model or to other samples, or keeps other samples.
@@ -74,11 +74,11 @@ class ShardCheckpoint:
             (self._listing.digest, self._listing.total)
         ]:
             raise self._mismatch_error("other samples")
-        kept = 0 if state.kept is None else state.kept.limit
-        if kept != keep_samples:
+        kept = NONE_KEPT if state.kept is None else state.kept.limit
+        if kept != keep:
             raise StatsError(
-                f"{show(self._path)}: this checkpoint keeps up to {plural(kept, 'sample')}, not {keep_samples}; ask "
-                "for as many, name another file, or delete it"
+                f"{show(self._path)}: this checkpoint keeps up to {kept}, not {keep}; ask for "
+                "the same, name another file, or delete it"
             )
         counts = listings[0].counts
         remaining = [k for k in range(shards) if not counts[(first + k * stride) % len(counts)]]

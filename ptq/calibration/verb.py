@@ -30,6 +30,7 @@ from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
 from ptq.observers.calibration_file import Calibration
+from ptq.observers.keep_limit import KeepOption, parse_keep_limit
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 
 
@@ -51,7 +52,7 @@ def calibrate(
     cluster: Cluster | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     memory: MemoryOption | None = None,
-    keep_samples: int = 0,
+    keep_samples: KeepOption = 0,
     opset: OpsetOption = "auto",
     progress: Progress | None = None,
 ) -> Calibration:
@@ -75,8 +76,9 @@ def calibrate(
         memory: Most memory of the process, in bytes or as ``500MB``. If the tensors do not fit, they are observed in
             rounds, one pass over the samples each; the statistics stay the same, bit for bit. Samples from Python
             that are kept in memory count too; see ``cache``.
-        keep_samples: The most samples that the statistics keep, as arrays. ``quantize`` then decides from the
-            statistics alone what it decides from data: equalization, range methods, weight rounding.
+        keep_samples: The most samples that the statistics keep, as arrays: a number, or a size of all their arrays
+            such as ``100MB``. ``quantize`` then decides from the statistics alone what it decides from data:
+            equalization, range methods, weight rounding.
         opset: ``keep`` or ``auto``, as for ``quantize``; both need the same.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
@@ -94,7 +96,7 @@ def calibrate(
     run = RunOptions(threads=threads, calibration_batch=batch, progress=progress, memory=limit)
     if checkpoint is not None:
         require_path("checkpoint", checkpoint)
-    keep_samples = require_count("keep_samples", keep_samples)
+    keep = parse_keep_limit(keep_samples)
     state = None if checkpoint is None else os.fspath(checkpoint)
     alone = cluster is None and require_count("workers", workers, least=1) == 1
     if not alone:
@@ -103,12 +105,8 @@ def calibrate(
     graph = open_and_prepare(model, opset=opset)[1].graph
     opened = reading.open(data, graph)
     if not alone:
-        return collect_in_shards(
-            graph, str(data), opened, checkpoint=state, keep_samples=keep_samples, run=run
-        )
-    return collect_statistics(
-        graph, opened, checkpoint=checkpoint, keep_samples=keep_samples, run=run
-    )
+        return collect_in_shards(graph, str(data), opened, checkpoint=state, keep=keep, run=run)
+    return collect_statistics(graph, opened, checkpoint=checkpoint, keep=keep, run=run)
 
 
 def _require_places(

@@ -1,7 +1,7 @@
 """A few of the samples that a calibration counted, kept in its statistics for what ranges alone cannot decide.
 
-Kept are those of the lowest content digests. So the choice does not depend on the order of the samples, and that of
-two sets follows from those of each.
+Kept are those of the lowest content digests, as many as the limit permits. So the choice does not depend on the order
+of the samples, and that of two sets follows from those of each.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ptq.observers.keep_limit import KeepLimit
 
 _DIGEST_BYTES = 32
 Feed = Mapping[str, NDArray[Any]]
@@ -26,10 +28,12 @@ class KeptSamples:
     Attributes:
         limit: The most samples that are kept.
         feeds: The arrays of each sample by input name, in ascending order of keys.
+        refused: The lowest digest that a limit of bytes left out; those above are left out too. None for none.
     """
 
-    limit: int
+    limit: KeepLimit
     feeds: Mapping[Key, Feed] = field(default_factory=dict)
+    refused: bytes | None = None
 
     @property
     def by_identity(self) -> dict[str, Feed]:
@@ -39,20 +43,25 @@ class KeptSamples:
 
     def merge(self, other: KeptSamples) -> KeptSamples:
         """The samples of both, as many as both may keep."""
-        limit = min(self.limit, other.limit)
-        both = {**self.feeds, **other.feeds}
-        return KeptSamples(limit, {key: both[key] for key in sorted(both)[:limit]})
+        keeper = SampleKeeper(self.limit.intersect(other.limit))
+        for part in (self, other):
+            for (digest, identity), feed in part.feeds.items():
+                keeper.add(digest, identity, feed)
+            keeper.refuse(part.refused)
+        return keeper.keep()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of a statistics file, by key."""
         inputs = sorted({name for feed in self.feeds.values() for name in feed})
         digests = b"".join(digest for digest, _ in self.feeds)
         arrays: dict[str, NDArray[Any]] = {
-            "limit": np.array(self.limit, np.int64),
+            "limit": _write_limit(self.limit),
             "inputs": _to_array(inputs),
             "identities": _to_array([identity for _, identity in self.feeds]),
             "digests": np.frombuffer(digests, np.uint8).reshape(-1, _DIGEST_BYTES),
         }
+        if self.refused is not None:
+            arrays["refused"] = np.frombuffer(self.refused, np.uint8)
         for index, feed in enumerate(self.feeds.values()):
             for name, array in feed.items():
                 arrays[f"{index}.{inputs.index(name)}"] = array
@@ -66,28 +75,29 @@ class KeptSamples:
             KeyError: An array is missing; or ValueError, where one is another one.
         """
         inputs, identities = _to_texts(arrays["inputs"]), _to_texts(arrays["identities"])
-        digests, limit = arrays["digests"], int(arrays["limit"])
+        digests, limit = arrays["digests"], _read_limit(arrays["limit"])
         if digests.dtype != np.uint8 or digests.shape[1:] != (_DIGEST_BYTES,):
             raise ValueError("kept samples")
         keys = [(row.tobytes(), name) for row, name in zip(digests, identities, strict=True)]
-        if keys != sorted(keys) or len(keys) > limit:
+        feeds = {
+            key: {name: arrays[f"{index}.{place}"] for place, name in enumerate(inputs)}
+            for index, key in enumerate(keys)
+        }
+        if keys != sorted(keys) or not limit.permits(len(feeds), sum(map(_size, feeds.values()))):
             raise ValueError("kept samples")
-        return cls(
-            limit,
-            {
-                key: {name: arrays[f"{index}.{place}"] for place, name in enumerate(inputs)}
-                for index, key in enumerate(keys)
-            },
-        )
+        refused = arrays["refused"].tobytes() if "refused" in arrays else None
+        return cls(limit, feeds, refused)
 
 
 class SampleKeeper:
     """Keeps samples while they pass."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: KeepLimit) -> None:
         """Take the most samples to keep."""
         self._limit = limit
         self._feeds: dict[Key, Feed] = {}
+        self._bytes = 0
+        self._refused: bytes | None = None
 
     def add(self, digest: bytes, name: str, feed: Feed) -> None:
         """Keep a copy of a sample if its digest is among the lowest; a sample that comes again counts once.
@@ -97,17 +107,60 @@ class SampleKeeper:
             name: What messages call it.
             feed: Its arrays by input name.
         """
-        key = digest, name
-        if key in self._feeds or (len(self._feeds) == self._limit and key > max(self._feeds)):
+        key, size = (digest, name), _size(feed)
+        if key in self._feeds or (self._refused is not None and digest >= self._refused):
+            return
+        full = not self._limit.permits(len(self._feeds) + 1, self._bytes + size)
+        if full and self._feeds and key > max(self._feeds):
+            self._leave_out(key)
             return
         self._feeds[key] = {of: np.array(array) for of, array in feed.items()}
-        if len(self._feeds) > self._limit:
-            del self._feeds[max(self._feeds)]
+        self._bytes += size
+        while not self._limit.permits(len(self._feeds), self._bytes):
+            self._leave_out(max(self._feeds))
 
-    def keep(self, identities: Mapping[str, str]) -> KeptSamples:
-        """What was kept so far; ``identities`` are those of the samples by name."""
-        found = {(digest, identities[name]): feed for (digest, name), feed in self._feeds.items()}
-        return KeptSamples(self._limit, {key: found[key] for key in sorted(found)})
+    def refuse(self, digest: bytes | None) -> None:
+        """Leave out all samples from a digest on; None for none."""
+        if digest is None or (self._refused is not None and self._refused <= digest):
+            return
+        self._refused = digest
+        for key in [key for key in self._feeds if key[0] >= digest]:
+            self._bytes -= _size(self._feeds.pop(key))
+
+    def _leave_out(self, key: Key) -> None:
+        """Leave a sample out. Where bytes are limited, so is what comes after it, though a small one might fit."""
+        if key in self._feeds:
+            self._bytes -= _size(self._feeds.pop(key))
+        if self._limit.bytes is not None:
+            self.refuse(key[0])
+
+    def keep(self, identities: Mapping[str, str] | None = None) -> KeptSamples:
+        """What was kept so far.
+
+        Args:
+            identities: The identities of the samples by name; None if the names are identities.
+        """
+        found = {
+            (digest, name if identities is None else identities[name]): feed
+            for (digest, name), feed in self._feeds.items()
+        }
+        ordered = {key: found[key] for key in sorted(found)}
+        return KeptSamples(self._limit, ordered, self._refused)
+
+
+def _size(feed: Feed) -> int:
+    return sum(array.nbytes for array in feed.values())
+
+
+def _write_limit(limit: KeepLimit) -> NDArray[np.int64]:
+    """A number of samples; or this and a number of bytes, -1 for any."""
+    samples = -1 if limit.samples is None else limit.samples
+    return np.array(samples if limit.bytes is None else [samples, limit.bytes], np.int64)
+
+
+def _read_limit(array: NDArray[Any]) -> KeepLimit:
+    samples, size = (int(array), -1) if array.ndim == 0 else (int(number) for number in array)
+    return KeepLimit(None if samples < 0 else samples, None if size < 0 else size)
 
 
 def _listed_order(identity: str) -> tuple[bool, int, str]:

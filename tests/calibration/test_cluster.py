@@ -199,8 +199,9 @@ def test_a_checkpoint_of_processes_is_continued_to_the_same_bytes(
     assert ptq.calibrate(model, place / "data", **options).to_bytes() == whole
     assert ptq.calibrate(model, place / "data", **options).to_bytes() == whole
     other = place / "data" / "000.npz"
-    with pytest.raises(StatsError, match="keeps up to 0 samples, not 5; ask for as many"):
-        ptq.calibrate(model, place / "data", keep_samples=5, **options)
+    for keep, asked in ((5, "5 samples"), ("2MB", "2MB of samples")):
+        with pytest.raises(StatsError, match=f"keeps up to 0 samples, not {asked}; ask for"):
+            ptq.calibrate(model, place / "data", keep_samples=keep, **options)
     with pytest.raises(StatsError, match="this checkpoint belongs to other samples"):
         ptq.calibrate(model, place / "data", samples=100, **options)
     other_model = str(tmp_path / "other.onnx")

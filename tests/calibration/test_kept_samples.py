@@ -15,6 +15,8 @@ import ptq
 from ptq.core.errors import StatsError
 from ptq.model.metadata import PROVENANCE, read_record
 from ptq.observers.calibration_file import Calibration, from_bytes
+from ptq.observers.keep_limit import KeepLimit
+from ptq.observers.kept_samples import KeptSamples, SampleKeeper
 
 COUNT = 24
 
@@ -62,6 +64,77 @@ def test_all_kept_samples_give_the_model_of_the_data(model, data) -> None:
     assert given == [[], ["statistics"]]
     assert any("equalization" in line for line in by_data.report.changes)
     assert any("that the statistics keep" in line for line in by_stats.report.changes)
+
+
+def test_a_size_that_all_samples_fit_gives_the_model_of_the_data(model, data) -> None:
+    size = data["x"].nbytes
+    stats = ptq.calibrate(model, data, keep_samples="1MB", threads=1)
+    assert stats.kept is not None
+    assert sum(feed["x"].nbytes for feed in stats.kept.feeds.values()) == size
+    again = from_bytes(stats.to_bytes(), "stats")
+    assert quantize(model, stats=again).graph.to_bytes() == quantize(model, data).graph.to_bytes()
+
+
+def test_a_size_keeps_as_many_samples_as_fit(model, data) -> None:
+    stats = ptq.calibrate(model, data, keep_samples="7KB", threads=1)
+    counted = ptq.calibrate(model, data, keep_samples=9, threads=1)  # 768 bytes each
+    assert stats.kept is not None
+    assert counted.kept is not None
+    assert stats.kept.feeds.keys() == counted.kept.feeds.keys()
+
+
+def samples_of_sizes(sizes: dict[int, int]) -> list[KeptSamples]:
+    """One part for each sample: its digest's first byte, and its bytes; at most ten bytes may be kept."""
+    parts = []
+    for digest, size in sizes.items():
+        keeper = SampleKeeper(KeepLimit(None, 10))
+        keeper.add(bytes([digest]) * 32, str(digest), {"x": np.zeros(size, np.uint8)})
+        parts.append(keeper.keep())
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ({1: 5, 2: 100, 3: 1}, [1]),  # 3 would fit, but comes after one that does not
+        ({1: 5, 2: 5, 3: 1}, [1, 2]),
+        ({1: 11, 2: 1}, []),
+        ({1: 4, 2: 4, 3: 4, 4: 2}, [1, 2]),
+        ({1: 3, 2: 3, 3: 3, 4: 2}, [1, 2, 3]),
+    ],
+)
+def test_a_size_keeps_the_same_of_samples_of_several_sizes_in_any_order(
+    sizes: dict[int, int], kept: list[int]
+) -> None:
+    for order in permutations(samples_of_sizes(sizes)):
+        merged = reduce(KeptSamples.merge, order)
+        assert [int(name) for _, name in merged.feeds] == kept
+        whole = SampleKeeper(KeepLimit(None, 10))
+        for part in order:
+            for (digest, name), feed in part.feeds.items():
+                whole.add(digest, name, feed)
+            whole.refuse(part.refused)
+        assert whole.keep().feeds.keys() == merged.feeds.keys()
+        again = KeptSamples.from_arrays(merged.to_arrays())
+        assert (again.limit, again.refused) == (merged.limit, merged.refused)
+
+
+def test_a_stream_of_samples_of_several_sizes_keeps_what_its_parts_keep() -> None:
+    rng = np.random.default_rng(0)
+    sizes = {digest: int(rng.integers(1, 6)) for digest in range(9)}
+    merged = reduce(KeptSamples.merge, samples_of_sizes(sizes))
+    for _ in range(50):
+        keeper = SampleKeeper(KeepLimit(None, 10))
+        for digest in rng.permutation(9):
+            feed = {"x": np.zeros(sizes[int(digest)], np.uint8)}
+            keeper.add(bytes([digest]) * 32, str(digest), feed)
+        assert keeper.keep().feeds.keys() == merged.feeds.keys()
+
+
+@pytest.mark.parametrize("option", ["many", "-1", "5 apples", -1, 2.5, True])
+def test_what_is_neither_a_number_nor_a_size_is_refused(model, data, option: object) -> None:
+    with pytest.raises(ptq.PtqError, match="keep_samples"):
+        ptq.calibrate(model, data, keep_samples=option, threads=1)
 
 
 def test_without_kept_samples_the_report_names_what_is_missing(model, data) -> None:
@@ -115,15 +188,16 @@ def test_merged_shards_keep_the_samples_of_the_whole_in_any_order(
         assert merged.to_bytes() == whole.to_bytes()
 
 
-def test_workers_keep_the_same_samples(model, data, tmp_path: Path) -> None:
+@pytest.mark.parametrize("keep", [5, "7KB"])
+def test_workers_keep_the_same_samples(model, data, tmp_path: Path, keep: int | str) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     np.savez(tmp_path / "data.npz", **data)
     onnx.save(model, tmp_path / "model.onnx")
     paths = tmp_path / "model.onnx", str(tmp_path / "data.npz")
-    alone = ptq.calibrate(*paths, keep_samples=5, threads=1)
+    alone = ptq.calibrate(*paths, keep_samples=keep, threads=1)
     with ThreadPoolExecutor(2) as pool:
-        shared = ptq.calibrate(*paths, keep_samples=5, threads=1, cluster=pool)
+        shared = ptq.calibrate(*paths, keep_samples=keep, threads=1, cluster=pool)
     assert shared.to_bytes() == alone.to_bytes()
 
 
