@@ -142,18 +142,53 @@ def test_operators_that_are_slow_in_litert_are_named_and_may_stay_float(
     assert [row.op for row in fast.nodes if row.fate == "float"] == ["HardSwish"]
 
 
-def test_operators_outside_of_xnnpack_are_those_that_litert_does_not_delegate() -> None:
+WITHIN_LITERT = {
+    "Abs": "e = Abs(c)",
+    "Add": "e = Add(c, c)",
+    "AveragePool": "e = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(c)",
+    "Concat": "e = Concat<axis = 1>(c, c)",
+    "Elu": "e = Elu(c)",
+    "Erf": "e = Erf(c)",
+    "HardSigmoid": "e = HardSigmoid(c)",
+    "HardSwish": "e = HardSwish(c)",
+    "LeakyRelu": "e = LeakyRelu(c)",
+    "Max": "e = Max(c, k)",
+    "MaxPool": "e = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(c)",
+    "Mul": "e = Mul(c, c)",
+    "Neg": "e = Neg(c)",
+    "PRelu": "e = PRelu(c, k)",
+    "Relu": "e = Relu(c)",
+    "Sigmoid": "e = Sigmoid(c)",
+    "Softmax": "e = Softmax<axis = 1>(c)",
+    "Softplus": "e = Softplus(c)",
+    "Sqrt": "a = Relu(c)\ne = Sqrt(a)",
+    "Sub": "a = Tanh(c)\ne = Sub(c, a)",
+    "Tanh": "e = Tanh(c)",
+}
+"""An operator behind a convolution, in ONNX's text form."""
+
+
+def test_every_operator_outside_of_xnnpack_is_tried() -> None:
+    assert WITHIN_LITERT.keys() > OUTSIDE_XNNPACK
+
+
+@pytest.mark.parametrize("op", WITHIN_LITERT)
+def test_operators_outside_of_xnnpack_are_those_that_litert_does_not_delegate(op: str) -> None:
     interpreter = pytest.importorskip("ai_edge_litert.interpreter")
-    for op, parts in (("HardSwish", 2), ("Sigmoid", 1), ("Erf", 2)):
-        model = build_network(
-            f"c = Conv<pads = [1, 1, 1, 1]>(x, u)\ny = {op}(c)", u=gaussian_array(8, 3, 3, 3)
-        )
-        made = ptq.quantize(model, DATA, target="litert", form="tflite", **OPTIONS)  # type: ignore[arg-type]
-        run = interpreter.Interpreter(model_content=made.tflite, num_threads=1)
-        run.allocate_tensors()
-        found = [each["op_name"] for each in run._get_ops_details()].count("DELEGATE")
-        assert found == parts
-        assert (op in OUTSIDE_XNNPACK) == (parts > 1)
+    channels = 16 if op == "Concat" else 8
+    text = f"c = Conv<pads = [1, 1, 1, 1]>(x, u)\n{WITHIN_LITERT[op]}\ny = Conv(e, v)"
+    weights = {"u": gaussian_array(8, 3, 3, 3), "v": gaussian_array(8, channels, 1, 1)}
+    if "k)" in text:
+        weights["k"] = gaussian_array(8, 1, 1)
+    model = build_network(text, **weights)
+    made = ptq.quantize(model, DATA, target="litert", form="tflite", **OPTIONS)  # type: ignore[arg-type]
+    assert op in {row.op for row in made.report.nodes if row.fate != "float"}
+    run = interpreter.Interpreter(model_content=made.tflite, num_threads=1)
+    run.allocate_tensors()
+    names = [each["op_name"] for each in run._get_ops_details()]
+    assert (op in OUTSIDE_XNNPACK) == (names.count("DELEGATE") > 1)
+    kept = ptq.quantize(model, DATA, target="litert-xnnpack", **OPTIONS).report.nodes  # type: ignore[arg-type]
+    assert (op in OUTSIDE_XNNPACK) == (op in {row.op for row in kept if row.fate == "float"})
 
 
 def test_what_a_model_leaves_open_is_taken_from_the_samples_in_litert_too() -> None:

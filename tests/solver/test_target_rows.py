@@ -83,7 +83,7 @@ def test_softmax_has_the_fixed_range_for_qnn_and_xnnpack() -> None:
         assert (float(params.scale), int(params.zero_point)) == (1 / 256, zero_point)
 
 
-@pytest.mark.parametrize("target", ["openvino", "portable"])
+@pytest.mark.parametrize("target", ["openvino", "portable", "litert-xnnpack"])
 def test_products_of_two_activations_stay_float(target: str) -> None:
     model = build_network(
         "t = Transpose<perm = [0, 2, 1]>(x)\ns = MatMul(x, t)\ny = MatMul(s, w)",
