@@ -24,7 +24,7 @@ from ptq.observers.calibration_file import Calibration, load
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 from ptq.observers.kept_samples import SampleKeeper
 from ptq.rewrite.emit.bias_correction import channel_axes
-from ptq.solver.solve import tensors_to_observe
+from ptq.solver.assign import tensors_to_observe
 
 FOLDS = 4
 HALF = FOLDS // 2

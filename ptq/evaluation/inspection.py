@@ -13,9 +13,9 @@ from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS, PROVENANCE, read_record
 from ptq.model.node import operator_of
 from ptq.rewrite.prepare.prepare import PreparedModel
+from ptq.solver.assign import tensors_to_observe
 from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.skipped_nodes import SKIPPED_REASON, check_skipped_nodes
-from ptq.solver.solve import tensors_to_observe
 
 
 @dataclass(frozen=True)

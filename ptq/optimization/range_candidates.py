@@ -17,11 +17,11 @@ from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.observers import OBSERVERS
 from ptq.rewrite.equalize.boundary_scales import is_channel_scaling
 from ptq.rewrite.instrument.logits import logits_of
+from ptq.solver.assign import assign_precision_and_groups
 from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 from ptq.solver.scales.group_qparams import group_qparams
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
-from ptq.solver.solve import assign_precision_and_groups
 
 METHODS = (FALLBACK_METHOD, "minmax", "percentile")
 _MONOTONE = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid", "Tanh"])

@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ptq.core.errors import StatsError
 from ptq.core.opspec import Role
 from ptq.core.plan import Clamp, Plan, Why, operand_key
 from ptq.core.target import Target
-from ptq.core.targets import TARGETS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import is_constant, name_of
 from ptq.model.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
-from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
+from ptq.solver.assign import assign_precision_and_groups
+from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode
 from ptq.solver.partition.float_layers import get_layer_times
-from ptq.solver.partition.padded_depthwise import padded_depthwise_below_zero
 from ptq.solver.partition.shipped_tables import get_cost_table
-from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 from ptq.solver.scales.clamp_bounds import clamp_bounds
-from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
-from ptq.solver.scales.group_qparams import group_qparams, tensors_holding_values
-from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups, scale_groups
+from ptq.solver.scales.group_qparams import group_qparams
+from ptq.solver.scales.litert_nodes import nodes_beyond_litert
+from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
 from ptq.solver.scales.shared_scales import shared_weight_qparams
 from ptq.solver.scales.weight_qparams import weight_and_bias_qparams
 from ptq.solver.scales.wide_tensors import (
@@ -43,20 +40,6 @@ The range [-1, 1] in 255 LSB puts both ends half an LSB outside; 1e-4 is for flo
 """
 
 
-def tensors_to_observe(graph: Graph) -> list[str]:
-    """The tensors whose ranges some target needs, in graph order.
-
-    A target that quantizes inputs only needs no others, except what data movement brought: the values are known.
-    """
-    wanted: dict[str, None] = {}
-    for target in TARGETS.values():
-        if target.quantizes_inputs_only:
-            continue
-        groups = scale_groups(assign_precision(graph, target), target)
-        wanted.update(dict.fromkeys(groups.observed_tensors()))
-    return list(wanted)
-
-
 def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe: Recipe) -> Plan:
     """Choose scale and zero point of every tensor that the target computes on as integers.
 
@@ -72,6 +55,29 @@ def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe
     """
     get_observer(recipe.default_method.method)
     check_skipped_nodes(graph, recipe.float_nodes)
+    draft = _solve_draft(graph, stats, target, recipe)
+    while refused := draft.list_uncomputable_nodes():
+        recipe = recipe.with_float_nodes(refused)
+        draft = _solve_draft(graph, stats, target, recipe)
+    table = get_cost_table(target) or get_layer_times(target)
+    return Plan(
+        target=target.name,
+        graph=graph.digest(),
+        tensors=draft.tensors,
+        operands=draft.operands,
+        edges=draft.edges,
+        folded=draft.folded,
+        clamps=draft.clamps,
+        floats=draft.floats,
+        why=draft.why,
+        costs=None if table is None else {"table": table.name, "digest": table.digest},
+    )
+
+
+def _solve_draft(
+    graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe: Recipe
+) -> _Draft:
+    """What `solve` chooses, whether or not the target can compute with these scales."""
     assignment, groups = assign_precision_and_groups(graph, stats, target, recipe.float_nodes)
     draft = _Draft(target, assignment, recipe, floats=dict(assignment.float_nodes))
     wide = wide_target(target)
@@ -89,19 +95,7 @@ def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe
         _solve_operands(draft, integer)
         _solve_activation(draft, integer)
     _share_weight_scales(draft, graph)
-    table = get_cost_table(target) or get_layer_times(target)
-    return Plan(
-        target=target.name,
-        graph=graph.digest(),
-        tensors=draft.tensors,
-        operands=draft.operands,
-        edges=draft.edges,
-        folded=draft.folded,
-        clamps=draft.clamps,
-        floats=draft.floats,
-        why=draft.why,
-        costs=None if table is None else {"table": table.name, "digest": table.digest},
-    )
+    return draft
 
 
 @dataclass
@@ -119,49 +113,12 @@ class _Draft:
     floats: dict[str, str] = field(default_factory=dict)
     why: dict[str, Why] = field(default_factory=dict)
 
-
-def assign_precision_and_groups(
-    graph: Graph, stats: Mapping[str, TensorStats], target: Target, floats: Mapping[str, str]
-) -> tuple[PrecisionAssignment, ScaleGroups]:
-    """Decide which nodes are quantized, and which tensors share a scale.
-
-    Nodes also stay float where the statistics or the scale groups allow no integers. A tensor without statistics
-    makes its nodes float, which changes the groups; so both are computed again until every group has a range.
-
-    Args:
-        graph: A prepared graph, shapes inferred.
-        stats: Statistics of the calibration, by tensor.
-        target: The target to quantize for.
-        floats: Names of nodes, or operators, to keep float, with the reason.
-
-    Raises:
-        StatsError: The statistics lack a tensor that every calibration collects.
-    """
-    unlike = {} if target.has_lookup_tables else concats_with_unlike_ranges(graph, stats)
-    slower = padded_depthwise_below_zero(graph, stats, target)
-    skip = {**small_divisors(graph, stats), **unlike, **slower, **floats}
-    refused = unquantizable_tensors(graph, stats)
-    assignment = assign_precision(graph, target, skip, refused)
-    groups = scale_groups(assignment, target)
-    while unobserved := _unobserved_tensors(groups, stats):
-        missing = unobserved.intersection(tensors_to_observe(graph))
-        if missing:
-            raise StatsError(
-                f"tensor {min(missing)} was not observed; calibrate again with this version"
-            )
-        refused.update((n, f"{n} was not observed before its activation") for n in unobserved)
-        assignment = assign_precision(graph, target, skip, refused)
-        groups = scale_groups(assignment, target)
-    return assignment, groups
-
-
-def _unobserved_tensors(groups: ScaleGroups, stats: Mapping[str, TensorStats]) -> set[str]:
-    """Tensors that set the range of their group, but whose values no statistics describe."""
-    return {
-        name
-        for name in groups.observed_tensors()
-        if tensors_holding_values(groups.values[name], stats) is None
-    }
+    def list_uncomputable_nodes(self) -> dict[str, str]:
+        """Integer nodes that the target cannot compute with these scales, each with the reason."""
+        if not self.target.writes_tflite:
+            return {}
+        nodes = self.assignment.quantized_nodes
+        return nodes_beyond_litert(nodes, self.tensors, self.edges, self.folded)
 
 
 def _solve_width_changes(

@@ -21,7 +21,7 @@ from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.solve import tensors_to_observe
+from ptq.solver.assign import tensors_to_observe
 
 MODEL = build_network(
     CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\na = Add(d, r)\ny = Sigmoid(a)",

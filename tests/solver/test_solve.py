@@ -25,9 +25,10 @@ from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers import OBSERVERS
 from ptq.rewrite.prepare.prepare import prepare
+from ptq.solver.assign import tensors_to_observe
 from ptq.solver.recipe import Recipe
 from ptq.solver.skipped_nodes import SKIPPED_REASON
-from ptq.solver.solve import solve, tensors_to_observe
+from ptq.solver.solve import solve
 
 
 @pytest.mark.parametrize("name", CASES)

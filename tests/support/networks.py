@@ -29,10 +29,11 @@ from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
 from ptq.rewrite.prepare.prepare import prepare
+from ptq.solver.assign import tensors_to_observe
 from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import Recipe
 from ptq.solver.skipped_nodes import SKIPPED_REASON
-from ptq.solver.solve import solve, tensors_to_observe
+from ptq.solver.solve import solve
 
 Array = Any
 Shape = Sequence[int | str | None] | None

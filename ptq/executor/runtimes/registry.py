@@ -10,6 +10,7 @@ from typing import Literal
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.option_checks import require_choice
+from ptq.executor.runtimes.hosted_model import HostedModel
 from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.openvino_model import OpenVinoModel
 from ptq.executor.runtimes.provider_model import ProviderModel
@@ -73,7 +74,7 @@ RUNTIMES: Mapping[str, Runtime] = {
             "Qualcomm's HTP (emulator)",
             "onnxruntime_qnn",
             "pip install 'onnx-ptq[qnn]'",
-            partial(ProviderModel, provider=_QNN),
+            partial(HostedModel, provider=_QNN),  # its compiler may end the process
             _QNN,
             is_emulator=True,
         ),

@@ -16,8 +16,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, ModelError, UnsupportedError, short_message
+from ptq.core.errors import DataError, ModelError, short_message
 from ptq.core.types import QType, QuantParams
+from ptq.model.tflite.crashes import refuse_crashes
 from ptq.model.tflite.schema import IDENTIFIER, load_schema, require_litert
 
 Kernels = Literal["xnnpack", "reference"]
@@ -26,8 +27,6 @@ ORDERS = "ptq.orders"
 """Metadata: the stored order of the axes of each input and output, by name."""
 STANDARD = "TFLITE_METADATA"
 """TensorFlow Lite's own metadata, a flatbuffer of another schema."""
-_SAFE_SOFTMAX = 511
-"""LiteRT's reference SOFTMAX ends the process if the sum of exponentials reaches 512."""
 
 
 def litert_version() -> str:
@@ -99,14 +98,13 @@ class LitertModel:
             keep_tensors: Keep all tensors, for `read_tensors`; only with the reference kernels.
 
         Raises:
-            UnsupportedError: ``ai-edge-litert`` is not installed, or its reference kernels would end the process.
+            UnsupportedError: ``ai-edge-litert`` is not installed, or its kernels would end the process.
             ModelError: LiteRT refuses the model.
         """
         require_litert()
         content = model if isinstance(model, bytes) else Path(model).read_bytes()
         parsed = parse_model(content)
-        if kernels == "reference":
-            _check_softmax(parsed)
+        refuse_crashes(parsed, reference=kernels == "reference")
         self.kernels = kernels
         self._keeps_tensors = keep_tensors and kernels == "reference"
         litert = import_module("ai_edge_litert.interpreter")
@@ -242,22 +240,3 @@ def _params_of(detail: Mapping[str, Any]) -> QuantParams | None:
     info = np.iinfo(dtype)
     kind = QType(dtype.itemsize * 8, dtype.kind == "i", int(info.min), int(info.max))
     return QuantParams.per_tensor(float(given["scales"][0]), int(given["zero_points"][0]), kind)
-
-
-def _check_softmax(model: Any) -> None:
-    """Refuse a model whose SOFTMAX could end the process in the reference kernels."""
-    schema = load_schema()
-    [graph] = model.subgraphs[:1]
-    for operator in graph.operators:
-        code = model.operatorCodes[operator.opcodeIndex]
-        source = graph.tensors[operator.inputs[0]] if len(operator.inputs) else None
-        if (
-            code.builtinCode == schema.BuiltinOperator.SOFTMAX
-            and source is not None
-            and source.type == schema.TensorType.INT8
-            and source.shape[-1] > _SAFE_SOFTMAX
-        ):
-            raise UnsupportedError(
-                f"SOFTMAX of {source.shape[-1]} values may end the process in LiteRT's reference kernels "
-                "(they stop where the sum of exponentials reaches 512); run the default kernels"
-            )

@@ -6,9 +6,9 @@ from ptq.core.targets import get_target
 from ptq.model.graph import Graph
 from ptq.optimization.mixed_precision.float_candidates import CostFunction
 from ptq.rewrite.instrument.error_sources import ErrorProbe, build_error_probe
+from ptq.solver.assign import assign_precision_and_groups
 from ptq.solver.partition.partition import FloatTimeModel
 from ptq.solver.quantizer import QuantizedModel, apply_plan
-from ptq.solver.solve import assign_precision_and_groups
 
 
 def error_sources_of(made: QuantizedModel, graph: Graph) -> ErrorProbe:

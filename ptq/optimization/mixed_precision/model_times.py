@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ptq.core.targets import get_target
+from ptq.solver.assign import assign_precision_and_groups
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.model_time import ModelTime
 from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.quantizer import QuantizedModel
-from ptq.solver.solve import assign_precision_and_groups
 
 _REASON = "for an estimate"
 

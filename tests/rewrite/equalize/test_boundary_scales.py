@@ -33,9 +33,10 @@ from ptq.rewrite.equalize.scale_channels import (
     factors_by_tensor,
     scale_channels,
 )
+from ptq.solver.assign import tensors_to_observe
 from ptq.solver.partition.boundaries import per_channel_boundaries
 from ptq.solver.recipe import Recipe
-from ptq.solver.solve import solve, tensors_to_observe
+from ptq.solver.solve import solve
 from ptq.verification.conversion import convert_graph
 from ptq.verification.verify import verify_graph
 

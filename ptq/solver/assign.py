@@ -1,0 +1,75 @@
+"""Statistics → which nodes are quantized, which tensors share a scale, and which need a range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptq.core.errors import StatsError
+from ptq.core.target import Target
+from ptq.core.targets import TARGETS
+from ptq.model.graph import Graph
+from ptq.observers import TensorStats
+from ptq.solver.partition.eligibility import PrecisionAssignment, assign_precision
+from ptq.solver.partition.padded_depthwise import padded_depthwise_below_zero
+from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
+from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
+from ptq.solver.scales.group_qparams import tensors_holding_values
+from ptq.solver.scales.scale_groups import ScaleGroups, scale_groups
+
+
+def tensors_to_observe(graph: Graph) -> list[str]:
+    """The tensors whose ranges some target needs, in graph order.
+
+    A target that quantizes inputs only needs no others, except what data movement brought: the values are known.
+    """
+    wanted: dict[str, None] = {}
+    for target in TARGETS.values():
+        if target.quantizes_inputs_only:
+            continue
+        groups = scale_groups(assign_precision(graph, target), target)
+        wanted.update(dict.fromkeys(groups.observed_tensors()))
+    return list(wanted)
+
+
+def assign_precision_and_groups(
+    graph: Graph, stats: Mapping[str, TensorStats], target: Target, floats: Mapping[str, str]
+) -> tuple[PrecisionAssignment, ScaleGroups]:
+    """Decide which nodes are quantized, and which tensors share a scale.
+
+    Nodes also stay float where the statistics or the scale groups allow no integers. A tensor without statistics
+    makes its nodes float, which changes the groups; so both are computed again until every group has a range.
+
+    Args:
+        graph: A prepared graph, shapes inferred.
+        stats: Statistics of the calibration, by tensor.
+        target: The target to quantize for.
+        floats: Names of nodes, or operators, to keep float, with the reason.
+
+    Raises:
+        StatsError: The statistics lack a tensor that every calibration collects.
+    """
+    unlike = {} if target.has_lookup_tables else concats_with_unlike_ranges(graph, stats)
+    slower = padded_depthwise_below_zero(graph, stats, target)
+    skip = {**small_divisors(graph, stats), **unlike, **slower, **floats}
+    refused = unquantizable_tensors(graph, stats)
+    assignment = assign_precision(graph, target, skip, refused)
+    groups = scale_groups(assignment, target)
+    while unobserved := _unobserved_tensors(groups, stats):
+        missing = unobserved.intersection(tensors_to_observe(graph))
+        if missing:
+            raise StatsError(
+                f"tensor {min(missing)} was not observed; calibrate again with this version"
+            )
+        refused.update((n, f"{n} was not observed before its activation") for n in unobserved)
+        assignment = assign_precision(graph, target, skip, refused)
+        groups = scale_groups(assignment, target)
+    return assignment, groups
+
+
+def _unobserved_tensors(groups: ScaleGroups, stats: Mapping[str, TensorStats]) -> set[str]:
+    """Tensors that set the range of their group, but whose values no statistics describe."""
+    return {
+        name
+        for name in groups.observed_tensors()
+        if tensors_holding_values(groups.values[name], stats) is None
+    }

@@ -1,0 +1,46 @@
+"""Nodes whose scales are outside of what LiteRT's integer kernels compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptq.core.litert_limits import COMPARISONS, SUMS, find_comparison_limit, find_sum_limit
+from ptq.core.opspec import Role
+from ptq.core.types import QuantParams
+from ptq.model.node import name_of
+from ptq.solver.partition.eligibility import QuantizedNode
+
+
+def nodes_beyond_litert(
+    nodes: Mapping[str, QuantizedNode],
+    tensors: Mapping[str, QuantParams],
+    edges: Mapping[tuple[str, int], QuantParams],
+    folded: Mapping[str, str],
+) -> dict[str, str]:
+    """Integer nodes that LiteRT would end its process on, each with the reason.
+
+    Args:
+        nodes: The nodes that will be quantized.
+        tensors: The parameters of each tensor.
+        edges: The parameters of inputs that are requantized, by node and position.
+        folded: The producer of each activation that is folded into it, whose output has no parameters then.
+    """
+    found, activations = {}, {producer: name for name, producer in folded.items()}
+    for name, integer in nodes.items():
+        if integer.spec.op not in SUMS | COMPARISONS:
+            continue
+        inputs = [
+            edges.get((name, operand.position)) or tensors[name_of(operand.value)]
+            for operand in integer.operands
+            if operand.role is Role.ACTIVATION
+        ]
+        scales = [float(params.scale) for params in inputs]
+        if integer.spec.op in COMPARISONS:
+            reason = find_comparison_limit(scales)
+        else:
+            last = nodes[activations.get(name, name)].node
+            output = tensors[name_of(last.outputs[0])]
+            reason = find_sum_limit(scales, float(output.scale), output.qtype.bits)
+        if reason:
+            found[name] = reason
+    return found
