@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -128,7 +129,7 @@ def build_report(
         search=search,
         suspects=(
             *input_warnings,
-            *_self_check_diagnosis(quantized),
+            *_self_check_diagnoses(quantized),
             *shift.find(),
             *overlap.warnings,
             *([] if range_warning is None else [range_warning]),
@@ -151,14 +152,20 @@ def build_report(
     )
 
 
-def _self_check_diagnosis(quantized: QuantizedModel) -> tuple[Diagnosis, ...]:
-    """The failure that the self-check found in a given plan, which is applied nevertheless."""
-    if quantized.check_failure is None:
-        return ()
-    advice = (
-        "the plan is applied unchanged; solve a new plan, or keep the failing nodes in float in it"
-    )
-    return (Diagnosis(quantized.check_failure, "the given plan", advice, serious=True),)
+def _self_check_diagnoses(quantized: QuantizedModel) -> Iterator[Diagnosis]:
+    """What the self-check found: a failure of a given plan, which is applied nevertheless; outputs that are noise."""
+    if quantized.check_failure is not None:
+        advice = (
+            "the plan is applied unchanged; solve a new plan, or keep the failing nodes in float "
+            "in it"
+        )
+        yield Diagnosis(quantized.check_failure, "the given plan", advice, serious=True)
+    if quantized.instability:
+        advice = (
+            "no accuracy can be measured on these samples; give samples as those that the model "
+            "was trained on"
+        )
+        yield Diagnosis(quantized.instability, "calibration samples", advice, serious=True)
 
 
 def _check_max_drop(

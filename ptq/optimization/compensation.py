@@ -73,6 +73,7 @@ def compensate_rounding(
         samples is None
         or len(samples) < MIN_HELD_OUT * VALIDATION_SHARE
         or made.check_failure is not None
+        or made.instability
     ):
         return made
     model, recipe, gains = made.calibrated_model, replace(made.recipe, form="qdq"), list[float]()

@@ -70,6 +70,7 @@ class QuantizedModel:
         quantized_graph: The quantized model.
         changes: One line for each change of the graph.
         check_failure: The failure that the self-check found in a plan of the user; None if there is none.
+        instability: Why the outputs of the float model cannot be compared with others; empty if they can.
     """
 
     calibrated_model: CalibratedModel
@@ -78,6 +79,7 @@ class QuantizedModel:
     quantized_graph: Graph
     changes: tuple[str, ...]
     check_failure: str | None = None
+    instability: str = ""
 
 
 def solve_plan(calibrated: CalibratedModel, recipe: Recipe) -> Plan:

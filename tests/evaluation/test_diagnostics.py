@@ -41,6 +41,7 @@ def test_nothing_is_found_in_the_sample_as_it_should_be_used() -> None:
     report = ptq.quantize(
         SAMPLE_DATA / "fashion_mobilenet.onnx",
         SAMPLE_DATA / "images" / "calibration",
+        eval_data=SAMPLE_DATA / "images" / "evaluation",
         preprocess=IMAGES,
         samples=30,
         effort="fast",

@@ -36,6 +36,8 @@ MIN_SQNR_DB = 20.0
 """The SQNR that a few 8-bit operators reach with suitable ranges; required of shallow networks."""
 MIN_SQNR_DEEP_DB = 10.0
 """Required of deep networks, which can be accurate below 20 dB; here the error is a tenth of the signal."""
+_STABLE_SQNR_DB = 40.0
+"""The SQNR that the float model must have to itself: a hundredth of the error that the check looks for."""
 SHALLOW_NODES = 20
 """The highest number of integer nodes of a shallow network."""
 SAMPLES = 2
@@ -53,15 +55,17 @@ class CheckReference:
 
     Attributes:
         source: The float model.
-        reference: Its outputs; without outputs if it returns others on each run.
+        reference: Its outputs; without outputs if they cannot be compared with others.
         sessions: Opens the models.
         advance: Called after each model that is checked.
+        instability: Why the outputs cannot be compared; empty if they can.
     """
 
     source: Graph
     reference: ReferenceOutputs
     sessions: SessionCache
     advance: Callable[[], None]
+    instability: str = ""
 
 
 def run_reference(
@@ -90,7 +94,8 @@ def run_reference_on_more_samples(
 ) -> CheckReference:
     """Run the float model on enough samples to confirm a failure.
 
-    The outputs are dropped if the float model returns others on each run.
+    The outputs are dropped if the float model returns others on each run, or without graph optimizations: it adds in
+    another order then. This happens to noise, and to outputs near 0.
 
     Raises:
         DataError: The model fails on a sample.
@@ -99,9 +104,19 @@ def run_reference_on_more_samples(
     first = run_reference(made.calibrated_model, samples, sessions, count, advance)
     chosen = first.reference.samples
     again = sessions.run_float(made.calibrated_model, chosen)
-    if _compare(first, again, 2 * MIN_SQNR_DB) is None:
+    dropped = replace(first, reference=ReferenceOutputs(chosen, ()))
+    if (failure := _compare(first, again, _STABLE_SQNR_DB)) is not None:
+        return replace(dropped, instability=f"the float model repeats no run: {failure}")
+    run = sessions.run
+    try:
+        plain = list(ModelOutputs(first.source, "unoptimized result", run).run(chosen))
+    except ModelError:  # it needs its graph optimizations
         return first
-    return replace(first, reference=ReferenceOutputs(chosen, ()))
+    if (failure := _compare(first, plain, _STABLE_SQNR_DB)) is not None and failure.by_values:
+        return replace(
+            dropped, instability=f"rounding in float alone changes the float model: {failure}"
+        )
+    return first
 
 
 def check(made: QuantizedModel, against: CheckReference) -> CheckFailure | None:

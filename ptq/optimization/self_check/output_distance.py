@@ -81,7 +81,7 @@ def compare_outputs(
                 f"output {name} is not 0 where the float model's is 0", by_values=True
             )
     shares = noise / np.where(signal > 0, signal, 1.0)
-    if (noise > signal * max_share).any():
+    if (shares > max_share).any():
         worst = int(shares.argmax())
         message = (
             f"output {names[worst]} has SQNR {-error_db(float(shares[worst])):.1f} dB "

@@ -88,6 +88,7 @@ def quantize_with_self_check(
     if check(made, run_reference(model, samples, sessions, advance=advance)) is not None:
         against = run_reference_on_more_samples(made, samples, sessions, advance)
         _check_preparation(model, against)
+        made = replace(made, instability=against.instability)
         failure = check(made, against)
         if failure is not None:
             fallback = _fall_back_to_float(made, failure, against)
@@ -127,6 +128,7 @@ def apply_user_plan(
         raise PlanError(f"the given plan produces an invalid model: {failure}. Create a new plan")
     failure = check(made, against)
     advance.end()
+    made = replace(made, instability=against.instability)
     return made if failure is None else replace(made, check_failure=str(failure))
 
 

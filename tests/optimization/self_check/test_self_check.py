@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import onnx
@@ -69,6 +70,24 @@ def test_a_node_that_does_not_suit_8_bits_goes_back_to_float_and_says_why() -> N
     assert why.startswith("self-check: output y has SQNR ")
     truth = Session(made.calibrated_model.source).run({"x": x})[0]
     assert sqnr_db(truth, Session(made.quantized_graph).run({"x": x})[0]) > 100
+
+
+def test_outputs_that_rounding_in_float_decides_are_not_compared_and_the_report_says_so() -> None:
+    weight = gaussian_array(8, 4, 3, 3, seed=1)
+    halves = np.concatenate([weight * np.float32(0.3), weight * np.float32(0.7)], axis=1)
+    model = build_network(
+        "c = Conv(x, w)\nd = Concat<axis = 1>(x, x)\ne = Conv(d, h)\ny = Sub(c, e)",
+        {"x": (1, 4, 8, 8)},
+        w=weight,
+        h=halves,
+    )
+    data = {"x": gaussian_array(16, 4, 8, 8, seed=2)}
+    for options in ({"effort": "fast"}, {}, {"plan": quantize(model, data, threads=1).plan}):
+        report = quantize(model, data, threads=1, force=True, **options).report
+        [found] = [s for s in report.suspects if "rounding in float alone" in s.what]
+        assert found.serious
+        assert re.search(r"output y has SQNR -?\d+\.\d dB \(40 dB required\)$", found.what)
+        assert "no accuracy can be measured on these samples" in found.advice
 
 
 def test_a_failure_on_two_samples_is_confirmed_on_more(monkeypatch: pytest.MonkeyPatch) -> None:
