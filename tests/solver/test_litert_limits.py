@@ -7,14 +7,14 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
-from ptq.core.litert_limits import find_comparison_limit, find_sum_limit
+from ptq.model.litert_limits import find_comparison_limit, find_sum_limit
 
 OPTIONS = {"effort": "fast", "threads": 1, "force": True}
 SHAPES = {"x": (1, 4, 4, 4), "z": (1, 4, 4, 4)}
 ROWS = gaussian_array(8, 4, 4, 4)
 
 
-def fates(text: str, scale: float, target: str) -> dict[str, str]:
+def statuses(text: str, scale: float, target: str) -> dict[str, str]:
     """How each operator is computed, or why not as integers, where x is always 0."""
     data = {"x": ROWS * np.float32(0), "z": ROWS * np.float32(scale)}
     model = build_network(text, SHAPES, ("y",))
@@ -38,7 +38,7 @@ def fates(text: str, scale: float, target: str) -> dict[str, str]:
 def test_a_sum_much_smaller_than_a_scale_of_its_inputs_stays_float(
     text: str, target: str, scale: float, fits: bool
 ) -> None:
-    found = fates(text, scale, target)
+    found = statuses(text, scale, target)
     op = "Sub" if "Sub" in text else "Add"
     assert ("LiteRT cannot add integers of scale 1 to a sum" in found[op]) == (not fits)
     assert (found[op] == "int8") == fits or target == "ort"

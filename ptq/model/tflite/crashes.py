@@ -5,31 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from ptq.core.errors import UnsupportedError
-from ptq.core.litert_limits import find_comparison_limit, find_sum_limit
-from ptq.model.tflite.schema import load_schema
+from ptq.model.litert_limits import find_comparison_limit, find_sum_limit
 
 _SAFE_SOFTMAX = 511
 """LiteRT's reference SOFTMAX ends the process if the sum of exponentials reaches 512."""
 
 
-def refuse_crashes(model: Any, *, reference: bool) -> None:
+def refuse_crashes(model: Any, schema: Any, *, reference: bool) -> None:
     """Refuse a model that could end the process.
 
     Args:
-        model: The objects of a file's schema.
+        model: The objects of a file.
+        schema: The schema of the file.
         reference: Whether the reference kernels run it.
 
     Raises:
         UnsupportedError: It could; the text says on which operator.
     """
     if reference:
-        _refuse_softmax(model)
-    _refuse_scales(model)
+        _refuse_softmax(model, schema)
+    _refuse_scales(model, schema)
 
 
-def _refuse_softmax(model: Any) -> None:
+def _refuse_softmax(model: Any, schema: Any) -> None:
     """Refuse a model whose SOFTMAX could end the process in the reference kernels."""
-    schema = load_schema()
     [graph] = model.subgraphs[:1]
     for operator in graph.operators:
         code = model.operatorCodes[operator.opcodeIndex]
@@ -46,9 +45,8 @@ def _refuse_softmax(model: Any) -> None:
             )
 
 
-def _refuse_scales(model: Any) -> None:
+def _refuse_scales(model: Any, schema: Any) -> None:
     """Refuse a model with sums or comparisons of integers on whose scales LiteRT would end the process."""
-    schema = load_schema()
     codes, [graph] = schema.BuiltinOperator, model.subgraphs[:1]
     sums = codes.ADD, codes.SUB
     compared = codes.EQUAL, codes.GREATER, codes.GREATER_EQUAL, codes.LESS, codes.LESS_EQUAL

@@ -104,7 +104,7 @@ class LitertModel:
         require_litert()
         content = model if isinstance(model, bytes) else Path(model).read_bytes()
         parsed = parse_model(content)
-        refuse_crashes(parsed, reference=kernels == "reference")
+        refuse_crashes(parsed, load_schema(), reference=kernels == "reference")
         self.kernels = kernels
         self._keeps_tensors = keep_tensors and kernels == "reference"
         litert = import_module("ai_edge_litert.interpreter")

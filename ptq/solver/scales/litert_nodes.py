@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptq.core.litert_limits import COMPARISONS, SUMS, find_comparison_limit, find_sum_limit
 from ptq.core.opspec import Role
 from ptq.core.types import QuantParams
+from ptq.model.litert_limits import COMPARISONS, SUMS, find_comparison_limit, find_sum_limit
 from ptq.model.node import name_of
 from ptq.solver.partition.eligibility import QuantizedNode
 
