@@ -70,7 +70,7 @@ class QuantizedModel:
         quantized_graph: The quantized model.
         changes: One line for each change of the graph.
         check_failure: The failure that the self-check found in a plan of the user; None if there is none.
-        instability: Why the outputs of the float model cannot be compared with others; empty if they can.
+        instability: What rounding alone does to the float model's outputs, if it forbids comparisons; else empty.
     """
 
     calibrated_model: CalibratedModel

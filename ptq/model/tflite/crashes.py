@@ -12,7 +12,7 @@ _SAFE_SOFTMAX = 511
 
 
 def refuse_crashes(model: Any, schema: Any, *, reference: bool) -> None:
-    """Refuse a model that could end the process.
+    """Refuse a model that could end the process. LiteRT must have opened it: it checks the positions of tensors.
 
     Args:
         model: The objects of a file.
@@ -53,17 +53,19 @@ def _refuse_scales(model: Any, schema: Any) -> None:
     bits = {schema.TensorType.INT8: 8, schema.TensorType.INT16: 16}
     for operator in graph.operators:
         code = model.operatorCodes[operator.opcodeIndex].builtinCode
+        if code not in (*sums, *compared):
+            continue
         inputs = [graph.tensors[index] for index in operator.inputs]
-        if code not in (*sums, *compared) or any(tensor.type not in bits for tensor in inputs):
-            continue
-        scales = [scale for scale in map(_read_scale, inputs) if scale is not None]
-        if len(scales) < len(inputs):
-            continue
         result = graph.tensors[operator.outputs[0]]
+        integers = inputs if code in compared else [*inputs, result]
+        scales = [_read_scale(tensor) for tensor in integers if tensor.type in bits]
+        known = [scale for scale in scales if scale is not None]
+        if len(known) < len(integers):
+            continue
         if code in compared:
-            reason = find_comparison_limit(scales)
+            reason = find_comparison_limit(known)
         else:
-            reason = find_sum_limit(scales, _read_scale(result) or 0.0, bits[result.type])
+            reason = find_sum_limit(known[:-1], known[-1], bits[result.type])
         if reason:
             raise UnsupportedError(f"{result.name.decode()}: {reason}; leave the node in float")
 

@@ -104,7 +104,6 @@ class LitertModel:
         require_litert()
         content = model if isinstance(model, bytes) else Path(model).read_bytes()
         parsed = parse_model(content)
-        refuse_crashes(parsed, load_schema(), reference=kernels == "reference")
         self.kernels = kernels
         self._keeps_tensors = keep_tensors and kernels == "reference"
         litert = import_module("ai_edge_litert.interpreter")
@@ -116,6 +115,7 @@ class LitertModel:
                 experimental_op_resolver_type=resolver.BUILTIN_REF if kernels == "reference" else resolver.AUTO,
                 experimental_preserve_all_tensors=self._keeps_tensors,
             )  # fmt: skip
+            refuse_crashes(parsed, load_schema(), reference=kernels == "reference")
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
             raise ModelError(f"LiteRT cannot load the model: {short_message(error)}") from error

@@ -17,6 +17,7 @@ pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed"
 
 import flatbuffers
 
+from ptq.model.tflite.crashes import refuse_crashes
 from ptq.model.tflite.interpreter import LitertModel, parse_model
 from ptq.model.tflite.schema import IDENTIFIER, load_schema
 
@@ -75,6 +76,15 @@ def test_a_file_is_refused_if_and_only_if_litert_would_end_the_process(
         return
     with pytest.raises(UnsupportedError, match=r"LiteRT cannot (add|compare) integers of scale"):
         LitertModel(content)
+
+
+def test_a_sum_of_integers_in_float_is_not_judged_by_its_scales() -> None:
+    parsed, schema = parse_model(write(SUM, 1.0, 2.0**-19)), load_schema()
+    [graph] = parsed.subgraphs
+    for tensor in graph.tensors:
+        if tensor.name.startswith(b"y") and tensor.type == schema.TensorType.INT8:
+            tensor.type = schema.TensorType.FLOAT32
+    refuse_crashes(parsed, schema, reference=False)
 
 
 @pytest.mark.parametrize("target", ["litert", "litert-a16"])
