@@ -78,7 +78,7 @@ def test_a_file_is_refused_if_and_only_if_litert_would_end_the_process(
         LitertModel(content)
 
 
-def test_a_sum_of_integers_in_float_is_not_judged_by_its_scales() -> None:
+def test_scales_do_not_refuse_a_sum_of_integers_in_float() -> None:
     parsed, schema = parse_model(write(SUM, 1.0, 2.0**-19)), load_schema()
     [graph] = parsed.subgraphs
     for tensor in graph.tensors:
