@@ -93,8 +93,8 @@ def matmul(b: QdqBuilder) -> str:
     return b.requantize(b.node("MatMul", b.input(ROWS), b.weight(12, 7, axis=1)), 0.3, -8)
 
 
-def matmul_of_activations(b: QdqBuilder) -> str:
-    y = b.node("MatMul", b.input(["N", 3, 5, 12]), b.input(["N", 3, 12, 4], 0.08, 11))
+def matmul_of_activations(b: QdqBuilder, zero_point: int = 11) -> str:
+    y = b.node("MatMul", b.input(["N", 3, 5, 12]), b.input(["N", 3, 12, 4], 0.08, zero_point))
     return b.requantize(y, 0.4, 2)
 
 
@@ -169,6 +169,7 @@ CASES: dict[str, tuple[str, Build]] = {
     "Gemm": ("FULLY_CONNECTED", gemm),
     "MatMul by a constant": ("FULLY_CONNECTED", matmul),
     "MatMul of activations": ("BATCH_MATMUL", matmul_of_activations),
+    "MatMul of activations, zero point 0": ("BATCH_MATMUL", lambda b: matmul_of_activations(b, 0)),
     "Add": ("ADD", two("Add")),
     "Add, broadcast": ("ADD", two("Add", IMAGE, ["N", 6, 1, 1])),
     "Sub": ("SUB", two("Sub")),

@@ -212,6 +212,12 @@ def litert_extremes(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, A
     ]
 
 
+def litert_products(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, Any]], Any, Any]]:
+    """Products by a tensor of zero point 0, which XNNPACK takes, as tuples of `litert_cases`."""
+    factors = [d.tensor("lhs", d.q(2, 16, 24)), d.tensor("rhs", d.q(2, 24, 16), zero=0)]
+    return [("BATCH_MATMUL", {"adj_x": False, "adj_y": False}, factors, 0.5, None)]
+
+
 def litert(arithmetic: str = "litert") -> None:
     """Run the LiteRT cases with the reference kernels forced, or with the default ones (``litert-xnnpack``)."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -223,7 +229,8 @@ def litert(arithmetic: str = "litert") -> None:
     for seed in SEEDS:
         choices = litert_choices(Draw(200 + seed))
         extremes = litert_extremes(Draw(300)) if seed == SEEDS[-1] and is_reference else []
-        every = [*litert_cases(d := Draw(seed)), *choices, *extremes]
+        products = litert_products(Draw(400 + seed))
+        every = [*litert_cases(d := Draw(seed)), *choices, *extremes, *products]
         for op, attributes, tensors, near, zero in every:
             fixed, plain = near is not None and zero is not None, isinstance(near, str)
             scale = [] if plain else [near if fixed else d.scale(near or 0.03)]

@@ -1,7 +1,7 @@
 """LiteRT's default kernels on processors: XNNPACK's for what it takes, else those of the arithmetic ``litert``.
 
     Conv, ConvTranspose, Gemm,  q = zo + rne(float32(acc) · ((sx · sw[c]) / so))                      in float32
-    MatMul by a constant
+    MatMul by a constant matrix, or by a tensor of zero point 0
     Mul                         q = zo + rne(float32((a − za)(b − zb)) · ((sa · sb) / so))            in float32
     Mean                        q = rne(float32(Σx) · m + (zo − n · zx · m)),   m = (sx / so) · (1 / n)   in float32
     Softmax                     q = −128 + ⌊e · (1 / (Σ e · so)) + 1/2⌋,   e = exp(−sx · β · (max − x))  in float32
@@ -78,7 +78,9 @@ def _gemm(site: Site) -> Kernel:
 def _matmul(site: Site) -> Kernel:
     right = constant_input(site, 1)
     if right is None or right.ndim != 2:
-        return litert.KERNELS["MatMul"](site)
+        other = activation_qparams(site, 1)
+        if other.zero_point != other.qtype.lo + 128:  # that is 0 in int8
+            return litert.KERNELS["MatMul"](site)
     return linear.matmul(site, ort.product_requantizer(site, activation_qparams(site).scale))
 
 
