@@ -60,7 +60,7 @@ class Emitter:
         self.feature_orders, self.prefers_last = feature_orders, prefers_last
         self._stored: dict[str, Stored] = {}
         self._copies: dict[tuple[str, Order], int] = {}
-        self._constants: dict[tuple[str, Order, int], int] = {}
+        self._constants: dict[tuple[str, Order, int, bool], int] = {}
         self._types: dict[int, np.dtype[Any]] = {}
         self._ranks: dict[int, int] = {}
 
@@ -106,16 +106,19 @@ class Emitter:
 
     # Reading and writing
 
-    def read(self, name: str, order: Order | None = None, *, rank: int = 0) -> int:
+    def read(
+        self, name: str, order: Order | None = None, *, rank: int = 0, wide: bool = False
+    ) -> int:
         """The tensor of a value in an order; a TRANSPOSE makes it if it is stored in another one.
 
         Args:
             name: The value.
             order: The order; None for the one in which it is stored.
             rank: Number of axes to which a value with fewer is extended in front, as ONNX broadcasts.
+            wide: Whether a constant of int64 stays one, because another operand of its reader is computed in int64.
         """
         if name in self.listed.constants:
-            return self._read_constant(name, order, rank)
+            return self._read_constant(name, order, rank, wide)
         stored = self._stored.get(name)
         if stored is None:
             raise DependsOnBatchError(
@@ -217,10 +220,10 @@ class Emitter:
                 "TransposeOptions")  # fmt: skip
         return copy
 
-    def _read_constant(self, name: str, order: Order | None, rank: int) -> int:
+    def _read_constant(self, name: str, order: Order | None, rank: int, wide: bool) -> int:
         array = self.listed.constants[name]
         order = natural_order(max(rank, array.ndim)) if order is None else order
-        key = (name, order, rank)
+        key = (name, order, rank, wide)
         if key not in self._constants:
             array = array.reshape((1,) * (len(order) - array.ndim) + array.shape)
             params = self.params(name)
@@ -228,7 +231,7 @@ class Emitter:
                 raise UnsupportedError(
                     f"constant {name} has per-channel scales, but its reader takes one scale"
                 )
-            if array.dtype in (np.int64, np.float64):
+            if array.dtype == np.float64 or (array.dtype == np.int64 and not wide):
                 array = _narrow(array, name)
             self._constants[key] = self.literal(array.transpose(order), name, params)
         return self._constants[key]

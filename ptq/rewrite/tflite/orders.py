@@ -22,11 +22,11 @@ SPATIAL = frozenset(
 """Operators whose images are stored channels last."""
 KEEPS_ORDER = UNARY | frozenset(
     [
-        "Add", "And", "Cast", "Concat", "DequantizeLinear", "Div", "Equal", "Expand", "Gather", "Greater",
+        "Add", "And", "Cast", "Concat", "CumSum", "DequantizeLinear", "Div", "Equal", "Expand", "Gather", "Greater",
         "GreaterOrEqual", "Identity", "LayerNormalization", "Less", "LessOrEqual", "LogSoftmax",
-        "LpNormalization", "Max", "Min", "Mul", "Not", "Or", "PRelu", "Pad", "QuantizeLinear", "ReduceMax",
-        "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Requantize", "Slice", "Softmax", "Split", "Sub", "Sum",
-        "Tile", "Where",
+        "LpNormalization", "Max", "Min", "Mul", "Not", "Or", "PRelu", "Pad", "QuantizeLinear", "ReduceL1",
+        "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+        "Requantize", "Slice", "Softmax", "Split", "Sub", "Sum", "Tile", "Where",
     ]
 )  # fmt: skip
 """Operators that work in any order and keep that of their input."""

@@ -5,7 +5,9 @@ Operands are stored in one order. A constant with fewer axes gets axes of length
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from ptq.rewrite.tflite.emitter import Emitter, common_order
 from ptq.rewrite.tflite.operations import Operation
@@ -34,7 +36,7 @@ def write_binary(e: Emitter, o: Operation) -> None:
     names = [str(name) for name in o.inputs]
     order = common_order(e, names)
     fields = {"fusedActivationFunction": e.activation(o)} if o.op in _FUSES_ACTIVATION else {}
-    inputs = [_operand(e, name, order) for name in names]
+    inputs = _operands(e, names, order)
     e.op(builtin, inputs, [e.write(o.outputs[0], order)], options, **fields)
 
 
@@ -59,11 +61,18 @@ def write_sum(e: Emitter, o: Operation) -> None:
         tensor = result
 
 
-def _operand(e: Emitter, name: str, order: Order) -> int:
+def _operands(e: Emitter, names: Sequence[str], order: Order) -> list[int]:
+    """The operands of a broadcast, in one type: LiteRT does not mix int64 and int32."""
+    computed = [name for name in names if name not in e.listed.constants]
+    wide = any(e.dtype(name) == np.int64 for name in computed)
+    return [_operand(e, name, order, wide=wide) for name in names]
+
+
+def _operand(e: Emitter, name: str, order: Order, *, wide: bool = False) -> int:
     """An operand of a broadcast; a scalar needs no axes."""
     if e.rank(name) == 0 or (order != channels_last(len(order)) and order == tuple(sorted(order))):
-        return e.read(name)
-    return e.read(name, order, rank=len(order))
+        return e.read(name, wide=wide)
+    return e.read(name, order, rank=len(order), wide=wide)
 
 
 def write_extremes(e: Emitter, o: Operation) -> None:
@@ -89,7 +98,7 @@ def write_where(e: Emitter, o: Operation) -> None:
     """SELECT_V2."""
     names = [str(name) for name in o.inputs]
     order = common_order(e, names)
-    inputs = [_operand(e, name, order) for name in names]
+    inputs = _operands(e, names, order)
     e.op("SELECT_V2", inputs, [e.write(o.outputs[0], order)], "SelectV2Options")
 
 

@@ -1,4 +1,4 @@
-"""Reductions, positions of extremes, and functions along an axis."""
+"""Reductions, running sums, positions of extremes, and functions along an axis."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ptq.core.errors import UnsupportedError
+from ptq.core.types import FLOAT32
 from ptq.rewrite.tflite.emitter import Emitter
 from ptq.rewrite.tflite.operations import Operation
 from ptq.rewrite.tflite.orders import Order, natural_order, permute_shape
@@ -22,8 +23,37 @@ _REDUCTIONS: Mapping[str, str] = {
 
 def write_reduce_axes(e: Emitter, o: Operation) -> None:
     """MEAN, SUM, REDUCE_MAX, REDUCE_MIN or REDUCE_PROD along the stored axes."""
+    order, target = _orders(e, o)
+    source, result = e.read(str(o.inputs[0]), order), e.write(o.outputs[0], target)
+    _add_reduction(e, o, _REDUCTIONS[o.op], source, result)
+
+
+def write_norm(e: Emitter, o: Operation) -> None:
+    """ReduceL1, ReduceL2 or ReduceSumSquare: ABS or MUL, then SUM, and SQRT for ReduceL2."""
     x, y = str(o.inputs[0]), o.outputs[0]
-    rank = e.rank(x)
+    order, target = _orders(e, o)
+    source, pieces = e.read(x, order), _add_temporary(e, x, order, f"{y}_pieces")
+    if o.op == "ReduceL1":
+        e.op("ABS", [source], [pieces])
+    else:
+        e.op("MUL", [source, source], [pieces], "MulOptions", fusedActivationFunction=0)
+    if o.op == "ReduceL2":
+        total = _add_temporary(e, y, target, f"{y}_total")
+        _add_reduction(e, o, "SUM", pieces, total)
+        e.op("SQRT", [total], [e.write(y, target)])
+    else:
+        _add_reduction(e, o, "SUM", pieces, e.write(y, target))
+
+
+def _orders(e: Emitter, o: Operation) -> tuple[Order, Order]:
+    """The stored orders of the input and of the output of a reduction."""
+    rank = e.rank(str(o.inputs[0]))
+    order = e.order(str(o.inputs[0])) or natural_order(rank)
+    keeps = bool(o.attrs.get("keepdims", 1))
+    return order, order if keeps else order_without(order, _reduced_axes(e, o, rank))
+
+
+def _reduced_axes(e: Emitter, o: Operation, rank: int) -> list[int]:
     axes = o.attrs.get("axes")
     if axes is None:
         axes = e.constant(o.inputs[1] if len(o.inputs) > 1 else None)
@@ -31,15 +61,37 @@ def write_reduce_axes(e: Emitter, o: Operation) -> None:
         if o.attrs.get("noop_with_empty_axes", 0):
             raise UnsupportedError(f"{o.op} {o.name} reduces nothing; remove it")
         axes = range(rank)
-    reduced = sorted({int(a) % rank for a in np.atleast_1d(axes)})
+    return sorted({int(a) % rank for a in np.atleast_1d(axes)})
+
+
+def _add_reduction(e: Emitter, o: Operation, builtin: str, source: int, result: int) -> None:
+    x = str(o.inputs[0])
+    order = e.order(x) or natural_order(e.rank(x))
+    axes = [order.index(axis) for axis in _reduced_axes(e, o, e.rank(x))]
+    stored = e.integers(axes, f"{o.outputs[0]}_axes")
     keeps = bool(o.attrs.get("keepdims", 1))
-    order = e.order(x) or natural_order(rank)
-    target = order if keeps else order_without(order, reduced)
-    stored = e.integers([order.index(a) for a in reduced], f"{y}_axes")
-    e.op(
-        _REDUCTIONS[o.op], [e.read(x, order), stored], [e.write(y, target)], "ReducerOptions",
-        keepDims=keeps,
-    )  # fmt: skip
+    e.op(builtin, [source, stored], [result], "ReducerOptions", keepDims=keeps)
+
+
+def _add_temporary(e: Emitter, like: str, order: Order, name: str) -> int:
+    """A new float tensor with the shape of a value in a stored order."""
+    shape, signature = (permute_shape(of(like), order) for of in (e.shape, e.signature))
+    return e.temporary(name, shape, FLOAT32, signature=signature)
+
+
+def write_cumulative_sum(e: Emitter, o: Operation) -> None:
+    """CUMSUM along a constant axis."""
+    x, y = str(o.inputs[0]), o.outputs[0]
+    order = e.order(x) or natural_order(e.rank(x))
+    axis = e.constant(o.inputs[1])
+    if axis is None:
+        raise UnsupportedError(
+            f"{o.op} {o.name}: its axis is not constant; LiteRT needs a constant"
+        )
+    at = np.asarray(order.index(int(axis.item()) % e.rank(x)), np.int32)
+    inputs = [e.read(x, order), e.literal(at, f"{y}_axis")]
+    options = {name: bool(o.attrs.get(name, 0)) for name in ("exclusive", "reverse")}
+    e.op("CUMSUM", inputs, [e.write(y, order)], "CumsumOptions", **options)
 
 
 def order_without(order: Order, removed: list[int]) -> Order:

@@ -212,6 +212,12 @@ FLOAT_NODES = {
     "Softplus": "y = Softplus(x)",
     "Reciprocal": "s = Abs(x) t = Add(s, scale) y = Reciprocal(t)",
     "ReduceSum": "s = ReduceSum<keepdims=0>(x, last) y = Unsqueeze(s, last)",
+    "ReduceL1": "s = ReduceL1<keepdims=0>(x, last) y = Unsqueeze(s, last)",
+    "ReduceL2": "y = ReduceL2(x, last)",
+    "ReduceL2 of all axes but one": "y = ReduceL2(x, first)",
+    "ReduceSumSquare": "y = ReduceSumSquare(x, last)",
+    "CumSum": "y = CumSum(x, axis)",
+    "CumSum, from the end": "y = CumSum<exclusive=1, reverse=1>(x, axis)",
     "HardSigmoid": "y = HardSigmoid(x)",
     "Sin": "y = Sin(x)",
 }
@@ -221,7 +227,8 @@ FLOAT_NODES = {
 def test_a_float_node_becomes_float_operators(op: str):
     text = f"""<ir_version: 9, opset_import: ["": 20]>
     g (float[N, 3, 4] x) => (float[N, 3, m] y)
-    <float[4] scale = {{1.0, 0.5, 2.0, 1.5}}, float[4] shift = {{0.0, 1.0, -1.0, 0.5}}, int64[1] last = {{2}}>
+    <float[4] scale = {{1.0, 0.5, 2.0, 1.5}}, float[4] shift = {{0.0, 1.0, -1.0, 0.5}}, int64[1] last = {{2}},
+     int64[2] first = {{-2, 2}}, int64 axis = {{2}}>
     {{ {FLOAT_NODES[op]} }}"""
     graph = Graph.from_proto(onnx.parser.parse_model(text))
     feed = {"x": np.random.default_rng(0).normal(0, 1, (2, 3, 4)).astype(np.float32)}
@@ -232,8 +239,24 @@ def test_a_float_node_becomes_float_operators(op: str):
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
+def test_positions_of_tokens_are_computed_in_int64():
+    text = """<ir_version: 9, opset_import: ["": 20]> g (int64[N, 6] ids) => (float[N, 6, 2] y)
+    <int64 padding = {1}, int64 axis = {1},
+     float[8, 2] table = {0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5}>
+    { e = Equal(ids, padding) n = Not(e) k = Cast<to=6>(n) w = Cast<to=7>(k) c = CumSum(w, axis)
+      d = Cast<to=6>(c) p = Mul(d, k) l = Cast<to=7>(p) a = Add(l, padding)
+      y = Gather(table, a) }"""
+    graph = Graph.from_proto(onnx.parser.parse_model(text))
+    feed = {"ids": np.array([[1, 4, 1, 7, 8, 1], [2, 3, 1, 1, 5, 6]], np.int64)}
+    from ptq.model.session import Session
+
+    [expected] = Session(graph).run(feed)
+    [found] = LitertModel(encode_tflite(graph).content, kernels="reference").run(feed).values()
+    np.testing.assert_array_equal(found, expected)
+
+
 REFUSED = {
-    "an operator": ("y = CumSum(x, last)", "CumSum"),
+    "an operator": ("y = Det(x)", "Det"),
     "three spatial axes": ("y = Conv(c, w)", "spatial axes"),
     "cubic interpolation": ('y = Resize<mode="cubic">(x, , scales)', "Resize"),
 }

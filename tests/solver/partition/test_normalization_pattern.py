@@ -67,13 +67,16 @@ def pieces(nodes: str) -> tuple[Graph, set[str]]:
     return graph, {n.outputs[0].name or "" for n in graph.nodes if n.name in names}
 
 
+@pytest.mark.parametrize("target", ["ort", "litert", "litert-xnnpack", "gemmlowp", "ort-xnnpack"])
 @pytest.mark.parametrize("body", [LAYER, RMS, POWER, UNIT])
-def test_a_normalization_in_pieces_stays_float_and_its_product_does_not(body: str) -> None:
+def test_a_normalization_in_pieces_stays_float_and_its_product_does_not(
+    body: str, target: str
+) -> None:
     graph, found = pieces(body + "o = Mul(h, h)\ny = MatMul(o, w)")
     computed = {line.split(" = ")[0] for line in body.split("\n") if line}
     assert found == computed & {v.name for node in graph.nodes for v in node.outputs}
     assert {"d", "h"} < found
-    fate = assign_precision(graph, TARGETS["ort"])
+    fate = assign_precision(graph, TARGETS[target])
     assert all(f"{name}" not in "".join(fate.quantized_nodes) for name in ("Sqrt", "Reduce"))
     assert any(name.startswith(("MatMul", "Gemm")) for name in fate.quantized_nodes)
 
