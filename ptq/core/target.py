@@ -57,6 +57,7 @@ class Target:
             (`ptq.solver.partition.float_layers`).
         wide_activation: Integer type of activations that 8 bits do not hold: the pieces of a normalization that is
             written in several operators, where a float node would leave the device.
+        integer_normalizations: Normalizations in several operators become integers too.
         lint: Name of the published rules that its files are checked against; None if it has none.
         runtime: Name of the runtime in which a quantization measures its result, if it is installed; None if ptq has
             none but ONNX Runtime.
@@ -95,6 +96,7 @@ class Target:
     float_padded_depthwise: bool = False
     leaves_layers_float: bool = False
     wide_activation: QType | None = None
+    integer_normalizations: bool = False
     lint: LintRules | None = None
     runtime: str | None = None
     requires: tuple[str, ...] = ()

@@ -73,6 +73,7 @@ _QNN = Target(
     divides_for_reciprocal=True,
     # measured: the 8-bit moments of a normalization in several operators leave -0.3 dB of a network
     wide_activation=UINT16,
+    integer_normalizations=True,
     runtime="qnn",
     requires=(
         "pip install onnxruntime-qnn: the emulator of the HTP on x86, its driver on Windows and Android",

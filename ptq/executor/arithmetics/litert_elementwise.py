@@ -14,10 +14,7 @@ MBQM is gemmlowp's product with two roundings; round takes ties away from zero.
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +32,7 @@ from ptq.executor.arithmetics.node_site import (
     require_input,
     scale_ratio,
 )
+from ptq.kernels.c_functions import c_function
 from ptq.kernels.fixed_point import Int64, rescale
 from ptq.kernels.float32 import round_half_away
 from ptq.kernels.lookup import Function, PairFunction, PairTable, lookup, tabulate
@@ -182,20 +180,6 @@ def leaky_relu_kernel(site: Site, identity: float | FloatArray) -> Kernel:
     return unary_table_kernel(site, function)
 
 
-@cache
-def tanhf() -> Callable[[FloatArray], FloatArray]:
-    """Return the C library's tanhf, which LiteRT calls; without it, the float64 tanh rounded to float32.
-
-    The two differ by the last bit for a few arguments, and then by one integer at a tie.
-    """
-    path = ctypes.util.find_library("m")
-    if path is None:
-        return lambda x: np.tanh(x.astype(np.float64)).astype(np.float32)
-    function = ctypes.CDLL(path).tanhf
-    function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
-    return lambda x: np.array([function(float(v)) for v in x], np.float32)
-
-
 def _logistic(x: FloatArray) -> FloatArray:
     """Return 1 / (1 + expf(−x)) in float32; the rounded float64 exp equals the C library's expf."""
     # Below −88.7 the exponential is infinite in float32, and the result is zero.
@@ -244,5 +228,5 @@ KERNELS: Mapping[str, KernelMaker] = {
     "Requantize": _requantize,
     "Sigmoid": _fixed_scale_table_maker(_logistic, 1 / 256, lowest=True),
     "Sub": _sum(-1),
-    "Tanh": _fixed_scale_table_maker(lambda x: tanhf()(x), 1 / 128, lowest=False),
+    "Tanh": _fixed_scale_table_maker(lambda x: c_function("tanhf")(x), 1 / 128, lowest=False),
 }

@@ -21,7 +21,7 @@ Found by experiment with ai-edge-litert 2.3.0, with its reference kernels forced
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from ptq.core.types import FloatArray
 from ptq.executor.arithmetics.litert_elementwise import (
     binary_table_kernel,
-    tanhf,
     unary_table_kernel,
 )
 from ptq.executor.arithmetics.node_site import (
@@ -40,6 +39,7 @@ from ptq.executor.arithmetics.node_site import (
     activation_qparams,
     output_qparams,
 )
+from ptq.kernels.c_functions import c_function
 from ptq.kernels.fixed_point import (
     Int64,
     doubling_high_mul,
@@ -49,7 +49,6 @@ from ptq.kernels.fixed_point import (
     rescale,
 )
 from ptq.kernels.float32 import round_half_away
-from ptq.kernels.special_functions import load_special_functions
 
 _SATURATING_LSB = 2**20
 """LSB beyond every output."""
@@ -76,25 +75,27 @@ def _sqrt(site: Site) -> Kernel:
 
 def _gelu(site: Site) -> Kernel:
     x, y = activation_qparams(site), output_qparams(site)
-    factor = _by_tanh if site.attrs.get("approximate", "none") in ("tanh", b"tanh") else _by_erfc
+    real = float32_gelu(site)
 
     def function(q: Int64) -> NDArray[Any]:
-        d = x.scale * q.astype(np.float32)
-        return round_half_away(np.float32(0.5) * d * factor(d) * (np.float32(1) / y.scale))
+        return round_half_away(real(x.scale * q.astype(np.float32)) * (np.float32(1) / y.scale))
 
     return unary_table_kernel(site, function)
 
 
+def float32_gelu(site: Site) -> Callable[[FloatArray], FloatArray]:
+    """Return LiteRT's GELU of real values."""
+    factor = _by_tanh if site.attrs.get("approximate", "none") in ("tanh", b"tanh") else _by_erfc
+    return lambda d: np.float32(0.5) * d * factor(d)
+
+
 def _by_erfc(d: FloatArray) -> FloatArray:
-    tail: FloatArray = load_special_functions().erfc(
-        (-d * np.float32(np.sqrt(0.5))).astype(np.float64)
-    )
-    return tail.astype(np.float32)
+    return c_function("erfcf")(-d * np.float32(np.sqrt(0.5)))
 
 
 def _by_tanh(d: FloatArray) -> FloatArray:
     cubic = d + np.float32(0.044715) * (d * d * d)
-    return np.float32(1) + tanhf()(np.float32(np.sqrt(2 / np.pi)) * cubic)
+    return np.float32(1) + c_function("tanhf")(np.float32(np.sqrt(2 / np.pi)) * cubic)
 
 
 def _divide_with_masked_shift(x: Int64, exponent: Int64) -> Int64:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
 from ptq.executor.arithmetics.litert_elementwise import require_output, saturate_to_output
+from ptq.executor.arithmetics.litert_functions import float32_gelu
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
@@ -130,16 +131,21 @@ def _softmax(site: Site) -> Kernel:
 def _interpolated(site: Site) -> Kernel:
     """A function from a table of 513 entries, computed in float32."""
     x, y = activation_qparams(site), output_qparams(site)
+    function = float32_gelu(site) if site.op == "Gelu" else _rounded_function(site)
+    table = fill_table(function, (float(x.scale), 0), (float(y.scale), 0), np.float32)
+    return lambda inputs: saturate_to_output(
+        site, interpolate(table, require_input(site, inputs, 0).astype(np.int64))
+    )
+
+
+def _rounded_function(site: Site) -> Callable[[NDArray[Any]], NDArray[Any]]:
     exact = real_function(site.op, site.attrs)
 
     def in_float32(values: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return exact(values.astype(np.float64)).astype(np.float32)
 
-    table = fill_table(in_float32, (float(x.scale), 0), (float(y.scale), 0), np.float32)
-    return lambda inputs: saturate_to_output(
-        site, interpolate(table, require_input(site, inputs, 0).astype(np.int64))
-    )
+    return in_float32
 
 
 def _abs(site: Site) -> Kernel:

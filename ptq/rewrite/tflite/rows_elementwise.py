@@ -36,6 +36,10 @@ def write_binary(e: Emitter, o: Operation) -> None:
     names = [str(name) for name in o.inputs]
     order = common_order(e, names)
     fields = {"fusedActivationFunction": e.activation(o)} if o.op in _FUSES_ACTIVATION else {}
+    if o.op in ("Add", "Sub"):
+        fields["potScaleInt16"] = (
+            False  # else LiteRT adds scales of powers of two by shifts, or refuses them
+        )
     inputs = _operands(e, names, order)
     e.op(builtin, inputs, [e.write(o.outputs[0], order)], options, **fields)
 
@@ -57,7 +61,7 @@ def write_sum(e: Emitter, o: Operation) -> None:
             else e.temporary(f"{y}_{number}", shape, e.dtype(y), signature=signature)
         )
         inputs = [tensor, _operand(e, name, order)]
-        e.op("ADD", inputs, [result], "AddOptions", fusedActivationFunction=0)
+        e.op("ADD", inputs, [result], "AddOptions", fusedActivationFunction=0, potScaleInt16=False)
         tensor = result
 
 

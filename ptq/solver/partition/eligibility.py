@@ -103,7 +103,7 @@ def assign_precision(
             integers[node.name] = verdict
     if target.has_lookup_tables:
         _fall_back_to_float(integers, floats, _activations_after_float(integers, floats))
-    if not target.follows_litert_spec or _has_8_bits_only(target):
+    if not target.integer_normalizations:
         _fall_back_to_float(integers, floats, _normalizations(graph, integers))
     if not target.follows_litert_spec:
         _fall_back_to_float(integers, floats, _slower_on_integers(graph, integers, target))
@@ -220,10 +220,6 @@ def _activations_after_float(
         if spec is not None and spec.can_fuse_activation and consumers_of(before) == [integer.node]:
             found[name] = f"follows {producer.name or ''}, which stays float"
     return found
-
-
-def _has_8_bits_only(target: Target) -> bool:
-    return target.activation.bits == 8 and target.wide_activation is None
 
 
 def _normalizations(graph: Graph, integers: Mapping[str, QuantizedNode]) -> dict[str, str]:

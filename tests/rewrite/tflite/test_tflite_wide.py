@@ -85,6 +85,44 @@ def test_a_function_equals_litert_on_all_65536_integers(op: str, scale: float) -
     np.testing.assert_array_equal(theirs, ours)
 
 
+@pytest.mark.parametrize(
+    ("form", "scale"), [("none", 9.2589900305029e-05), ("tanh", 0.00013337771815713495)]
+)
+def test_the_table_of_gelu_has_the_last_bits_of_the_c_library(form: str, scale: float) -> None:
+    b = QdqBuilder(wide=True)
+    gelu = b.node("Gelu", b.input(["N", 2**16], scale * 128), approximate=form)
+    b.output(b.requantize(gelu, scale * 128))
+    graph = b.to_graph()
+    x = (np.arange(-(2**15), 2**15) * scale).astype(np.float32)[None]
+    [ours] = Executor(graph, "litert").run({"input0": x}).values()
+    model = LitertModel(encode_tflite(graph).content, kernels="reference")
+    [theirs] = model.run({"input0": x}).values()
+    np.testing.assert_array_equal(theirs, ours)
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub"])
+@pytest.mark.parametrize(
+    "scales", [(1.0, 1.0, 1.0), (0.5, 1.0, 1.0), (2.0, 0.5, 4.0), (1.0, 1.0, 0.25)]
+)
+def test_sums_of_scales_of_powers_of_two_are_no_special_case(
+    op: str, scales: tuple[float, float, float]
+) -> None:
+    b = QdqBuilder(wide=True)
+    x, z, y = (128 * scale for scale in scales)
+    b.output(b.requantize(b.node(op, b.input(["N", 5, 7], x), b.input(["N", 1, 7], z)), y))
+    graph = b.to_graph()
+    feed = {
+        name: np.float32(1000) * gaussian_array(2, *shape, seed=k)
+        for k, (name, shape) in enumerate([("input0", (5, 7)), ("input1", (1, 7))])
+    }
+    content = encode_tflite(graph).content
+    for kernels, arithmetic in ARITHMETICS:
+        [ours] = Executor(graph, arithmetic).run(feed).values()
+        [theirs] = LitertModel(content, kernels=kernels).run(feed).values()
+        np.testing.assert_array_equal(theirs, ours)
+        assert np.unique(ours).size > 1
+
+
 def test_sums_that_leave_32_bits_are_those_of_litert() -> None:
     b = QdqBuilder(wide=True)
     w = b.weight(2, 4096)

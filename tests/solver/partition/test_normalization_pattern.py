@@ -67,7 +67,9 @@ def pieces(nodes: str) -> tuple[Graph, set[str]]:
     return graph, {n.outputs[0].name or "" for n in graph.nodes if n.name in names}
 
 
-@pytest.mark.parametrize("target", ["ort", "litert", "litert-xnnpack", "gemmlowp", "ort-xnnpack"])
+@pytest.mark.parametrize(
+    "target", ["ort", "litert", "litert-xnnpack", "litert-a16", "gemmlowp", "ort-xnnpack"]
+)
 @pytest.mark.parametrize("body", [LAYER, RMS, POWER, UNIT])
 def test_a_normalization_in_pieces_stays_float_and_its_product_does_not(
     body: str, target: str
