@@ -19,6 +19,7 @@ In reading order:
     int16_saturation   what AVX2 without VNNI loses by saturation of pairs in int16
     float32            fused multiply-add, and rounding with ties away from zero
     lookup             functions of one or two 8-bit integers as tables
+    c_functions        functions of the C library in float32
     real_functions     ONNX's functions of one value in float64
     special_functions  SciPy's special functions, loaded when needed
     multiplier_shift   a real factor as an integer multiplier and a shift, rounded once
