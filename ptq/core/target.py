@@ -56,8 +56,9 @@ class Target:
         leaves_layers_float: Small first layers and layers of one row stay float, by measured times
             (`ptq.solver.partition.float_layers`).
         wide_activation: Integer type of activations that 8 bits do not hold: the pieces of a normalization that is
-            written in several operators, where a float node would leave the device.
-        integer_normalizations: Normalizations in several operators become integers too.
+            written in several operators.
+        integer_normalizations: Normalizations in several operators become integers too, because a float node would
+            leave the device.
         lint: Name of the published rules that its files are checked against; None if it has none.
         runtime: Name of the runtime in which a quantization measures its result, if it is installed; None if ptq has
             none but ONNX Runtime.

@@ -85,15 +85,14 @@ def write_extremes(e: Emitter, o: Operation) -> None:
     names, y = [str(name) for name in o.inputs], o.outputs[0]
     order = common_order(e, names)
     shape, signature = (permute_shape(s, order) for s in (e.shape(y), e.signature(y)))
-    tensor = _operand(e, names[0], order)
-    for number, name in enumerate(names[1:], 2):
+    tensor, *others = _operands(e, names, order)
+    for number, other in enumerate(others, 2):
         last = number == len(names)
         result = (
             e.write(y, order)
             if last
             else e.temporary(f"{y}_{number}", shape, e.dtype(y), e.params(y), signature=signature)
         )
-        other = _operand(e, name, order)
         e.op(builtin, [tensor, other], [result], "MaximumMinimumOptions")
         tensor = result
 

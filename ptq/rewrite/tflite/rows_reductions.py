@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,39 +22,50 @@ _REDUCTIONS: Mapping[str, str] = {
 }
 
 
+@dataclass(frozen=True)
+class _Reduction:
+    """Where a reduction runs.
+
+    Attributes:
+        order: The stored order of the input.
+        axes: The reduced axes, by their places in that order.
+        target: The stored order of the output.
+        keeps: Whether the reduced axes stay, with length 1.
+    """
+
+    order: Order
+    axes: list[int]
+    target: Order
+    keeps: bool
+
+
 def write_reduce_axes(e: Emitter, o: Operation) -> None:
     """MEAN, SUM, REDUCE_MAX, REDUCE_MIN or REDUCE_PROD along the stored axes."""
-    order, target = _orders(e, o)
-    source, result = e.read(str(o.inputs[0]), order), e.write(o.outputs[0], target)
-    _add_reduction(e, o, _REDUCTIONS[o.op], source, result)
+    at = _locate_reduction(e, o)
+    source, result = e.read(str(o.inputs[0]), at.order), e.write(o.outputs[0], at.target)
+    _add_reduction(e, o, _REDUCTIONS[o.op], at, source, result)
 
 
 def write_norm(e: Emitter, o: Operation) -> None:
     """ReduceL1, ReduceL2 or ReduceSumSquare: ABS or MUL, then SUM, and SQRT for ReduceL2."""
     x, y = str(o.inputs[0]), o.outputs[0]
-    order, target = _orders(e, o)
-    source, pieces = e.read(x, order), _add_temporary(e, x, order, f"{y}_pieces")
+    at = _locate_reduction(e, o)
+    source, pieces = e.read(x, at.order), _add_temporary(e, x, at.order, f"{y}_pieces")
     if o.op == "ReduceL1":
         e.op("ABS", [source], [pieces])
     else:
         e.op("MUL", [source, source], [pieces], "MulOptions", fusedActivationFunction=0)
     if o.op == "ReduceL2":
-        total = _add_temporary(e, y, target, f"{y}_total")
-        _add_reduction(e, o, "SUM", pieces, total)
-        e.op("SQRT", [total], [e.write(y, target)])
+        total = _add_temporary(e, y, at.target, f"{y}_total")
+        _add_reduction(e, o, "SUM", at, pieces, total)
+        e.op("SQRT", [total], [e.write(y, at.target)])
     else:
-        _add_reduction(e, o, "SUM", pieces, e.write(y, target))
+        _add_reduction(e, o, "SUM", at, pieces, e.write(y, at.target))
 
 
-def _orders(e: Emitter, o: Operation) -> tuple[Order, Order]:
-    """The stored orders of the input and of the output of a reduction."""
-    rank = e.rank(str(o.inputs[0]))
-    order = e.order(str(o.inputs[0])) or natural_order(rank)
-    keeps = bool(o.attrs.get("keepdims", 1))
-    return order, order if keeps else order_without(order, _reduced_axes(e, o, rank))
-
-
-def _reduced_axes(e: Emitter, o: Operation, rank: int) -> list[int]:
+def _locate_reduction(e: Emitter, o: Operation) -> _Reduction:
+    x = str(o.inputs[0])
+    rank = e.rank(x)
     axes = o.attrs.get("axes")
     if axes is None:
         axes = e.constant(o.inputs[1] if len(o.inputs) > 1 else None)
@@ -61,16 +73,17 @@ def _reduced_axes(e: Emitter, o: Operation, rank: int) -> list[int]:
         if o.attrs.get("noop_with_empty_axes", 0):
             raise UnsupportedError(f"{o.op} {o.name} reduces nothing; remove it")
         axes = range(rank)
-    return sorted({int(a) % rank for a in np.atleast_1d(axes)})
+    reduced = sorted({int(a) % rank for a in np.atleast_1d(axes)})
+    order, keeps = e.order(x) or natural_order(rank), bool(o.attrs.get("keepdims", 1))
+    target = order if keeps else order_without(order, reduced)
+    return _Reduction(order, [order.index(a) for a in reduced], target, keeps)
 
 
-def _add_reduction(e: Emitter, o: Operation, builtin: str, source: int, result: int) -> None:
-    x = str(o.inputs[0])
-    order = e.order(x) or natural_order(e.rank(x))
-    axes = [order.index(axis) for axis in _reduced_axes(e, o, e.rank(x))]
-    stored = e.integers(axes, f"{o.outputs[0]}_axes")
-    keeps = bool(o.attrs.get("keepdims", 1))
-    e.op(builtin, [source, stored], [result], "ReducerOptions", keepDims=keeps)
+def _add_reduction(
+    e: Emitter, o: Operation, builtin: str, at: _Reduction, source: int, result: int
+) -> None:
+    axes = e.integers(at.axes, f"{o.outputs[0]}_axes")
+    e.op(builtin, [source, axes], [result], "ReducerOptions", keepDims=at.keeps)
 
 
 def _add_temporary(e: Emitter, like: str, order: Order, name: str) -> int:

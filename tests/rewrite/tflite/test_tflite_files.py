@@ -245,7 +245,7 @@ def test_positions_of_tokens_are_computed_in_int64():
      float[8, 2] table = {0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5}>
     { e = Equal(ids, padding) n = Not(e) k = Cast<to=6>(n) w = Cast<to=7>(k) c = CumSum(w, axis)
       d = Cast<to=6>(c) p = Mul(d, k) l = Cast<to=7>(p) a = Add(l, padding)
-      y = Gather(table, a) }"""
+      m = Max(a, padding) y = Gather(table, m) }"""
     graph = Graph.from_proto(onnx.parser.parse_model(text))
     feed = {"ids": np.array([[1, 4, 1, 7, 8, 1], [2, 3, 1, 1, 5, 6]], np.int64)}
     from ptq.model.session import Session
