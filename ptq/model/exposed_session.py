@@ -46,7 +46,7 @@ def session_with_outputs(
         threads: Threads of ONNX Runtime for one operator; 0 is one a core.
     """
     exposed = graph.copy()
-    readers = _add_empty_readers(exposed, [*wanted.names, *held]) if held else []
+    readers = _add_empty_readers(exposed, [*wanted.names, *held])
     exposed.add_outputs([*wanted.names, *readers])
     return Session.for_calibration(exposed, threads=threads)
 
@@ -75,7 +75,8 @@ def _add_empty_readers(graph: Graph, names: Collection[str]) -> list[str]:
     """Add a reader to each tensor that takes nothing of it; return the tensors to make outputs.
 
     ONNX Runtime starts with the last node that nothing reads, and runs what that node needs. The reader of the
-    first tensor is therefore the last node: so each tensor is released before the next ones are computed.
+    first tensor is therefore the last node: so each tensor is released, or copied into the layout of an output,
+    before the next ones are computed.
 
     A tensor without an axis, or of unknown rank, becomes an output itself. So does every tensor before opset 10,
     where Slice has another form.
