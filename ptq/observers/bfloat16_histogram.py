@@ -49,13 +49,13 @@ class PrefixCounts:
             counts[np.searchsorted(binades, each.binades)] += each.counts
         return PrefixCounts(binades, counts)
 
-    def count_extreme(self, end: float) -> int | None:
-        """Number of values equal to the outermost value of one side of 0; None if the cells do not determine it.
+    def count_extreme(self, end: float, *, negative: bool) -> int | None:
+        """Number of values equal to the least or the greatest value, not 0; None if the cells do not determine it.
 
-        If the value is its cell's edge nearer to 0, all values of that cell equal it.
+        If all other values lie nearer to 0 and the value is its cell's edge nearer to 0, it has the cell alone.
         """
         bits = int(np.float32(end).view(np.uint32))
-        if bits & 0xFFFF:
+        if bits & 0xFFFF or (end < 0) != negative:
             return None
         binade, mantissa = divmod(bits >> 16, CELLS_PER_BINADE)
         return int(self.counts[np.searchsorted(self.binades, binade), mantissa])

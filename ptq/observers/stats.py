@@ -240,7 +240,7 @@ class TensorStats:
         end = (added.least if negative else added.greatest) + 0.0  # -0.0 + 0 = 0
         if end > self.min if negative else end < self.max:
             return
-        count = added.cells.count_extreme(end) if end else added.zeros
+        count = added.cells.count_extreme(end, negative=negative) if end else added.zeros
         if count is None:
             count = count_equal(flat, end)
         self._record_extreme(end, count, negative=negative)

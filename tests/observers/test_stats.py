@@ -276,3 +276,13 @@ def test_an_extreme_of_minus_zero_is_stored_as_zero() -> None:
     y = np.full(5000, -0.0, np.float32)
     assert content(stats_of(x, y, np.abs(y))) == content(stats_of(x, np.abs(y), y))
     assert not np.signbit(stats_of(x, y).max)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_inner_extreme_at_the_edge_of_a_cell_is_counted_without_the_rest_of_the_cell(
+    sign: int,
+) -> None:
+    x = sign * np.random.default_rng(0).uniform(0.5, 1, 5000).astype(np.float32)
+    x[:3] = sign * 0.5
+    stats = stats_of(x, x)
+    assert (stats.at_min if sign > 0 else stats.at_max) == 2 * np.count_nonzero(np.abs(x) == 0.5)
