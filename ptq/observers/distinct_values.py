@@ -7,12 +7,13 @@ a histogram does not keep. A multiplicative hash without collisions recognizes t
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
-from ptq.observers.bfloat16_histogram import key_counts
-from ptq.observers.key_counter import CHUNK
+from ptq.observers.key_counter import CHUNK, count_keys
 
 MAX_DISTINCT = 1024
 """The largest number of distinct values that are kept individually."""
@@ -28,34 +29,34 @@ def distinct_counts(
     """The union of earlier values and the distinct values of x, with their counts in x.
 
     Args:
-        x: Finite and one-dimensional.
+        x: Finite and one-dimensional, not empty.
         earlier: Distinct values of earlier arrays, ascending, at most `MAX_DISTINCT`.
 
     Returns:
-        Ascending values (0 for -0.0) and int64 counts, or None if there are more than `MAX_DISTINCT` values.
+        Ascending values (0 for -0.0) and int64 counts, or None if there are more than `MAX_DISTINCT` values. The
+        values are the same object if none is new.
     """
-    values = _union(earlier, x[:_SAMPLE])
-    counts, table, start = np.zeros(values.size, np.int64), None, 0
+    values = earlier if earlier.size else _union(earlier, x)
+    counts, start = np.zeros(values.size, np.int64), 0
     while values.size <= MAX_DISTINCT:
         if start >= x.size:
             return values, counts
-        table = table or _HashTable(values)
         piece = x[start : start + CHUNK] + np.float32(0)  # -0.0 + 0 = 0
-        rank = table.find_ranks(piece)
+        rank = _build_table(values.tobytes()).find_ranks(piece)
         missed = piece[values.take(rank) != piece]
         if missed.size:
-            wider = _union(values, missed[:_SAMPLE])
+            wider = _union(values, missed)
             wider_counts = np.zeros(wider.size, np.int64)
             wider_counts[np.searchsorted(wider, values)] = counts
-            values, counts, table = wider, wider_counts, None
+            values, counts = wider, wider_counts
         else:
-            counts += key_counts(rank)[: values.size]
+            counts += count_keys(rank, values.size)
             start += CHUNK
     return None
 
 
 def _union(values: FloatArray, x: FloatArray) -> FloatArray:
-    return np.union1d(values, x + np.float32(0))
+    return np.union1d(values, x[:_SAMPLE] + np.float32(0))
 
 
 class _HashTable:
@@ -76,3 +77,9 @@ class _HashTable:
 
     def _find_slots(self, x: FloatArray) -> NDArray[np.uint32]:
         return (x.view(np.uint32) * self._factor) >> np.uint32(32 - _HASH_BITS)
+
+
+@lru_cache(maxsize=8)
+def _build_table(values: bytes) -> _HashTable:
+    """The table of float32 values; arrays without a new value have it in common."""
+    return _HashTable(np.frombuffer(values, np.float32))

@@ -17,20 +17,16 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import StatsError
 from ptq.core.types import FloatArray
-from ptq.observers.bfloat16_histogram import (
-    ArrayCounts,
-    PrefixCounts,
-    count_array,
-    count_equal,
-    from_cells,
-    to_prefixes,
-)
+from ptq.observers.array_counts import End, Likely, count_array
+from ptq.observers.bfloat16_histogram import PrefixCounts, from_cells, to_prefixes
 from ptq.observers.channel_range import channel_extremes
 from ptq.observers.distinct_values import MAX_DISTINCT, distinct_counts
 from ptq.observers.range_cache import RangeCache
 
 _MAX_PIECE = 1 << 30
 """Values counted at once. The cell counts of one piece are int32."""
+_GUESSED = 1 << 10
+"""Values of the first array from which the share of zeros is guessed."""
 
 
 class TensorStats:
@@ -193,27 +189,44 @@ class TensorStats:
         return stats
 
     def _count(self, flat: FloatArray) -> None:
-        if self.values is not None:
+        is_first = self.values is not None and not self.count and flat.size > MAX_DISTINCT
+        if self.values is not None and not is_first:
             flat = self._drop_nonfinite(flat)
-            few = distinct_counts(flat, self.values)
-            if few is not None:
-                self._count_values(*few)
+            if self._try_values(flat):
                 return
         if flat.size == 0:
             return
-        expected = self._all_prefixes().binades
-        many_zeros = 8 * self.zeros > self.count
-        added = count_array(flat, expected, many_zeros=many_zeros)
+        likely, ends = self._guess(flat), self._ends()
+        added = count_array(flat, likely, ends)
         if not added.is_finite:
-            flat = self._drop_nonfinite(flat)
+            flat, ends = self._drop_nonfinite(flat), self._ends()
             if flat.size == 0:
                 return
-            added = count_array(flat, expected, many_zeros=many_zeros)
-        for negative in (True, False):
-            self._update_extreme(flat, added, negative=negative)
+            added = count_array(flat, likely, ends)
+        if is_first and added.cells.occupied <= MAX_DISTINCT and self._try_values(flat):
+            return
+        for end in ends:
+            self._record_extreme(end.value + 0.0, added.count_end(end), negative=end.negative)
         self.count += flat.size
         self.zeros += added.zeros
         self._add_prefixes(added.cells)
+
+    def _ends(self) -> list[End]:
+        return [End(self.min, negative=True), End(self.max, negative=False)]
+
+    def _guess(self, flat: FloatArray) -> Likely:
+        if self.count:
+            return Likely(self._all_prefixes().binades, self.zeros / self.count)
+        some = flat[:: -(-flat.size // _GUESSED)]
+        return Likely(self._prefixes.binades, 1 - np.count_nonzero(some) / some.size)
+
+    def _try_values(self, flat: FloatArray) -> bool:
+        """Count finite values if there are few distinct ones; return whether it did."""
+        if self.values is None or flat.size == 0:
+            return False
+        if (few := distinct_counts(flat, self.values)) is not None:
+            self._count_values(*few)
+        return few is not None
 
     def _drop_nonfinite(self, flat: FloatArray) -> FloatArray:
         """Count NaN and infinities, and return the finite values."""
@@ -234,16 +247,6 @@ class TensorStats:
         self.count += int(counts.sum())
         self.zeros += int(counts[values == 0].sum())
         self._add_values(values, counts)
-
-    def _update_extreme(self, flat: FloatArray, added: ArrayCounts, *, negative: bool) -> None:
-        """Update one extreme, with a pass over the values only if the cells do not determine its count."""
-        end = (added.least if negative else added.greatest) + 0.0  # -0.0 + 0 = 0
-        if end > self.min if negative else end < self.max:
-            return
-        count = added.cells.count_extreme(end, negative=negative) if end else added.zeros
-        if count is None:
-            count = count_equal(flat, end)
-        self._record_extreme(end, count, negative=negative)
 
     def _record_extreme(self, end: float, count: int, *, negative: bool) -> None:
         """Update one extreme with the extreme of one array and its count."""
@@ -269,6 +272,9 @@ class TensorStats:
     def _add_values(self, values: FloatArray, counts: NDArray[np.int64]) -> None:
         if self.values is None:
             self._add_prefixes(_prefixes_of(values, counts))
+            return
+        if values is self.values:
+            self.value_counts = self.value_counts + counts
             return
         union = np.union1d(self.values, values)
         total = np.zeros(union.size, np.int64)

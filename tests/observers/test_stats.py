@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from ptq.core.errors import StatsError
 from ptq.core.types import FloatArray
-from ptq.observers import bfloat16_histogram
+from ptq.observers import array_counts, key_counter
 from ptq.observers.key_counter import thread_counter
 from ptq.observers.stats import TensorStats
 
@@ -257,14 +257,14 @@ def test_an_installation_without_the_compiled_loop_counts_the_same(
 ) -> None:
     x = relu6(4, 200_000)
     whole = content(stats_of(x, -x))
-    monkeypatch.setattr(thread_counter(), "_count", None)
+    monkeypatch.setattr(key_counter, "_find_loop", lambda: None)
     assert content(stats_of(x, -x)) == whole
 
 
 def test_a_failure_amid_counting_leaves_no_counts_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     x, counter, whole = relu6(5, 200_000), thread_counter(), content(stats_of(relu6(5, 200_000)))
     with monkeypatch.context() as context:
-        context.setattr(bfloat16_histogram, "_evaluate", lambda *_: 1 / 0)
+        context.setattr(array_counts, "_evaluate", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             stats_of(x)
     assert not counter.counts.any()
@@ -286,3 +286,25 @@ def test_an_inner_extreme_at_the_edge_of_a_cell_is_counted_without_the_rest_of_t
     x[:3] = sign * 0.5
     stats = stats_of(x, x)
     assert (stats.at_min if sign > 0 else stats.at_max) == 2 * np.count_nonzero(np.abs(x) == 0.5)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("dirty", [False, True])
+@pytest.mark.parametrize("end", [6.0, 5.9999, -1.0, 0.0, 1e-41, 1e-39])
+def test_extremes_that_occur_often_are_counted_over_many_arrays(
+    end: float, dirty: bool, order: int
+) -> None:
+    rng = np.random.default_rng(7)
+    parts = [np.minimum(rng.normal(end, 2, 70_000), end).astype(np.float32) for _ in range(4)]
+    parts += [np.float32([np.nan, 1, -np.inf])] if dirty else []
+    parts += [parts[0] - np.float32(3), np.minimum(parts[1], 2) - 1, np.full(3, -0.0, np.float32)]
+    stats, x = stats_of(*parts[::order]), np.concatenate(parts)
+    x = x[np.isfinite(x)]
+    assert (stats.min, stats.max) == (x.min(), x.max())
+    assert (stats.at_min, stats.at_max) == (np.sum(x == x.min()), np.sum(x == x.max()))
+    assert (stats.zeros, stats.count) == (np.count_nonzero(x == 0), x.size)
+    cells, counts = stats.cell_counts()
+    assert dict(zip(cells.tolist(), counts.tolist(), strict=True)) == counted_by_numpy(x)
+    assert content(stats_of(*[-part for part in parts])) == content(
+        stats_of(-np.concatenate(parts))
+    )
