@@ -20,14 +20,14 @@ from ptq.data import Sample
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session import OutputMemory, Session
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
 COUNTING_THREADS = 2
 """Each thread updates the statistics of one tensor; more threads would wait for Python's interpreter lock."""
-_STACKED_BYTES = 2**26
+_STACKED_BYTES = 2**27
 """Tensors of several samples that are counted together; the system clears new memory page by page."""
 NO_SAMPLES = "there is no calibration sample; give at least one"
 
@@ -217,10 +217,11 @@ class BatchBuffers:
         self._computed = [name for name in names if name not in session.inputs]
         self._shapes: list[tuple[int, ...]] = []
         self._stacks: dict[str, NDArray[Any]] = {}
+        self._places: list[OutputMemory] = []
 
     @property
     def next_batch(self) -> int:
-        """How many samples to run next: at first one, then as many as 64 MB hold the tensors of, at least two."""
+        """How many samples to run next: at first one, then as many as 128 MB hold the tensors of, at least two."""
         if not self._computed:
             return self.batch
         return min((len(stack) for stack in self._stacks.values()), default=1)
@@ -251,17 +252,23 @@ class BatchBuffers:
             size = max(1, sum(array.nbytes for array in first.values()))
             count = max(len(group), min(self.batch, max(2, _STACKED_BYTES // size)))
             self._stacks = {n: np.empty((count, *a.shape), a.dtype) for n, a in first.items()}
-            self._shapes = _input_shapes(group[0])
+            self._shapes, self._places = _input_shapes(group[0]), []
             for name, array in first.items():
                 self._stacks[name][0] = array
             done = 1
         for place, sample in enumerate(group[done:], done):
             try:
-                into = {name: stack[place] for name, stack in self._stacks.items()}
-                self._session.run_into(sample.feed, into)
+                self._session.run_into(sample.feed, self._bind(place))
             except DataError:
                 return None
         return {name: stack[: len(group)] for name, stack in self._stacks.items()}
+
+    def _bind(self, place: int) -> OutputMemory:
+        """The memory of so many samples' place in the stacks."""
+        for new in range(len(self._places), place + 1):
+            into = {name: stack[new] for name, stack in self._stacks.items()}
+            self._places.append(self._session.bind(into))
+        return self._places[place]
 
     def _run_single(self, sample: Sample) -> dict[str, NDArray[Any]]:
         try:

@@ -124,7 +124,7 @@ class RunOptions:
     """
 
     threads: int = 0
-    calibration_batch: int = 4
+    calibration_batch: int = 16
     evaluation_batch: int = 8
     progress: Progress | None = None
     memory: int | None = None

@@ -6,9 +6,9 @@ Sessions run on the CPU, without telemetry, from bytes in memory and never from 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 import onnxruntime
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from ptq.model.node import Node, name_of, operator_of, values_read_by
 from ptq.model.operator_versions import since_version, unsupported_nodes
 from ptq.model.ort_value import as_ort_value
 from ptq.model.ort_version import ORT_VERSION
+from ptq.model.session_tuning import DEFAULT_TUNING, SessionTuning
 from ptq.model.single_row_weights import has_single_row_weights
 
 _LOG_FATAL_ONLY = 4
@@ -31,37 +32,14 @@ _LOG_FATAL_ONLY = 4
 _COPY_LIMIT = 2**29
 """Bytes of weights up to which every session has its own copy."""
 
+OutputMemory: TypeAlias = onnxruntime.IOBinding
+"""Arrays that a session writes its outputs into."""
+
 OPTIMIZATION_LEVELS = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
-
-
-@dataclass(frozen=True)
-class _Tuning:
-    """Settings that the named constructors of `Session` change.
-
-    Attributes:
-        memory_arena: ONNX Runtime keeps freed memory and grows it in powers of two. This is faster for small
-            tensors, but the peak varies. Without it each tensor is a block, which the heap keeps up to 32 MB.
-        busy_wait: Threads wait busily between runs. This is faster if no other work needs the cores.
-        copy_large_weights: ONNX Runtime copies weights into the order that its kernels read fastest. Without it,
-            weights above `_COPY_LIMIT` are not copied; the last bits of results may then differ.
-        copy_single_rows: It copies matrices that multiply one row, too (`has_single_row_weights`).
-        integer_kernels: Integer kernels replace quantizer-operator-quantizer patterns.
-        qdq_optimization: ONNX Runtime optimizes quantizers at all. Without it, every operator computes in float,
-            no tensor is rounded except by its quantizer, and scales may be model inputs.
-        given_order: Nodes run in about the order of the graph, not all weights' DequantizeLinear nodes first.
-    """
-
-    memory_arena: bool = True
-    busy_wait: bool = True
-    copy_large_weights: bool = True
-    copy_single_rows: bool = True
-    integer_kernels: bool = True
-    qdq_optimization: bool = True
-    given_order: bool = False
 
 
 class Session:
@@ -79,7 +57,7 @@ class Session:
         threads: int = 0,
         optimize: str = "all",
         save_optimized: str = "",
-        tuning: _Tuning = _Tuning(),
+        tuning: SessionTuning = DEFAULT_TUNING,
     ) -> None:
         """Load a graph with ONNX Runtime's default settings.
 
@@ -119,7 +97,7 @@ class Session:
     @classmethod
     def for_calibration(cls, graph: Graph, *, threads: int = 0) -> Session:
         """Session that returns many inner tensors: low peak memory, and the cores free between runs."""
-        tuning = _Tuning(
+        tuning = SessionTuning(
             memory_arena=False,
             busy_wait=False,
             copy_single_rows=not has_single_row_weights(graph),
@@ -138,25 +116,27 @@ class Session:
             threads: Threads of one operator; 0 means one a core.
         """
         single_rows = has_single_row_weights(prepared or graph)
-        tuning = _Tuning(copy_large_weights=False, copy_single_rows=not single_rows)
+        tuning = SessionTuning(copy_large_weights=False, copy_single_rows=not single_rows)
         return cls(graph, threads=threads, tuning=tuning)
 
     @classmethod
     def for_check(cls, graph: Graph, *, threads: int = 0, optimize: str = "all") -> Session:
         """Session for a few samples: freed memory goes back to the system."""
-        tuning = _Tuning(memory_arena=False, given_order=True)
+        tuning = SessionTuning(memory_arena=False, given_order=True)
         return cls(graph, threads=threads, optimize=optimize, tuning=tuning)
 
     @classmethod
     def for_range_search(cls, graph: Graph, *, threads: int = 0) -> Session:
         """Session that simulates quantization in float, of a graph whose scales are inputs."""
-        tuning = _Tuning(copy_large_weights=False, qdq_optimization=False)
+        tuning = SessionTuning(copy_large_weights=False, qdq_optimization=False)
         return cls(graph, threads=threads, tuning=tuning)
 
     @classmethod
     def for_float_island(cls, graph: Graph, *, threads: int = 0) -> Session:
         """Session of float nodes between integer steps: no integer kernels, and the cores free between runs."""
-        return cls(graph, threads=threads, tuning=_Tuning(integer_kernels=False, busy_wait=False))
+        return cls(
+            graph, threads=threads, tuning=SessionTuning(integer_kernels=False, busy_wait=False)
+        )
 
     def run(
         self, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
@@ -169,35 +149,44 @@ class Session:
         if outputs is not None and not outputs:
             return []  # ONNX Runtime would return all outputs
         self._crash_guard.check_feed(feed)
-        try:
+        with _explain_failure():
             results: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
-        except Exception as error:  # ONNX Runtime's errors have no narrower common base class
-            raise DataError(
-                f"ONNX Runtime cannot run the sample: {short_message(error)}"
-            ) from error
         return results
 
-    def run_into(
-        self, feed: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]]
-    ) -> None:
-        """Run once and write outputs into the given arrays, which have their types and shapes.
+    def bind(self, outputs: Mapping[str, NDArray[Any]]) -> OutputMemory:
+        """The arrays, which must have the types and shapes of outputs, in the form that `run_into` takes.
+
+        Binding takes longer than a run of a small model; the arrays must outlive it.
+
+        Raises:
+            DataError: ONNX Runtime refuses an array.
+        """
+        with _explain_failure():
+            memory = self._session.io_binding()
+            for name, array in outputs.items():
+                target = array.dtype.type, array.shape, array.ctypes.data
+                memory.bind_output(name, "cpu", 0, *target)
+        return memory
+
+    def run_into(self, feed: Mapping[str, NDArray[Any]], memory: OutputMemory) -> None:
+        """Run once and write outputs into bound arrays.
 
         Raises:
             DataError: ONNX Runtime refuses the feed or an array or fails, or the feed would crash it.
         """
         self._crash_guard.check_feed(feed)
-        try:
-            binding = self._session.io_binding()
+        with _explain_failure():
             for name, array in feed.items():
-                binding.bind_cpu_input(name, array)
-            for name, array in outputs.items():
-                target = array.dtype.type, array.shape, array.ctypes.data
-                binding.bind_output(name, "cpu", 0, *target)
-            self._session.run_with_iobinding(binding)
-        except Exception as error:  # ONNX Runtime's errors have no narrower common base class
-            raise DataError(
-                f"ONNX Runtime cannot run the sample: {short_message(error)}"
-            ) from error
+                memory.bind_cpu_input(name, array)
+            self._session.run_with_iobinding(memory)
+
+
+@contextmanager
+def _explain_failure() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # ONNX Runtime's errors have no narrower common base class
+        raise DataError(f"ONNX Runtime cannot run the sample: {short_message(error)}") from error
 
 
 _OrtValues = dict[str, onnxruntime.OrtValue]
@@ -208,7 +197,7 @@ _READS_FILES_IN_MEMORY = hasattr(
 
 
 def _open_session(
-    graph: Graph, options: onnxruntime.SessionOptions, tuning: _Tuning
+    graph: Graph, options: onnxruntime.SessionOptions, tuning: SessionTuning
 ) -> tuple[onnxruntime.InferenceSession, _OrtValues]:
     """A session opened from bytes in memory, and the large weights that it reads in place: they must outlive it."""
     data, files = external_data.as_buffers(graph.model, sub_byte=_READS_FILES_IN_MEMORY)
@@ -284,7 +273,7 @@ def _can_load(graph: Graph, nodes: list[Node]) -> bool:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _LOG_FATAL_ONLY
     try:
-        _open_session(prefix, options, _Tuning())
+        _open_session(prefix, options, DEFAULT_TUNING)
     except Exception:  # ONNX Runtime's errors have no narrower common base class
         return False
     return True
