@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ptq.core.errors import StatsError
@@ -22,10 +24,21 @@ def channel_extremes(x: FloatArray, axis: int) -> tuple[FloatArray, FloatArray]:
         raise StatsError(
             f"an array of rank {x.ndim} has no axis {axis}; give the channel axis of this tensor"
         )
-    others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
-    lo, hi = x.min(axis=others), x.max(axis=others)
-    if not (np.all(np.isfinite(lo)) and np.all(np.isfinite(hi))):
+    lines = x.reshape(prod(x.shape[: axis % x.ndim]), x.shape[axis], -1)
+    lo, hi = (_reduce_lines(least, lines) for least in (np.minimum, np.maximum))
+    if not (np.isfinite(lo).all() and np.isfinite(hi).all()):
+        others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
         finite = np.isfinite(x)
         lo = np.min(x, axis=others, initial=np.inf, where=finite)
         hi = np.max(x, axis=others, initial=-np.inf, where=finite)
     return lo + np.float32(0), hi + np.float32(0)
+
+
+def _reduce_lines(reduction: np.ufunc, lines: FloatArray) -> FloatArray:
+    """Reduce an array of shape (n, channels, m) to its channels; ``reduceat`` takes half the time for short lines."""
+    n, channels, length = lines.shape
+    if length > 1:
+        starts = np.arange(0, lines.size, length)
+        lines = reduction.reduceat(lines.reshape(-1), starts)
+    reduced: FloatArray = reduction.reduce(lines.reshape(n, channels))
+    return reduced
