@@ -66,16 +66,21 @@ class HistogramCells:
         return HistogramCells(lo[order], hi[order], counts[order]).take(counts[order] > 0)
 
 
+def require_values(stats: TensorStats) -> None:
+    """Raises StatsError if the tensor has no finite value."""
+    if stats.count == 0:
+        raise StatsError(
+            "no finite value was observed; calibrate with samples that reach this tensor"
+        )
+
+
 def histogram_cells(stats: TensorStats) -> HistogramCells:
     """Intervals that hold the tensor's finite values.
 
     Raises:
         StatsError: The tensor has no finite value.
     """
-    if stats.count == 0:
-        raise StatsError(
-            "no finite value was observed; calibrate with samples that reach this tensor"
-        )
+    require_values(stats)
     if stats.values is not None:
         values = stats.values.astype(np.float64)
         return HistogramCells(values, values, stats.value_counts.astype(np.float64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptq.core.types import QType, Range
-from ptq.observers.histogram_cells import histogram_cells
+from ptq.observers.histogram_cells import require_values
 from ptq.observers.stats import TensorStats
 
 
@@ -17,5 +17,5 @@ def minmax(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
         qtype,
         symmetric,
     )  # the range is the same for every type; the solver makes the scale symmetric
-    cells = histogram_cells(stats)
-    return Range(min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0))
+    require_values(stats)
+    return Range(min(stats.min, 0.0), max(stats.max, 0.0))

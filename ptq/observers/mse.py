@@ -11,12 +11,14 @@ uses the exact error, with an integer zero point (see `quantization_error`). The
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import QType, Range
 from ptq.observers.histogram_cells import HistogramCells, histogram_cells
-from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
+from ptq.observers.qparams import asymmetric_scales, symmetric_scales
 from ptq.observers.quantization_error import SquaredError
 from ptq.observers.stats import TensorStats
 
@@ -24,6 +26,9 @@ _SEARCHES_2D = ((0.1, 9), (0.025, 5), (0.006, 5))
 """Successive searches if both ends vary: half-width relative to an end, and candidates for each end."""
 _SEARCHES_1D = ((0.1, 33), (0.006, 9))
 """The same if only one end varies. Finer searches lower the error of a tensor by 0.004 dB and take twice the time."""
+_OCTAVES = np.concatenate([np.arange(-29.75, -5, 1 / 4), np.arange(-5, 1 / 16, 1 / 16)])
+_SHARES = np.concatenate([[0.0], 2.0**_OCTAVES])
+"""Candidates as shares of an end: 16 an octave in the five octaves next to the end, then 4 an octave."""
 _Floats = NDArray[np.float64]
 
 
@@ -37,7 +42,7 @@ def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
         StatsError: The tensor has no finite value.
     """
     cells = histogram_cells(stats)
-    least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
+    least, most = min(float(cells.lo[0]), 0.0), max(float(cells.hi[-1]), 0.0)
     if least == most:
         return Range(0.0, 0.0)
     nonzero = float(cells.counts[(cells.lo != 0) | (cells.hi != 0)].sum())
@@ -55,15 +60,12 @@ def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
 
 
 def _candidate_ends(cells: HistogramCells, end: float) -> tuple[_Floats, _Floats]:
-    """Candidates from 0 to the end, and the squared clipping error of each.
-
-    They are spaced by powers of 2: 16 an octave in the five octaves next to the end, then 4 an octave.
-    """
+    """Candidates from 0 to the end, and the squared clipping error of each."""
     if end <= 0:
         return np.zeros(1), np.zeros(1)
-    exponents = np.concatenate([np.arange(0, 5, 1 / 16), np.arange(5, 30, 1 / 4)])
-    chosen = np.concatenate([[0.0], end * 2.0 ** -exponents[::-1]])
-    lo, hi, counts = cells.lo[::-1], cells.hi[::-1], cells.counts[::-1]
+    chosen = end * _SHARES
+    above = np.searchsorted(cells.lo, 0.0)
+    lo, hi, counts = (array[above:][::-1] for array in (cells.lo, cells.hi, cells.counts))
     moments = [counts, counts * (lo + hi) / 2, counts * (lo * lo + lo * hi + hi * hi) / 3]
     beyond = np.searchsorted(-lo, -chosen, side="right")
     zeroth, first, second = (np.concatenate([[0.0], np.cumsum(m)])[beyond] for m in moments)
@@ -89,25 +91,27 @@ def _refine(
     mirrored: bool,
 ) -> tuple[float, float]:
     """Ends near ``start`` with the least exact error, or the limits if their error is not larger."""
-    best, error = np.array([limits]), SquaredError(cells)
-    least = _errors(error, qtype, best, mirrored=mirrored)[0]
-    centre = np.array(start)
+    error, best, centre = SquaredError(cells), limits, start
+    [least] = _errors(error, qtype, [limits], mirrored=mirrored)
     for reach, count in _SEARCHES_2D if limits[0] < 0 < limits[1] else _SEARCHES_1D:
-        factors = np.linspace(1 - reach, 1 + reach, count)
-        lows = np.unique(np.maximum(centre[0] * factors, limits[0]))
-        highs = np.unique(np.minimum(centre[1] * factors, limits[1]))
-        pairs = np.stack(np.meshgrid(lows, highs), axis=-1).reshape(-1, 2)
+        factors = np.linspace(1 - reach, 1 + reach, count).tolist()
+        lows = sorted({max(centre[0] * factor, limits[0]) for factor in factors})
+        highs = sorted({min(centre[1] * factor, limits[1]) for factor in factors})
+        pairs = [(low, high) for high in highs for low in lows]
         errors = _errors(error, qtype, pairs, mirrored=mirrored)
-        centre = pairs[np.argmin(errors)]
-        if errors.min() < least:
-            least, best = errors.min(), centre[None]
-    return float(best[0, 0]), float(best[0, 1])
+        index = int(errors.argmin())
+        centre = pairs[index]
+        if errors[index] < least:
+            least, best = errors[index], centre
+    return best
 
 
-def _errors(error: SquaredError, qtype: QType, ends: _Floats, *, mirrored: bool) -> _Floats:
-    """Squared error for each row (lo, hi) of ends."""
-    convert = symmetric_qparams if mirrored else asymmetric_qparams
-    params = convert(Range(ends[:, 0], ends[:, 1]), qtype, axis=0)
-    first = (qtype.lo - params.zero_point).astype(np.float64)
-    last = (qtype.hi - params.zero_point).astype(np.float64)
-    return error.evaluate(params.scale.astype(np.float64), first, last)
+def _errors(
+    error: SquaredError, qtype: QType, ends: Sequence[tuple[float, float]], *, mirrored: bool
+) -> _Floats:
+    """Squared error for each pair of ends."""
+    find_scales = symmetric_scales if mirrored else asymmetric_scales
+    lo, hi = np.array(ends).T
+    scale, zero_point = find_scales(lo, hi, qtype)
+    first, last = (np.asarray(end - zero_point, np.float64) for end in (qtype.lo, qtype.hi))
+    return error.evaluate(scale.astype(np.float64), first, last)

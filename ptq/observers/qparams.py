@@ -19,10 +19,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.types import QType, QuantParams, Range
+from ptq.core.types import FloatArray, QType, QuantParams, Range
 
 SCALE_FLOOR = 2.0**-63
 _FLT_MAX = float(np.finfo(np.float32).max)
+_Floats = NDArray[np.float64]
+Scales = tuple[FloatArray, NDArray[np.int64]]
+"""Scales and zero points of the same shape."""
 
 
 def asymmetric_qparams(span: Range, qtype: QType, axis: int | None = None) -> QuantParams:
@@ -33,11 +36,17 @@ def asymmetric_qparams(span: Range, qtype: QType, axis: int | None = None) -> Qu
         qtype: The allowed integers.
         axis: The channel axis if the range consists of arrays.
     """
-    lo = np.clip(span.lo, -_FLT_MAX, 0.0)
-    hi = np.clip(span.hi, 0.0, _FLT_MAX)
+    return QuantParams(*asymmetric_scales(span.lo, span.hi, qtype), qtype, axis)
+
+
+def asymmetric_scales(lo: _Floats, hi: _Floats, qtype: QType) -> Scales:
+    """The scales and the zero points of `asymmetric_qparams` for many ranges, or for one."""
+    lo = np.minimum(np.maximum(lo, -_FLT_MAX), 0.0)
+    hi = np.maximum(np.minimum(hi, _FLT_MAX), 0.0)
     scale = _usable_scale((hi - lo) / qtype.lsb_count)
-    zero_point = np.clip(np.rint(qtype.lo - lo / scale), qtype.lo, qtype.hi).astype(np.int64)
-    return _make_qparams(scale, zero_point, qtype, axis)
+    zero_point = np.minimum(np.maximum(np.rint(qtype.lo - lo / scale), qtype.lo), qtype.hi)
+    whole = zero_point.astype(np.int64)
+    return _bound_scale(scale, whole, qtype), whole
 
 
 def symmetric_qparams(
@@ -53,26 +62,28 @@ def symmetric_qparams(
     if not isinstance(span, Range):
         threshold = np.abs(np.asarray(span, np.float64))
         span = Range(-threshold, threshold)
+    return QuantParams(*symmetric_scales(span.lo, span.hi, qtype), qtype, axis)
+
+
+def symmetric_scales(lo: _Floats, hi: _Floats, qtype: QType) -> Scales:
+    """The scales and the zero points of `symmetric_qparams` for many ranges, or for one."""
     middle = 0 if qtype.signed else (qtype.lo + qtype.hi + 1) // 2
-    largest = np.minimum(np.maximum(np.abs(span.lo), np.abs(span.hi)), _FLT_MAX)
+    largest = np.minimum(np.maximum(np.abs(lo), np.abs(hi)), _FLT_MAX)
     scale = _usable_scale(largest / (qtype.hi - middle))
-    return _make_qparams(scale, np.full(scale.shape, middle, np.int64), qtype, axis)
+    zero_point = np.full(scale.shape, middle, np.int64)
+    return _bound_scale(scale, zero_point, qtype), zero_point
 
 
-def _usable_scale(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def _usable_scale(scale: _Floats) -> _Floats:
     """Scales rounded to float32, with zeros replaced and no scale below `SCALE_FLOOR`."""
-    zero = scale == 0
-    largest = np.max(scale, initial=0.0)
-    scale = np.where(zero, largest if largest > 0 else 1.0, np.maximum(scale, SCALE_FLOOR))
+    largest = float(np.maximum.reduce(scale, axis=None, initial=0.0))
+    scale = np.where(scale == 0, largest or 1.0, scale)
     return np.maximum(scale, SCALE_FLOOR).astype(np.float32).astype(np.float64)
 
 
-def _make_qparams(
-    scale: NDArray[np.float64], zero_point: NDArray[np.int64], qtype: QType, axis: int | None
-) -> QuantParams:
+def _bound_scale(scale: _Floats, zero_point: NDArray[np.int64], qtype: QType) -> FloatArray:
     limit = _FLT_MAX / np.maximum(qtype.hi - zero_point, zero_point - qtype.lo)
     bounded = np.minimum(scale, limit).astype(np.float32)
-    down = np.nextafter(
-        bounded, np.float32(0)
-    )  # for scales that rounding to float32 put above the limit
-    return QuantParams(np.where(bounded > limit, down, bounded), zero_point, qtype, axis)
+    # for scales that rounding to float32 put above the limit
+    down = np.nextafter(bounded, np.float32(0))
+    return np.where(bounded > limit, down, bounded)

@@ -115,10 +115,14 @@ class SquaredError:
         self._points, self._mass = cells.lo[points], cells.counts[points]
         spread = cells.take(~points)
         density = spread.counts / (spread.hi - spread.lo)
-        weight = np.concatenate([-density, density])
         # neighbours share an edge, which halves the work
-        self._edges, group = np.unique(np.concatenate([spread.lo, spread.hi]), return_inverse=True)
-        self._weight = np.bincount(group, weight, self._edges.size)
+        ends = np.stack([spread.lo, spread.hi], axis=1).reshape(-1)
+        is_new = np.ones(ends.size, bool)
+        np.greater(ends[1:], ends[:-1], out=is_new[1:])
+        weights = np.stack([-density, density], axis=1).reshape(-1)
+        self._edges = ends[is_new]
+        self._weight = np.bincount(np.cumsum(is_new) - 1, weights, self._edges.size)
+        self._cubes = self._edges**3
 
     def evaluate(self, scale: _Floats, first: _Floats, last: _Floats) -> _Floats:
         """Sum of the squared errors of all values, for each of many quantizers.
@@ -132,10 +136,11 @@ class SquaredError:
         small = np.abs(self._points) <= near
         points, mass = self._points[~small], self._mass[~small]
         begin, end = np.searchsorted(self._edges, [-near, near])
-        inner, outer = slice(begin, end), np.r_[0:begin, end : self._edges.size]
-        edges, weight = self._edges[outer], self._weight[outer]
+        edges, weight = (
+            np.concatenate([array[:begin], array[end:]]) for array in (self._edges, self._weight)
+        )
         constant = float(np.square(self._points[small]) @ self._mass[small])
-        constant += float(self._edges[inner] ** 3 @ self._weight[inner]) / 3
+        constant += float(self._cubes[begin:end] @ self._weight[begin:end]) / 3
         errors = np.full(len(scale), constant)
         for block in _blocks(len(scale), points.size):
             u, _ = _split(points, scale[block], first[block], last[block])
@@ -157,10 +162,15 @@ def _blocks(rows: int, columns: int) -> Iterator[slice]:
 
 
 def _split(x: _Floats, lsb: _Floats, first: _Floats, last: _Floats) -> tuple[_Floats, _Floats]:
-    """The excess u − n and the integer n, where u = x / S and n = clamp(round(u)), for each quantizer."""
+    """The excess u − n and the integer n, where u = x / S and n = clamp(round(u)), for each quantizer.
+
+    The numbers x ascend, so that only the outermost ones can lie beyond the integers of a quantizer.
+    """
     u: _Floats = x / lsb[:, None]
     n = np.rint(u)
-    np.clip(n, first[:, None], last[:, None], out=n)
+    low, high = np.searchsorted(x, [(first * lsb).max(), (last * lsb).min()])
+    np.maximum(n[:, :low], first[:, None], out=n[:, :low])
+    np.minimum(n[:, high:], last[:, None], out=n[:, high:])
     return np.subtract(u, n, out=u), n
 
 
