@@ -135,8 +135,12 @@ class ChannelFamily:
         exponents = [(a, 0.0) for a in _ACTIVATION_EXPONENTS]
         if any(tensor.writer for tensor in self.tensors):
             exponents += product((0.0, *_ACTIVATION_EXPONENTS), _WRITER_EXPONENTS)
+        tried = {best.tobytes()}
         for (a, b), w in product(exponents, _WEIGHT_EXPONENTS):
             factors = self._round_factors(w * sizes - a * reach - b * written, limits)
+            if factors.tobytes() in tried:
+                continue
+            tried.add(factors.tobytes())
             error = self._error(factors, energy)
             if error < least:
                 best, least = factors, error

@@ -8,17 +8,19 @@ channels; the candidates are compared by cross-validation.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptq.calibration.calibration import FOLDS, tensors_to_collect
 from ptq.calibration.channel_spreads import merge_spreads
 from ptq.calibration.measured_tensors import MeasuredTensors, measure_tensors
 from ptq.core.memory import release_memory
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.target import Target
 from ptq.core.wording import plural
 from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
@@ -41,7 +43,7 @@ from ptq.rewrite.equalize.scale_channels import (
 )
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.partition.boundaries import Boundaries, per_channel_boundaries
-from ptq.solver.partition.eligibility import assign_precision
+from ptq.solver.partition.eligibility import PrecisionAssignment, assign_precision
 from ptq.solver.recipe import Recipe
 
 _MIN_SAMPLES = 16
@@ -134,9 +136,13 @@ def equalize_channels(
 
 
 def _find_scope(graph: Graph, recipe: Recipe) -> _Scope:
-    closed = _blocking_gates(graph, recipe)
-    per_tensor = recipe.per_tensor or not recipe.target_row.per_channel
-    return _Scope(per_tensor, closed, _find_boundaries(graph, recipe, closed))
+    row = recipe.target_row
+    assignment = assign_precision(graph, row, recipe.float_nodes)
+    closed = _blocking_gates(graph, row, assignment)
+    per_tensor = recipe.per_tensor or not row.per_channel
+    has_boundaries = row.per_channel_boundaries and not recipe.per_tensor
+    boundaries = _find_boundaries(graph, closed, assignment) if has_boundaries else {}
+    return _Scope(per_tensor, closed, boundaries)
 
 
 def _cross_layer_candidates(prepared: PreparedModel, measure: _Measure) -> Iterator[PreparedModel]:
@@ -167,17 +173,18 @@ def _activation_candidates(
     graph = prepared.graph
     gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
     group = partial(group_channels, graph, families=weight_families(graph))
+    ungated, gated = group(gates), group(scope.closed)
     widest = group(scope.closed, scope.boundaries)
     folds = measure().list_spreads(_rounded_tensors(graph, widest))
-    ways: list[tuple[Collection[str], Boundaries, bool]]
-    ways = [(gates, {}, False)] if group(gates).readers else []
-    ways += [(scope.closed, {}, False)] if group(scope.closed).gated_nodes else []
-    ways += [(scope.closed, scope.boundaries, False)] if scope.boundaries else []
-    ways += [(scope.closed, scope.boundaries, True)] if widest.clip_bounds else []
+    ways: list[tuple[ChannelGroups, Boundaries, bool]]
+    ways = [(ungated, {}, False)] if ungated.readers else []
+    ways += [(gated, {}, False)] if gated.gated_nodes else []
+    ways += [(widest, scope.boundaries, False)] if scope.boundaries else []
+    ways += [(widest, scope.boundaries, True)] if widest.clip_bounds else []
     known: list[Mapping[str, Sequence[float]]] = [{}]
-    for closed, boundaries, through_clips in ways:
-        found = group(closed, boundaries)
-        by_group = equalization_factors(found, folds, through_clips=through_clips)
+    solved: dict[Hashable, NDArray[np.float64]] = {}
+    for found, boundaries, through_clips in ways:
+        by_group = equalization_factors(found, folds, through_clips=through_clips, known=solved)
         factors = factors_by_tensor(found, by_group)
         if factors not in known:
             known.append(factors)
@@ -253,30 +260,25 @@ def _with_factors(
     )
 
 
-def _find_boundaries(graph: Graph, recipe: Recipe, closed: Collection[str]) -> Boundaries:
+def _find_boundaries(
+    graph: Graph, closed: Collection[str], assignment: PrecisionAssignment
+) -> Boundaries:
     """The tensors between int8 and float whose channels only the quantizers can scale."""
-    row = recipe.target_row
-    if not row.per_channel_boundaries or recipe.per_tensor:
-        return {}
     free = group_channels(graph, closed).groups
-    floats = assign_precision(graph, row, recipe.float_nodes).float_nodes
-    found = per_channel_boundaries(graph, floats)
+    found = per_channel_boundaries(graph, assignment.float_nodes)
     return {name: readers for name, readers in found.items() if name not in free}
 
 
-def _blocking_gates(graph: Graph, recipe: Recipe) -> frozenset[str]:
+def _blocking_gates(
+    graph: Graph, target: Target, assignment: PrecisionAssignment
+) -> frozenset[str]:
     """The nodes with a gate that a factor does not pass at no cost: the target does not run them on integers."""
-    row = recipe.target_row
-    integers = (
-        assign_precision(graph, row, recipe.float_nodes).quantized_nodes
-        if row.scale_through
-        else {}
-    )
+    through, integers = target.scale_through, assignment.quantized_nodes
+    operators = ((node.name or "", operator_of(node)) for node in graph.nodes)
     return frozenset(
-        node.name or ""
-        for node in graph.nodes
-        if operator_of(node) in GATED_OPS
-        and (operator_of(node) not in row.scale_through or node.name not in integers)
+        name
+        for name, op in operators
+        if op in GATED_OPS and (op not in through or name not in integers)
     )
 
 

@@ -7,7 +7,7 @@ take the inverse, and those of one sum share a scale. A depthwise layer does not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,11 @@ Array = NDArray[np.float64]
 
 
 def equalization_factors(
-    found: ChannelGroups, folds: Sequence[Spreads], *, through_clips: bool
+    found: ChannelGroups,
+    folds: Sequence[Spreads],
+    *,
+    through_clips: bool,
+    known: dict[Hashable, Array] | None = None,
 ) -> Array:
     """The factor of each channel group; 1 where nothing is gained.
 
@@ -50,35 +54,60 @@ def equalization_factors(
         found: The channel groups of the graph.
         folds: The spread of each tensor that is rounded, in each fold of the samples.
         through_clips: Whether channels between Clip bounds may be scaled, within a margin of the bounds.
+        known: Families that were solved for other groups of the same graph and folds; new ones are added.
     """
+    known = {} if known is None else known
     spreads = merge_spreads(folds)
     limits = _factor_limits(found, folds, through_clips)
-    names = [name for name in found.groups if name in spreads]
-    tensors = [_rounded_tensor(found.groups[name], spreads[name]) for name in names]
-    layers = list(_reading_layers(found, spreads))
-    float_readers = [
-        found.groups[n] for n in names if n in found.boundaries and n not in found.float_written
-    ]
-    gated, boundary = np.zeros((2, found.group_count), bool)
+    factors, gated, boundary = (np.full(found.group_count, n) for n in (1.0, False, False))
     for node in found.gated_nodes:
         gated[found.input_groups(node)] = True
     for name in found.boundaries:
         boundary[found.groups[name]] = True
-    factors = np.ones(found.group_count)
-    for members in _channel_families(found.group_count, [tensor.groups for tensor in tensors]):
-        reading = [layer for layer in layers if members[layer.groups].any()]
-        in_float = [groups for groups in float_readers if members[groups].any()]
-        family = ChannelFamily(
-            members & (limits > 1),
-            [tensor for tensor in tensors if members[tensor.groups].any()],
-            [*reading, *(_float_reader(groups, reading) for groups in in_float)],
-            _MIN_RATIO,
-        )
-        if family.scalable.any() and family.layers:
-            min_gain = _MIN_GAIN_BOUNDARY if (family.scalable & boundary).any() else _MIN_GAIN
-            min_gain = _MIN_GAIN_GATE if (family.scalable & gated).any() else min_gain
-            factors[family.scalable] = family.best_factors(limits, min_gain)[family.scalable]
+    for names in _list_families(found, spreads):
+        numbers = np.unique(np.concatenate([[FIXED], *(found.groups[name] for name in names)]))
+        free = limits[numbers] > 1
+        if not free.any():
+            continue
+        min_gain = _MIN_GAIN_BOUNDARY if boundary[numbers[free]].any() else _MIN_GAIN
+        min_gain = _MIN_GAIN_GATE if gated[numbers[free]].any() else min_gain
+        groups = {name: np.searchsorted(numbers, found.groups[name]) for name in names}
+        readers = [node for node in found.readers if _input_name(node) in groups]
+        in_float = [n for n in names if n in found.boundaries and n not in found.float_written]
+        key = (
+            min_gain, limits[numbers].tobytes(), *readers, *in_float,
+            *((name, of.tobytes()) for name, of in groups.items()),
+        )  # fmt: skip
+        if key not in known:
+            family = _describe_family(free, groups, spreads, readers, in_float)
+            known[key] = family.best_factors(limits[numbers], min_gain)
+        factors[numbers[free]] = known[key][free]
     return factors
+
+
+def _describe_family(
+    scalable: NDArray[np.bool_],
+    groups: Mapping[str, GroupNumbers],
+    spreads: Spreads,
+    readers: Sequence[Node],
+    in_float: Sequence[str],
+) -> ChannelFamily:
+    """The family of tensors with these groups.
+
+    Args:
+        scalable: Whether each group may be scaled.
+        groups: The group of each channel, by tensor.
+        spreads: The spread of each tensor.
+        readers: The layers that read the tensors.
+        in_float: The tensors that float nodes read.
+    """
+    layers = [_reading_layer(node, groups[_input_name(node)], spreads) for node in readers]
+    return ChannelFamily(
+        scalable,
+        [_rounded_tensor(groups[name], spreads[name]) for name in groups],
+        [*layers, *(_float_reader(groups[name], layers) for name in in_float)],
+        _MIN_RATIO,
+    )
 
 
 def _rounded_tensor(groups: GroupNumbers, spread: ChannelSpread) -> RoundedTensor:
@@ -87,17 +116,17 @@ def _rounded_tensor(groups: GroupNumbers, spread: ChannelSpread) -> RoundedTenso
     return RoundedTensor(groups, least.astype(np.float64), greatest.astype(np.float64), reach)
 
 
-def _reading_layers(found: ChannelGroups, spreads: Spreads) -> Iterator[ReadingLayer]:
-    for node in found.readers:
-        name, table = _layer_input(node)
-        if name in spreads:
-            yield ReadingLayer(
-                found.groups[name],
-                spreads[name].sum_of_squares / spreads[name].count,
-                np.abs(table).max(axis=3),
-                _energies(table),
-                table.shape[3],
-            )
+def _reading_layer(node: Node, groups: GroupNumbers, spreads: Spreads) -> ReadingLayer:
+    weight, spread = constant_of(node.inputs[1]), spreads[_input_name(node)]
+    assert weight is not None
+    table = input_channel_view(node, weight, 1)
+    return ReadingLayer(
+        groups,
+        spread.sum_of_squares / spread.count,
+        np.abs(table).max(axis=3),
+        _energies(table),
+        table.shape[3],
+    )
 
 
 def _energies(table: NDArray[np.floating[Any]]) -> Array:
@@ -118,11 +147,10 @@ def _float_reader(groups: GroupNumbers, layers: Sequence[ReadingLayer]) -> Readi
     return ReadingLayer(groups, none[0, 0], none, np.full(len(groups), energies.mean()), 0)
 
 
-def _layer_input(node: Node) -> tuple[str, NDArray[Any]]:
-    """The name of the tensor that a layer reads, and its weights by input channel."""
-    value, weight = node.inputs[0], constant_of(node.inputs[1])
-    assert value is not None and weight is not None
-    return name_of(value), input_channel_view(node, weight, 1)
+def _input_name(node: Node) -> str:
+    value = node.inputs[0]
+    assert value is not None
+    return name_of(value)
 
 
 def _factor_limits(found: ChannelGroups, folds: Sequence[Spreads], through_clips: bool) -> Array:
@@ -140,13 +168,17 @@ def _factor_limits(found: ChannelGroups, folds: Sequence[Spreads], through_clips
     return limits
 
 
-def _channel_families(count: int, tensors: Sequence[GroupNumbers]) -> Iterator[NDArray[np.bool_]]:
-    """For each family, whether each group belongs to it; the groups of one tensor belong together."""
-    family = np.full(count, -1)
-    for label, groups in enumerate(tensors):
-        free = groups[groups != FIXED]
+def _list_families(found: ChannelGroups, measured: Collection[str]) -> list[list[str]]:
+    """The measured tensors in families: those that share channels belong together."""
+    family = np.full(found.group_count, -1)
+    names = [name for name in found.groups if name in measured]
+    for label, name in enumerate(names):
+        free = found.groups[name][found.groups[name] != FIXED]
         merged = np.setdiff1d(family[free], [-1])
         family[free] = label
-        family[np.isin(family, merged)] = label
-    for label in np.setdiff1d(family, [-1]):
-        yield family == label
+        if merged.size:
+            family[np.isin(family, merged)] = label
+    families: dict[int, list[str]] = {}
+    for name in names:
+        families.setdefault(int(family[found.groups[name]].max()), []).append(name)
+    return list(families.values())

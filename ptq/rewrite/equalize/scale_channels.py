@@ -121,7 +121,8 @@ def scale_channels(
     for node, factor in gated.items():
         scale_hard_swish(changed, node, factor)
     changed.remove_unused()
-    return changed.with_shapes()
+    is_longer = len(changed.nodes) > len(graph.nodes)
+    return changed.with_shapes() if is_longer else changed  # other constants change no shape
 
 
 class _LayerConstants:

@@ -23,14 +23,16 @@ class UnionFind:
     def union(self, first: GroupNumbers, second: GroupNumbers) -> None:
         """Unite the groups of numbers, pair by pair."""
         for a, b in zip(first.tolist(), second.tolist(), strict=True):
-            low, high = sorted((self._find_root(a), self._find_root(b)))
-            self._parent[high] = low
+            one, other = self._find_root(a), self._find_root(b)
+            self._parent[max(one, other)] = min(one, other)
 
     def group_numbers(self) -> tuple[int, GroupNumbers]:
         """The number of groups, and the group of each number, counted without gaps; 0 is in group 0."""
-        roots = np.array([self._find_root(n) for n in range(len(self._parent))])
-        distinct, groups = np.unique(roots, return_inverse=True)
-        return len(distinct), groups
+        roots = np.array(self._parent)
+        while (roots[roots] != roots).any():
+            roots = roots[roots]
+        is_root = roots == np.arange(len(roots))
+        return int(is_root.sum()), (np.cumsum(is_root) - 1)[roots]
 
     def _find_root(self, number: int) -> int:
         root = number
