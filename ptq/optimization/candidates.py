@@ -9,7 +9,7 @@ left, or after the last stage.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from ptq.model.external_data import weight_bytes
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.observers.calibration_file import Calibration
-from ptq.observers.input_means import InputMean, input_means
+from ptq.observers.input_means import InputMean
 from ptq.optimization.contender import Contender, is_decided
 from ptq.optimization.effort import (
     COMPARED_VALUES,
@@ -44,7 +44,7 @@ from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS, find_candidates, params_by_fold
 from ptq.optimization.significance import MAX_ERROR_RATIO, NEGLIGIBLE_ERROR
 from ptq.rewrite.emit.bias_correction import correct_biases
-from ptq.rewrite.emit.set_weights import replace_weights
+from ptq.rewrite.emit.set_weights import set_weights
 from ptq.rewrite.instrument.logits import logits_graph
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.quantizer import CalibratedModel, solve_plan
@@ -213,7 +213,12 @@ class CandidateComparison:
         # the plan's scales are inputs, so any fold's do; those of the first fold are known already
         plan = solve_plan(replace(model, calibration=folds[0].calibration), recipe)
         names = [n for c in candidates for n in c.group.tensors if n in plan.tensors]
-        means = input_means(whole, plan.tensors) if recipe.correct_bias else {}
+        sums = whole.channels if recipe.correct_bias else {}
+        means = {
+            name: InputMean(mean, 0.0)
+            for name, of in sums.items()
+            if name in plan.tensors and (mean := of.mean) is not None
+        }
         graph = _with_weight_errors(form.graph, plan, means)
         evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, self._run)
         first, count = self._methods[0], len(folds)
@@ -233,7 +238,7 @@ def _describe(plain: Contender, form: Contender) -> str:
     return f"{figures} on {plural(len(form.errors[stage]), 'sample')}, cross-validated"
 
 
-def _with_weight_errors(graph: Graph, plan: Plan, means: dict[str, InputMean]) -> Graph:
+def _with_weight_errors(graph: Graph, plan: Plan, means: Mapping[str, InputMean]) -> Graph:
     """The graph with the weight errors that second-order rounding leaves, and biases corrected for them.
 
     The errors are those of rounding to the nearest, smaller by the root of the share of their energy that is left.
@@ -246,9 +251,12 @@ def _with_weight_errors(graph: Graph, plan: Plan, means: dict[str, InputMean]) -
         if weight is not None and params is not None:
             key = (id(node.inputs[1]), params)
             if key not in known:
-                rounded = params.dequantize(params.quantize(weight))
-                known[key] = (weight + share * (rounded - weight)).astype(weight.dtype)
+                changed = params.round(weight)
+                changed -= weight
+                changed *= share
+                changed += weight
+                known[key] = changed
             weights[node.name or ""] = known[key]
-    float_means = {name: replace(mean, mean_shift=0.0) for name, mean in means.items()}
-    corrected, _ = correct_biases(graph, plan, float_means, weights)
-    return replace_weights(corrected, weights)
+    corrected, _ = correct_biases(graph, plan, means, weights)
+    set_weights(corrected, weights)
+    return corrected

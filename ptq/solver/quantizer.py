@@ -89,9 +89,8 @@ def solve_plan(calibrated: CalibratedModel, recipe: Recipe) -> Plan:
         StatsError: The statistics lack a tensor whose range is needed.
         UsageError: The target, the range method or a node to keep float does not exist.
     """
-    prepared = calibrated.prepared
-    target = recipe.target_row
-    plan = solve(prepared.graph, calibrated.calibration.tensors, target, recipe)
+    prepared, seen = calibrated.prepared, calibrated.calibration
+    plan = solve(prepared.graph, seen.tensors, recipe.target_row, recipe, seen.graph)
     return replace(plan, channel_factors=prepared.channel_factors, boundaries=prepared.boundaries)
 
 

@@ -40,7 +40,13 @@ The range [-1, 1] in 255 LSB puts both ends half an LSB outside; 1e-4 is for flo
 """
 
 
-def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe: Recipe) -> Plan:
+def solve(
+    graph: Graph,
+    stats: Mapping[str, TensorStats],
+    target: Target,
+    recipe: Recipe,
+    digest: str | None = None,
+) -> Plan:
     """Choose scale and zero point of every tensor that the target computes on as integers.
 
     Args:
@@ -48,6 +54,7 @@ def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe
         stats: Statistics of the calibration, by tensor.
         target: The target to quantize for.
         recipe: The range methods, the nodes to keep float, and the form of weight scales.
+        digest: The digest of the graph; None to compute it.
 
     Raises:
         StatsError: The statistics lack a tensor whose range is needed.
@@ -62,7 +69,7 @@ def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe
     table = get_cost_table(target) or get_layer_times(target)
     return Plan(
         target=target.name,
-        graph=graph.digest(),
+        graph=graph.digest() if digest is None else digest,
         tensors=draft.tensors,
         operands=draft.operands,
         edges=draft.edges,

@@ -131,7 +131,7 @@ def _output_shift(
     coverage = _kernel_coverage(node, array.shape)
     if coverage is None:
         return None
-    real = params.dequantize(params.quantize(array)) if rounded is None else np.asarray(rounded)
+    real = params.round(array) if rounded is None else np.asarray(rounded)
     shift = _output_means(node, real, coverage, mean.float_mean + mean.mean_shift)
     return shift - _output_means(node, array, coverage, mean.float_mean)
 

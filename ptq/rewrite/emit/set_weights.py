@@ -12,17 +12,22 @@ from ptq.model.node import Value
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 
 
-def replace_weights(graph: Graph, weights: Mapping[str, NDArray[Any] | RoundedWeight]) -> Graph:
-    """A copy of the graph with these weights, by the name of the node that has the weight as its second input.
+def set_weights(graph: Graph, weights: Mapping[str, NDArray[Any] | RoundedWeight]) -> None:
+    """Set these weights, by the name of the node that has the weight as its second input.
 
     Nodes for which the same object is given read one initializer.
     """
-    changed = graph.copy()
     added: dict[int, Value] = {}
-    for node in changed.nodes:
+    for node in graph.nodes:
         array = weights.get(node.name or "")
         if array is not None and node.inputs[1] is not None:
             if id(array) not in added:
-                added[id(array)] = changed.add_constant(array, node.inputs[1].name or "weight")
+                added[id(array)] = graph.add_constant(array, node.inputs[1].name or "weight")
             node.replace_input_with(1, added[id(array)])
+
+
+def replace_weights(graph: Graph, weights: Mapping[str, NDArray[Any] | RoundedWeight]) -> Graph:
+    """A copy of the graph with these weights."""
+    changed = graph.copy()
+    set_weights(changed, weights)
     return changed
