@@ -66,9 +66,11 @@ class PrefixCounts:
 
     def to_sparse(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """The occupied cells, ascending, and their counts."""
-        row, mantissa = np.nonzero(self.counts)
-        cells = (self.binades[row] * CELLS_PER_BINADE + mantissa).astype(np.uint16)
-        return cells, self.counts[row, mantissa]
+        flat = self.counts.reshape(-1)
+        occupied = np.flatnonzero(flat)
+        gaps = (self.binades - np.arange(self.binades.size)) * CELLS_PER_BINADE
+        cells = occupied + gaps[occupied // CELLS_PER_BINADE]
+        return cells.astype(np.uint16), flat[occupied]
 
 
 def unite_binades(*parts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -101,8 +101,9 @@ def to_stats(parts: Sequence[ChannelValues], factors: NDArray[np.float64] | None
         of_distance = TensorStats()
         of_distance.update(_multiply(values, factors))
         stats = stats.merge(_repeat(of_distance, distance))
-    for extremes in (array for part in parts for array in part._extremes):
-        stats.update(_multiply(extremes, factors))
+    extremes = [array for part in parts for array in part._extremes]
+    if extremes:
+        stats.update(_multiply(np.concatenate(extremes, axis=1), factors))
     return stats
 
 
