@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -18,21 +18,44 @@ Spreads = Mapping[str, ChannelSpread]
 """The spread of the channels of each tensor."""
 
 
-def collect_channel_spreads(
-    graph: Graph, axes: Mapping[str, int], samples: Iterable[Sample], run: RunOptions = DEFAULT_RUN
-) -> Spreads:
-    """The spread of the channels of each tensor; tensors that were empty or held NaN or Inf are left out.
+class SpreadCollector:
+    """A loaded model that measures the spread of the channels of some of its tensors."""
 
-    Args:
-        graph: A prepared graph.
-        axes: The channel axis of each float tensor to observe.
-        samples: The samples to run.
-        run: How the job runs.
+    def __init__(
+        self, graph: Graph, axes: Mapping[str, int], run: RunOptions = DEFAULT_RUN
+    ) -> None:
+        """Load the model.
 
-    Raises:
-        DataError: A sample is unreadable, does not fit, or the model fails on it.
-    """
-    return merge_spreads([spreads for _, spreads in _observe(graph, axes, samples, run)])
+        Args:
+            graph: A prepared graph.
+            axes: The channel axis of each float tensor to observe.
+            run: How the job runs.
+        """
+        inputs = {name_of(v) for v in graph.inputs}
+        self._axes, self._computed = axes, [name for name in axes if name not in inputs]
+        wanted = CollectedTensors(self._computed)
+        self._session = session_with_outputs(graph, wanted, threads=run.threads)
+
+    def collect(self, samples: Iterable[Sample]) -> Spreads:
+        """The spread of the channels of each tensor; tensors that were empty or held NaN or Inf are left out.
+
+        Raises:
+            DataError: A sample is unreadable, does not fit, or the model fails on it.
+        """
+        return merge_spreads(map(self._observe, samples))
+
+    def _observe(self, sample: Sample) -> Spreads:
+        """The spreads of the tensors that are not empty."""
+        try:
+            found = self._session.run(sample.feed, self._computed)
+        except DataError as error:
+            raise DataError(f"{sample.name}: {error}") from error
+        arrays, spreads = dict(zip(self._computed, found, strict=True)), {}
+        for name, axis in self._axes.items():
+            array = arrays.pop(name) if name in arrays else sample.feed[name]
+            if array.size:
+                spreads[name] = ChannelSpread.from_array(array.astype(np.float32, copy=False), axis)
+        return spreads
 
 
 def merge_spreads(parts: Iterable[Spreads]) -> Spreads:
@@ -46,23 +69,3 @@ def merge_spreads(parts: Iterable[Spreads]) -> Spreads:
 def _merge(one: Spreads, other: Spreads) -> Spreads:
     both = {name: one[name] | other[name] for name in one if name in other}
     return {**one, **other, **both}
-
-
-def _observe(
-    graph: Graph, axes: Mapping[str, int], samples: Iterable[Sample], run: RunOptions
-) -> Iterator[tuple[Sample, Spreads]]:
-    """The spreads of the tensors that are not empty, sample by sample."""
-    inputs = {name_of(v) for v in graph.inputs}
-    computed = [name for name in axes if name not in inputs]
-    session = session_with_outputs(graph, CollectedTensors(computed), threads=run.threads)
-    for sample in samples:
-        try:
-            arrays = dict(zip(computed, session.run(sample.feed, computed), strict=True))
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
-        spreads = {}
-        for name, axis in axes.items():
-            array = arrays.pop(name) if name in arrays else sample.feed[name]
-            if array.size:
-                spreads[name] = ChannelSpread.from_array(array.astype(np.float32, copy=False), axis)
-        yield sample, spreads

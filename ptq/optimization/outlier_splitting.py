@@ -20,7 +20,7 @@ from operator import or_
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.channel_spreads import Spreads, collect_channel_spreads, merge_spreads
+from ptq.calibration.channel_spreads import SpreadCollector, Spreads, merge_spreads
 from ptq.core.decibels import error_db
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.target import Target
@@ -100,15 +100,11 @@ def split_outlier_channels(
     if samples is None or len(samples) < _MIN_SAMPLES or not effort.outlier_samples:
         return prepared, recipe
     training, held_out = spread_with_validation(samples, effort.outlier_samples)
-    some = training.spread(_FIRST_SAMPLES)
-    first = _measure(graph, sites, some, run)
-    outliers = _find_outliers(graph, sites, first, large)[1]
-    if not outliers:  # outlier channels are those of every sample
+    parts = _measure(graph, sites, large, training, run)
+    if not parts:
         return prepared, recipe
-    rest = training.subset(lambda name: name not in some.names)
-    more = _measure(graph, sites, rest, run) if len(rest) else first
-    sites = [site for site in sites if site.tensor in first and site.tensor in more]
-    spreads, outliers = _find_outliers(graph, sites, merge_spreads([first, more]), large)
+    sites = [site for site in sites if all(site.tensor in part for part in parts)]
+    spreads, outliers = _find_outliers(graph, sites, merge_spreads(parts), large)
     together = tied_sites(graph, sites)
     if not outliers or error_db(_estimate_error(spreads, row)) < -_SURELY_SUFFICIENT_DB:
         return prepared, recipe
@@ -144,12 +140,19 @@ def split_outlier_channels(
 
 
 def _measure(
-    graph: Graph, sites: Sequence[SplitSite], samples: Samples, run: RunOptions
-) -> Spreads:
-    """The spread of the channels of the input of each site."""
-    tracked = run.track(samples, "measuring channels")
-    return collect_channel_spreads(
-        graph, dict.fromkeys((site.tensor for site in sites), -1), tracked, run
+    graph: Graph, sites: Sequence[SplitSite], large: set[str], samples: Samples, run: RunOptions
+) -> list[Spreads]:
+    """The spreads of the inputs of the sites on the first samples and on the others; empty without outliers."""
+    collector = SpreadCollector(graph, dict.fromkeys((site.tensor for site in sites), -1), run)
+    some = samples.spread(_FIRST_SAMPLES)
+    first = collector.collect(run.track(some, "measuring channels"))
+    if not _find_outliers(graph, sites, first, large)[
+        1
+    ]:  # outlier channels are those of every sample
+        return []
+    rest = samples.subset(lambda name: name not in some.names)
+    return (
+        [first, collector.collect(run.track(rest, "measuring channels"))] if len(rest) else [first]
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from networks import sqnr_db
 
 import ptq
-from ptq.calibration.channel_spreads import collect_channel_spreads
+from ptq.calibration.channel_spreads import SpreadCollector
 from ptq.data import Sample
 from ptq.model.node import constant_of
 from ptq.model.session import Session
@@ -61,7 +61,7 @@ def seen_in(graph, x):
 def equalize(graph, x):
     """The graph with the factors that these samples give, and the number of pairs that were scaled."""
     samples = [Sample(str(k), {"x": one[None]}) for k, one in enumerate(x)]
-    spreads = collect_channel_spreads(graph, tensors_of_pairs(graph), samples)
+    spreads = SpreadCollector(graph, tensors_of_pairs(graph)).collect(samples)
     factors = layer_pair_factors(graph, [spreads])
     least = {name: spread.least.astype(np.float64) for name, spread in spreads.items()}
     return equalize_layers(graph, factors, least), len(factors)
