@@ -9,7 +9,7 @@ A source is the rounding of one node's constants, or of one tensor. Two graphs a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ptq.core.ops import OPS
 from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.core.plan import Plan
+from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
@@ -84,14 +85,18 @@ def build_error_probe(graph: Graph, plan: Plan, quantized: Graph) -> ErrorProbe:
             outputs.append(_error_of_constants(errors, node, rounded))
             alone = fused.get(name, frozenset([name]))
             sources.append(ErrorSource("weights", name_of(node.outputs[0]), name, alone))
+    places, readers = _places_by_name(errors), _integer_readers(graph, plan)
     for name in _rounded_tensors(graph, plan):
+        value, writer = places[name]
         # A graph input needs a known rank.
-        if shape_of(_find_value(graph, name)[0]) is not None:
-            outputs.append(_error_of_tensor(errors, name, plan))
-            sources.append(_tensor_source(graph, name, plan, fused))
-    inputs = dict[str, str]()
-    for tensor in dict.fromkeys(source.tensor for source in sources):
-        inputs[tensor] = _insert_error_input(injected, tensor, plan)
+        if shape_of(value) is not None:
+            outputs.append(_error_of_tensor(errors, value, writer, plan.tensors[name]))
+            sources.append(_tensor_source(name, writer, readers, plan, fused))
+    places = _places_by_name(injected)
+    inputs = {
+        tensor: _insert_error_input(injected, *places[tensor], plan)
+        for tensor in dict.fromkeys(source.tensor for source in sources)
+    }
     allow_16_bits(errors)
     errors.sort()
     errors.add_outputs(outputs)
@@ -159,16 +164,29 @@ def _is_integer_preserving(node: Node, plan: Plan) -> bool:
     return bool(read) and all(params == read[0] for params in (*read, *after))
 
 
-def _tensor_source(
-    graph: Graph, name: str, plan: Plan, fused: Mapping[str, frozenset[str]]
-) -> ErrorSource:
-    writers = {name_of(v): node for node in graph.nodes for v in node.outputs}
+def _places_by_name(graph: Graph) -> dict[str, tuple[Value, Node | None]]:
+    """By name, the inputs of a graph and all computed tensors, each with the node that writes it."""
+    made = {name_of(v): (v, node) for node in graph.nodes for v in node.outputs}
+    return {**made, **{name_of(v): (v, None) for v in graph.inputs}}
+
+
+def _integer_readers(graph: Graph, plan: Plan) -> dict[str, list[Node]]:
+    """By tensor, the integer nodes that read it."""
     readers: dict[str, list[Node]] = {}
     for node in graph.nodes:
         for value in node.inputs:
             if value is not None and node.name not in plan.floats:
                 readers.setdefault(name_of(value), []).append(node)
-    writer = writers.get(name)
+    return readers
+
+
+def _tensor_source(
+    name: str,
+    writer: Node | None,
+    readers: Mapping[str, Sequence[Node]],
+    plan: Plan,
+    fused: Mapping[str, frozenset[str]],
+) -> ErrorSource:
     needed: set[str] = set()
     if writer is not None and writer.name not in plan.floats:
         needed.add(writer.name or "")
@@ -199,11 +217,10 @@ def _error_of_constants(graph: Graph, node: Node, rounded: Mapping[int, NDArray[
     return _insert_difference(graph, other, output)
 
 
-def _error_of_tensor(graph: Graph, name: str, plan: Plan) -> str:
+def _error_of_tensor(graph: Graph, value: Value, writer: Node | None, params: QuantParams) -> str:
     """Quantize and dequantize a tensor, without a change for its readers; the name of the difference."""
-    value, writer = _find_value(graph, name)
     first = None if writer is not None else graph.nodes[0]
-    quantizers, params = QuantizerBuilder(graph), plan.tensors[name]
+    quantizers, name = QuantizerBuilder(graph), name_of(value)
     integers = quantizers.quantize(value, params, before=first, after=writer)
     pair = quantizers.qparam_initializers(params, name)
     real = quantizers.dequantize(integers, *pair, params, hint=name, after=integers.producer())
@@ -218,9 +235,9 @@ def _insert_difference(graph: Graph, rounded: Value, real: Value) -> str:
     return name_of(error)
 
 
-def _insert_error_input(graph: Graph, name: str, plan: Plan) -> str:
+def _insert_error_input(graph: Graph, value: Value, writer: Node | None, plan: Plan) -> str:
     """Add a graph input to a tensor, for the readers of the rounded tensor; the input's name."""
-    value, writer = _find_value(graph, name)
+    name = name_of(value)
     by_integers = writer is not None and writer.name not in plan.floats
     readers = [use for use in value.uses() if by_integers or use.node.name not in plan.floats]
     error = graph.add_constant(np.zeros((), np.float32), f"{name}_error")
@@ -235,10 +252,3 @@ def _insert_error_input(graph: Graph, name: str, plan: Plan) -> str:
         graph.replace_output(value, total)
     graph.make_input(error, len(shape))
     return name_of(error)
-
-
-def _find_value(graph: Graph, name: str) -> tuple[Value, Node | None]:
-    for value in graph.inputs:
-        if name_of(value) == name:
-            return value, None
-    return next((v, node) for node in graph.nodes for v in node.outputs if v.name == name)
