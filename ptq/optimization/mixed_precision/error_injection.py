@@ -164,23 +164,23 @@ def _output_error(output: NDArray[Any], clean: NDArray[Any]) -> NDArray[np.float
 
 
 class _InjectedErrors:
-    """The errors to add to each tensor; every run reuses the memory."""
+    """The errors to add to each tensor."""
 
     def __init__(self, probe: ErrorProbe, errors: Sequence[NDArray[Any]]) -> None:
         self._sources: dict[str, list[int]] = {}
         for index, source in enumerate(probe.sources):
             self._sources.setdefault(probe.inputs[source.tensor], []).append(index)
         self._errors = errors
-        self._sums = {name: np.empty_like(errors[of[0]]) for name, of in self._sources.items()}
 
     def feed(self, factors: NDArray[np.float32]) -> Mapping[str, NDArray[Any]]:
-        """The sum of the scaled errors of each tensor, by input name; valid until the next call."""
-        feed = {}
-        for name, (first, *rest) in self._sources.items():
-            if not factors[[first, *rest]].any():
-                feed[name] = np.zeros((1,) * self._sums[name].ndim, np.float32)
-                continue
-            feed[name] = np.multiply(self._errors[first], factors[first], out=self._sums[name])
-            for index in rest:
-                feed[name] += factors[index] * self._errors[index]
-        return feed
+        """The sum of the scaled errors of each tensor, by input name; errors alone with factor 1 are not copied."""
+        return {name: self._add_up(of, factors) for name, of in self._sources.items()}
+
+    def _add_up(self, sources: Sequence[int], factors: NDArray[np.float32]) -> NDArray[np.float32]:
+        chosen = [index for index in sources if factors[index]]
+        if not chosen:
+            return np.zeros((1,) * self._errors[sources[0]].ndim, np.float32)
+        first, *rest = (
+            self._errors[k] if factors[k] == 1 else factors[k] * self._errors[k] for k in chosen
+        )
+        return sum(rest, start=first)
