@@ -64,7 +64,7 @@ from ptq.rewrite.tflite.write import InputOutputType
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
 from ptq.solver.partition.shipped_tables import describe_choice
-from ptq.solver.quantizer import finish_for_runtime
+from ptq.solver.quantizer import Draft, finish_for_runtime
 from ptq.solver.recipe import (
     DEFAULT_METHOD,
     MethodName,
@@ -230,11 +230,11 @@ def quantize(
     calibrated, folds = calibrate_model(job, checkpoint)
     recipe = choose_recipe(job, calibrated, folds)
     calibrated, solved = collect_for_rounding(job, calibrated, recipe)
-    recipe, solved, frontier = keep_knee_float(job, calibrated, recipe, solved)
-    recipe, solved, search = search_within_budget(job, calibrated, recipe, solved, labels)
+    draft, frontier = keep_knee_float(job, calibrated, Draft(recipe, solved))
+    draft, search = search_within_budget(job, calibrated, draft, labels)
     sessions = SessionCache(run)
-    made = quantize_and_check(job, calibrated, recipe, solved, sessions)
-    log_decisions(made.changes, (*job.prepared.describe_changes(), recipe.range_note))
+    made = quantize_and_check(job, calibrated, draft, sessions)
+    log_decisions(made.changes, (*job.prepared.describe_changes(), draft.recipe.range_note))
     log_float_nodes(made.plan.floats)
     before = made
     if job.effort.compensate:

@@ -82,6 +82,26 @@ class QuantizedModel:
     instability: str = ""
 
 
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A recipe, and what is made by it already.
+
+    Attributes:
+        recipe: The request.
+        plan: Its plan; None if it is not solved.
+        made: The quantized model; None if it is not made.
+    """
+
+    recipe: Recipe
+    plan: Plan | None = None
+    made: QuantizedModel | None = None
+
+    def with_knee_note(self, note: str) -> Draft:
+        """The same with a note on the nodes that stay float, which changes no integer."""
+        recipe = replace(self.recipe, knee_note=note)
+        return replace(self, recipe=recipe, made=self.made and _with_notes(self.made, recipe))
+
+
 def solve_plan(calibrated: CalibratedModel, recipe: Recipe) -> Plan:
     """Solve a plan for the prepared graph.
 
@@ -111,9 +131,7 @@ def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> Quant
         PlanError: The plan does not fit the graph.
         UnsupportedError: An operator does not exist in the form that the recipe asks for.
     """
-    prepared = calibrated.prepared
-    notes = filter(None, [recipe.range_note, recipe.knee_note, recipe.self_check_note])
-    changes = [*prepared.describe_changes(), *notes]
+    prepared, changes = calibrated.prepared, _list_notes(calibrated, recipe)
     roundings = _choose_roundings(calibrated, recipe, plan)
     graph = _write_weights(calibrated, recipe, plan, roundings, changes)
     changes += _describe_shared_weights(prepared.graph, plan)
@@ -135,6 +153,19 @@ def finish_for_runtime(made: QuantizedModel) -> QuantizedModel:
     graph.sort()
     graph.remove_unused()
     return replace(made, quantized_graph=graph)
+
+
+def _list_notes(calibrated: CalibratedModel, recipe: Recipe) -> list[str]:
+    """The report's lines on the changes before quantization."""
+    notes = filter(None, [recipe.range_note, recipe.knee_note, recipe.self_check_note])
+    return [*calibrated.prepared.describe_changes(), *notes]
+
+
+def _with_notes(made: QuantizedModel, recipe: Recipe) -> QuantizedModel:
+    """The model with the notes of a recipe that asks for the same."""
+    own = made.changes[len(_list_notes(made.calibrated_model, made.recipe)) :]
+    changes = (*_list_notes(made.calibrated_model, recipe), *own)
+    return replace(made, recipe=recipe, changes=changes)
 
 
 def _choose_roundings(

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ptq.core.errors import UsageError
-from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit
@@ -43,7 +42,7 @@ from ptq.optimization.mixed_precision.float_reasons import describe_source
 from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
 from ptq.optimization.pipeline import Job
 from ptq.rewrite.instrument.logits import logits_graph
-from ptq.solver.quantizer import CalibratedModel
+from ptq.solver.quantizer import CalibratedModel, Draft
 from ptq.solver.recipe import Recipe
 
 MAX_FLOAT_SHARE = 0.5
@@ -99,16 +98,12 @@ def search_for_budget(
 
 
 def search_within_budget(
-    job: Job,
-    model: CalibratedModel,
-    recipe: Recipe,
-    solved: Plan | None,
-    labels: TaskLabels = NO_LABELS,
-) -> tuple[Recipe, Plan | None, BudgetSearch | None]:
-    """The recipe with the nodes that have to stay float for the budget; unchanged without a budget or with a plan.
+    job: Job, model: CalibratedModel, draft: Draft, labels: TaskLabels = NO_LABELS
+) -> tuple[Draft, BudgetSearch | None]:
+    """The draft with the nodes that have to stay float for the budget; unchanged without a budget or with a plan.
 
     Returns:
-        The recipe; the solved plan, None where the recipe has changed; the search, None where there was none.
+        The draft; the search, None where there was none.
 
     Raises:
         UsageError: The budget is not a number of at least 0.
@@ -116,10 +111,10 @@ def search_within_budget(
     """
     points = job.options.max_drop
     if points is None or job.given.plan is not None:
-        return recipe, solved, None
+        return draft, None
     found = search_for_budget(
         model,
-        recipe,
+        draft.recipe,
         job.samples,
         points,
         metric=job.options.metric,
@@ -128,8 +123,8 @@ def search_within_budget(
         run=job.run,
     )
     if found.wide:
-        return recipe.with_wide_nodes(found.floats), None, found
-    return recipe.with_float_nodes(found.floats), None, found
+        return Draft(draft.recipe.with_wide_nodes(found.floats)), found
+    return Draft(draft.recipe.with_float_nodes(found.floats)), found
 
 
 def fewest_float_nodes(

@@ -8,12 +8,11 @@ decisions, counted with a model that is quantized on trial.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ptq.core.errors import DataError, ModelError
-from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
 from ptq.data import Sample
@@ -47,8 +46,7 @@ from ptq.optimization.preference import (
 )
 from ptq.rewrite.instrument.logits import logits_graph, segments_graph
 from ptq.solver.partition.shipped_tables import get_cost_table
-from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
-from ptq.solver.recipe import Recipe
+from ptq.solver.quantizer import CalibratedModel, Draft, QuantizedModel, apply_plan, solve_plan
 
 MAX_BYTES = 2**27
 """The largest weights of a model whose error is attributed by default: that holds them several times."""
@@ -63,22 +61,21 @@ _SAMPLES_FOR_DECISIONS, _SAMPLES_WITH_MOST_DECISIONS = 4, 8
 
 
 def keep_knee_float(
-    job: Job, model: CalibratedModel, recipe: Recipe, solved: Plan | None
-) -> tuple[Recipe, Plan | None, EstimatedFrontier | None]:
-    """The recipe with the nodes that stay float by the rule; unchanged where the rule does not apply.
+    job: Job, model: CalibratedModel, draft: Draft
+) -> tuple[Draft, EstimatedFrontier | None]:
+    """The draft with the nodes that stay float by the rule; its recipe is the same where the rule does not apply.
 
     It applies to targets with a table of times, without a plan, with calibration samples, and where the effort and
     the size of the model allow the estimate.
 
     Returns:
-        The recipe; the solved plan, None where the recipe has changed; the estimated frontier, None where the
-        rule does not apply.
+        The draft; the estimated frontier, None where the rule does not apply.
 
     Raises:
         DataError: A sample is bad.
     """
     preference, per = PREFERENCES[job.options.prefer], job.effort.samples_per_attributed
-    table = get_cost_table(get_target(recipe.target))
+    recipe, table = draft.recipe, get_cost_table(get_target(draft.recipe.target))
     if (
         table is None
         or not preference.spend
@@ -87,14 +84,14 @@ def keep_knee_float(
         or job.samples.calibration is None
         or weight_bytes(job.prepared.graph.model) > MAX_BYTES
     ):
-        return recipe, solved, None
-    plan = solved or solve_plan(model, recipe)
+        return draft, None
+    plan = draft.plan or solve_plan(model, recipe)
     if len(plan.tensors) > MAX_TENSORS:
-        return recipe, solved, None
+        return draft, None
     made = apply_plan(model, recipe, plan)
-    times = ModelTimes(made, table)
+    draft, times = Draft(recipe, plan, made), ModelTimes(made, table)
     if times.is_small or times.all_int8 >= times.in_float:
-        return recipe, solved, None
+        return draft, None
     count = min(max(2, len(job.samples.calibration) // per), SAMPLES)
     advance = job.run.start_stage("attributing the error", None)
     try:
@@ -103,12 +100,11 @@ def keep_knee_float(
         found = None
     advance.end()
     if found is None:
-        return recipe, solved, None
-    recipe = replace(recipe, knee_note=found.note)
-    if not found.reasons:
-        return recipe, solved, found.frontier
-    recipe = recipe.with_float_nodes(found.reasons)
-    return recipe, None, found.frontier
+        return draft, None
+    draft = draft.with_knee_note(found.note)
+    if found.reasons:
+        draft = Draft(draft.recipe.with_float_nodes(found.reasons))
+    return draft, found.frontier
 
 
 @dataclass(frozen=True)

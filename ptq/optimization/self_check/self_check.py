@@ -28,7 +28,7 @@ from ptq.optimization.self_check.checks import (
 )
 from ptq.optimization.self_check.fallback_search import NEGLIGIBLE_COST, find_float_fallback
 from ptq.optimization.self_check.output_distance import CheckFailure
-from ptq.solver.quantizer import CalibratedModel, QuantizedModel, complete_user_plan
+from ptq.solver.quantizer import CalibratedModel, Draft, QuantizedModel, complete_user_plan
 from ptq.solver.recipe import Recipe
 
 MAX_FAILING_NODES = 12
@@ -38,15 +38,14 @@ MAX_FAILING_BY_VALUES = 3
 
 
 def quantize_and_check(
-    job: Job, model: CalibratedModel, recipe: Recipe, solved: Plan | None, sessions: SessionCache
+    job: Job, model: CalibratedModel, draft: Draft, sessions: SessionCache
 ) -> QuantizedModel:
-    """Quantize by the recipe with nodes kept in float where the result fails, or apply the given plan unchanged.
+    """Quantize by the draft's recipe with nodes in float where the result fails, or apply the given plan unchanged.
 
     Args:
         job: What is asked.
         model: The calibrated model.
-        recipe: What is asked, resolved.
-        solved: The plan of this recipe, if it is solved already.
+        draft: What is asked, resolved, and what is made of it already.
         sessions: Where the models are opened.
 
     Raises:
@@ -56,9 +55,10 @@ def quantize_and_check(
     """
     samples = job.samples.calibration or job.samples.evaluation or ()
     if job.given.plan is None:
-        return quantize_with_self_check(model, recipe, samples, plan=solved, sessions=sessions)
+        made = draft.made or quantize_with(model, draft.recipe, draft.plan)
+        return quantize_with_self_check(model, draft.recipe, samples, made=made, sessions=sessions)
     plan = complete_user_plan(model, job.given.plan)
-    return apply_user_plan(model, recipe, plan, samples, sessions=sessions)
+    return apply_user_plan(model, draft.recipe, plan, samples, sessions=sessions)
 
 
 def quantize_with_self_check(
@@ -66,7 +66,7 @@ def quantize_with_self_check(
     recipe: Recipe,
     samples: Iterable[Sample],
     *,
-    plan: Plan | None = None,
+    made: QuantizedModel | None = None,
     sessions: SessionCache,
 ) -> QuantizedModel:
     """Quantize, and keep the nodes in float that make the check of the result fail.
@@ -75,7 +75,7 @@ def quantize_with_self_check(
         model: The calibrated model.
         recipe: How to quantize it.
         samples: The first few are run.
-        plan: The plan of this recipe, if it is solved already.
+        made: The model quantized by this recipe, if it is made already.
         sessions: Opens the models.
 
     Raises:
@@ -84,7 +84,8 @@ def quantize_with_self_check(
         StatsError: A tensor that needs a range was not observed.
         UsageError: The target, the method or a node to skip does not exist.
     """
-    made, advance = quantize_with(model, recipe, plan), sessions.run.start_stage("checking", None)
+    made = made or quantize_with(model, recipe)
+    advance = sessions.run.start_stage("checking", None)
     if check(made, run_reference(model, samples, sessions, advance=advance)) is not None:
         against = run_reference_on_more_samples(made, samples, sessions, advance)
         _check_preparation(model, against)
