@@ -9,7 +9,11 @@ from ptq.core.target import Target
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.observers import TensorStats
-from ptq.solver.partition.eligibility import PrecisionAssignment, assign_precision
+from ptq.solver.partition.eligibility import (
+    Eligibility,
+    PrecisionAssignment,
+    assign_precision,
+)
 from ptq.solver.partition.padded_depthwise import padded_depthwise_below_zero
 from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
@@ -31,39 +35,60 @@ def tensors_to_observe(graph: Graph) -> list[str]:
     return list(wanted)
 
 
+class PrecisionRules:
+    """What graph, statistics and target decide on every node, whichever nodes are asked to stay float."""
+
+    def __init__(self, graph: Graph, stats: Mapping[str, TensorStats], target: Target) -> None:
+        """Look at every node.
+
+        Args:
+            graph: A prepared graph, shapes inferred.
+            stats: Statistics of the calibration, by tensor.
+            target: The target to quantize for.
+        """
+        self._graph, self._stats, self._target = graph, stats, target
+        unlike = {} if target.has_lookup_tables else concats_with_unlike_ranges(graph, stats)
+        slower = padded_depthwise_below_zero(graph, stats, target)
+        self._skip = {**small_divisors(graph, stats), **unlike, **slower}
+        self._refused = unquantizable_tensors(graph, stats)
+        self._eligibility = Eligibility(graph, target, self._refused)
+
+    def assign(self, floats: Mapping[str, str]) -> tuple[PrecisionAssignment, ScaleGroups]:
+        """Decide which nodes are quantized, and which tensors share a scale.
+
+        Nodes also stay float where the statistics or the scale groups allow no integers. A tensor without statistics
+        makes its nodes float, which changes the groups; so both are computed again until every group has a range.
+
+        Args:
+            floats: Names of nodes, or operators, to keep float, with the reason.
+
+        Raises:
+            StatsError: The statistics lack a tensor that every calibration collects.
+        """
+        skip, refused = {**self._skip, **floats}, dict(self._refused)
+        assignment = self._eligibility.assign(skip)
+        groups = scale_groups(assignment, self._target)
+        while unobserved := _unobserved_tensors(groups, self._stats):
+            missing = unobserved.intersection(tensors_to_observe(self._graph))
+            if missing:
+                raise StatsError(
+                    f"tensor {min(missing)} was not observed; calibrate again with this version"
+                )
+            refused.update((n, f"{n} was not observed before its activation") for n in unobserved)
+            assignment = assign_precision(self._graph, self._target, skip, refused)
+            groups = scale_groups(assignment, self._target)
+        return assignment, groups
+
+
 def assign_precision_and_groups(
     graph: Graph, stats: Mapping[str, TensorStats], target: Target, floats: Mapping[str, str]
 ) -> tuple[PrecisionAssignment, ScaleGroups]:
-    """Decide which nodes are quantized, and which tensors share a scale.
-
-    Nodes also stay float where the statistics or the scale groups allow no integers. A tensor without statistics
-    makes its nodes float, which changes the groups; so both are computed again until every group has a range.
-
-    Args:
-        graph: A prepared graph, shapes inferred.
-        stats: Statistics of the calibration, by tensor.
-        target: The target to quantize for.
-        floats: Names of nodes, or operators, to keep float, with the reason.
+    """Decide which nodes are quantized, and which tensors share a scale; see `PrecisionRules`.
 
     Raises:
         StatsError: The statistics lack a tensor that every calibration collects.
     """
-    unlike = {} if target.has_lookup_tables else concats_with_unlike_ranges(graph, stats)
-    slower = padded_depthwise_below_zero(graph, stats, target)
-    skip = {**small_divisors(graph, stats), **unlike, **slower, **floats}
-    refused = unquantizable_tensors(graph, stats)
-    assignment = assign_precision(graph, target, skip, refused)
-    groups = scale_groups(assignment, target)
-    while unobserved := _unobserved_tensors(groups, stats):
-        missing = unobserved.intersection(tensors_to_observe(graph))
-        if missing:
-            raise StatsError(
-                f"tensor {min(missing)} was not observed; calibrate again with this version"
-            )
-        refused.update((n, f"{n} was not observed before its activation") for n in unobserved)
-        assignment = assign_precision(graph, target, skip, refused)
-        groups = scale_groups(assignment, target)
-    return assignment, groups
+    return PrecisionRules(graph, stats, target).assign(floats)
 
 
 def _unobserved_tensors(groups: ScaleGroups, stats: Mapping[str, TensorStats]) -> set[str]:

@@ -14,8 +14,9 @@ from ptq.model.node import is_constant, name_of
 from ptq.model.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.solver.assign import assign_precision_and_groups
-from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode
+from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.float_layers import get_layer_times
+from ptq.solver.partition.node_precision import QuantizedNode
 from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 from ptq.solver.scales.clamp_bounds import clamp_bounds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ptq.core.targets import get_target
-from ptq.solver.assign import assign_precision_and_groups
+from ptq.solver.assign import PrecisionRules
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.model_time import ModelTime
@@ -27,11 +27,11 @@ class ModelTimes:
     def __init__(self, made: QuantizedModel, table: OrtCostTable) -> None:
         """``made`` is the model with the most integers."""
         self._made = made
-        model, self._target = made.calibrated_model, get_target(made.plan.target)
-        self._graph, self._stats = model.prepared.graph, model.calibration.tensors
+        model, target = made.calibrated_model, get_target(made.plan.target)
+        graph = model.prepared.graph
+        self._rules = PrecisionRules(graph, model.calibration.tensors, target)
         precision = self._assign(())
-        fused = precision.fused_activations
-        self._time = ModelTime(self._graph, fused, self._target, table)
+        self._time = ModelTime(graph, precision.fused_activations, target, table)
         self.in_float, self.is_small = self._time.in_float, self._time.is_small
         self.all_int8 = self._time.estimate(precision.quantized_nodes)
 
@@ -41,7 +41,7 @@ class ModelTimes:
 
     def _assign(self, floats: Collection[str]) -> PrecisionAssignment:
         skip = {**self._made.recipe.float_nodes, **dict.fromkeys(sorted(floats), _REASON)}
-        return assign_precision_and_groups(self._graph, self._stats, self._target, skip)[0]
+        return self._rules.assign(skip)[0]
 
 
 def estimate_speed(made: QuantizedModel) -> float | None:

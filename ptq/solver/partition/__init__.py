@@ -10,6 +10,7 @@ cost_model: the time of one node, in float and on integers.
 min_cut: the minimum cut of a flow network.
 partition_cost: the cost of a partition of a graph, and the cheapest one.
 partition: the nodes that are faster in float.
+node_precision: the precision of a node by itself.
 eligibility: the precision of every node, by all of the above.
 model_time: the time of a whole model from its integer nodes.
 boundaries: tensors between integers and float that may have one scale for each channel.

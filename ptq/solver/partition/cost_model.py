@@ -14,8 +14,9 @@ What the measurements show:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OpSpec
 from ptq.model.graph import Graph
@@ -112,6 +113,48 @@ def estimate_sizes(graph: Graph) -> TensorSizes:
                     else first_dim
                 )
     return size
+
+
+class GraphCosts:
+    """The passes of the nodes of a graph, each estimated once.
+
+    Attributes:
+        table: Measured times.
+    """
+
+    def __init__(self, graph: Graph, table: OrtCostTable) -> None:
+        self.table, self._graph = table, graph
+        self._kernels: dict[Node, KernelCost] = {}
+        self._uniform: dict[Node, KernelCost] = {}
+
+    @cached_property
+    def size(self) -> TensorSizes:
+        """The number of elements of each tensor."""
+        return estimate_sizes(self._graph)
+
+    def estimate_kernels(
+        self, nodes: Mapping[str, Node], specs: Mapping[str, OpSpec]
+    ) -> dict[str, KernelCost]:
+        """`kernel_cost` of each node."""
+        return self._estimate(kernel_cost, self._kernels, nodes, specs)
+
+    def estimate_uniform(
+        self, nodes: Mapping[str, Node], specs: Mapping[str, OpSpec]
+    ) -> dict[str, KernelCost]:
+        """`uniform_cost` of each node."""
+        return self._estimate(uniform_cost, self._uniform, nodes, specs)
+
+    def _estimate(
+        self,
+        estimate: Callable[[Node, OpSpec, TensorSizes, OrtCostTable], KernelCost],
+        known: dict[Node, KernelCost],
+        nodes: Mapping[str, Node],
+        specs: Mapping[str, OpSpec],
+    ) -> dict[str, KernelCost]:
+        for name, node in nodes.items():
+            if node not in known:
+                known[node] = estimate(node, specs[name], self.size, self.table)
+        return {name: known[node] for name, node in nodes.items()}
 
 
 def kernel_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:

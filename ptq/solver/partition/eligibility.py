@@ -2,61 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ptq.core.ops import OPS
-from ptq.core.opspec import OpSpec, OutputRule, Role
+from ptq.core.opspec import Role
 from ptq.core.target import Target
-from ptq.core.types import FLOAT32
-from ptq.model.finite_constants import has_non_finite
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import (
-    Node,
-    Value,
-    constant_shape,
     consumers_of,
-    dtype_of,
-    infinite_attribute,
-    is_constant,
     name_of,
     operator_of,
-    shape_of,
     spec_name,
 )
 from ptq.model.qdq_units import returns_float
+from ptq.solver.partition.cost_model import GraphCosts
 from ptq.solver.partition.float_layers import layers_faster_in_float
-from ptq.solver.partition.kernel_limits import unsupported_reason
+from ptq.solver.partition.node_precision import QuantizedNode, assign_node
 from ptq.solver.partition.normalization_pattern import normalization_nodes
 from ptq.solver.partition.partition import nodes_faster_in_float
 from ptq.solver.partition.residual_sums import inputs_added_by_kernels
-from ptq.solver.partition.shipped_tables import get_cost_table
+from ptq.solver.partition.shipped_tables import get_cost_table, measured_runtime
 
 _FLOAT_NEIGHBOURS = "neighbours are float; quantize/dequantize would cost more than int8 saves"
-
-
-@dataclass(frozen=True, eq=False)
-class Operand:
-    """One input of a node that will be quantized, with its role."""
-
-    position: int
-    value: Value
-    role: Role
-
-
-@dataclass(frozen=True, eq=False)
-class QuantizedNode:
-    """A node that will be quantized, with its row of the operator table and its inputs."""
-
-    node: Node
-    spec: OpSpec
-    operands: tuple[Operand, ...]
-
-    def inputs_with_role(self, role: Role) -> list[Value]:
-        """The inputs with the given role."""
-        return [o.value for o in self.operands if o.role is role]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,41 +46,63 @@ class PrecisionAssignment:
     float_outputs: frozenset[str] = frozenset()
 
 
+class Eligibility:
+    """What a graph and a target decide on every node, whichever nodes are asked to stay float."""
+
+    def __init__(self, graph: Graph, target: Target, refused: Mapping[str, str]) -> None:
+        """Look at every node by itself.
+
+        Args:
+            graph: A prepared graph, shapes inferred.
+            target: The target to quantize for.
+            refused: Names of tensors that cannot be quantized, with the reason.
+        """
+        self._graph, self._target = graph, target
+        self._verdicts = [(node, assign_node(node, target, refused)) for node in graph.nodes]
+        table = get_cost_table(target)
+        self._costs = None if table is None else GraphCosts(graph, table)
+
+    def assign(self, skip: Mapping[str, str]) -> PrecisionAssignment:
+        """Decide for every node whether it is quantized or stays float.
+
+        Args:
+            skip: Names of nodes, or operators, to keep float, with the reason.
+        """
+        graph, target = self._graph, self._target
+        integers: dict[str, QuantizedNode] = {}
+        floats: dict[str, str] = {}
+        for node, verdict in self._verdicts:
+            assert node.name
+            keys = (key for key in (node.name, operator_of(node)) if key in skip)
+            decided = next((skip[key] for key in keys), verdict)
+            if isinstance(decided, str):
+                floats[node.name] = decided
+            else:
+                integers[node.name] = decided
+        if target.has_lookup_tables:
+            _fall_back_to_float(integers, floats, _activations_after_float(integers, floats))
+        if not target.integer_normalizations:
+            _fall_back_to_float(integers, floats, _normalizations(graph, integers))
+        if not target.follows_litert_spec:
+            slower = _slower_on_integers(graph, integers, target, self._costs)
+            _fall_back_to_float(integers, floats, slower)
+            specs = {name: integer.spec for name, integer in integers.items()}
+            _fall_back_to_float(integers, floats, layers_faster_in_float(graph, specs, target))
+        if target.quantizes_inputs_only:
+            added = _leave_added_inputs_float(graph, integers, target)
+            _fall_back_to_float(integers, floats, added)
+        outputs = frozenset(_unread_float_outputs(integers, target))
+        return PrecisionAssignment(integers, floats, dict(_fused_activations(integers)), outputs)
+
+
 def assign_precision(
     graph: Graph,
     target: Target,
     skip: Mapping[str, str] | None = None,
     refused: Mapping[str, str] | None = None,
 ) -> PrecisionAssignment:
-    """Decide for every node whether it is quantized or stays float.
-
-    Args:
-        graph: A prepared graph, shapes inferred.
-        target: The target to quantize for.
-        skip: Names of nodes, or operators, to keep float, with the reason.
-        refused: Names of tensors that cannot be quantized, with the reason.
-    """
-    integers: dict[str, QuantizedNode] = {}
-    floats: dict[str, str] = {}
-    for node in graph.nodes:
-        assert node.name
-        verdict = _assign_node(node, target, skip or {}, refused or {})
-        if isinstance(verdict, str):
-            floats[node.name] = verdict
-        else:
-            integers[node.name] = verdict
-    if target.has_lookup_tables:
-        _fall_back_to_float(integers, floats, _activations_after_float(integers, floats))
-    if not target.integer_normalizations:
-        _fall_back_to_float(integers, floats, _normalizations(graph, integers))
-    if not target.follows_litert_spec:
-        _fall_back_to_float(integers, floats, _slower_on_integers(graph, integers, target))
-        specs = {name: integer.spec for name, integer in integers.items()}
-        _fall_back_to_float(integers, floats, layers_faster_in_float(graph, specs, target))
-    if target.quantizes_inputs_only:
-        _fall_back_to_float(integers, floats, _leave_added_inputs_float(graph, integers, target))
-    outputs = frozenset(_unread_float_outputs(integers, target))
-    return PrecisionAssignment(integers, floats, dict(_fused_activations(integers)), outputs)
+    """Decide for every node whether it is quantized or stays float; see `Eligibility`."""
+    return Eligibility(graph, target, refused or {}).assign(skip or {})
 
 
 def _fall_back_to_float(
@@ -122,88 +112,6 @@ def _fall_back_to_float(
     for name, reason in reasons.items():
         del integers[name]
         floats[name] = reason
-
-
-def _assign_node(
-    node: Node, target: Target, skip: Mapping[str, str], refused: Mapping[str, str]
-) -> QuantizedNode | str:
-    """The node with its operands if it can be quantized by itself, otherwise the reason why it stays float."""
-    op = operator_of(node)
-    for key in (node.name or "", op):
-        if key in skip:
-            return skip[key]
-    spec = OPS.get(spec_name(node))
-    if spec is None:
-        return f"operator {spec_name(node)} is not supported"
-    if spec.op in target.float_is_faster:
-        source, note = _measured_runtime(target)
-        return f"{source} computes {spec.op} faster in float{note}"
-    if not target.can_quantize(spec):
-        return f"{target.source} has no integer kernel for {spec.op}"
-    if infinite := infinite_attribute(node):
-        return infinite
-    operands = []
-    for position, value in enumerate(node.inputs):
-        if value is None:
-            continue
-        role = _input_role(spec, position, value)
-        if problem := _input_problem(node, value, role, refused):
-            return problem
-        operands.append(Operand(position, value, role))
-    if not any(o.role is Role.ACTIVATION and not is_constant(o.value) for o in operands):
-        return "has no activation input (constants or indices only)"
-    for name in map(name_of, node.outputs if spec.output_rule is not OutputRule.NONE else ()):
-        if name in refused:
-            return refused[name]
-    return unsupported_reason(node, spec, target) or QuantizedNode(node, spec, tuple(operands))
-
-
-def _input_role(spec: OpSpec, position: int, value: Value) -> Role:
-    """The role of an input; a weight that is not constant may be an activation."""
-    role = spec.role_of(position)
-    if role is Role.WEIGHT and spec.two_activations and not is_constant(value):
-        return Role.ACTIVATION
-    return role
-
-
-def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -> str | None:
-    """Why an input forbids integers; None if it does not."""
-    if role is Role.KEEP:
-        return None
-    name = name_of(value)
-    if name in refused:
-        return refused[name]
-    if dtype_of(value) != FLOAT32:
-        return f"{name} is {dtype_of(value)}, not float32"
-    constant = value.const_value if is_constant(value) else None
-    if role is Role.ACTIVATION and constant is None:
-        return f"{role.value} {name} is empty" if _is_always_empty(node, value) else None
-    if constant is None:
-        return f"{role.value} {name} is not constant"
-    if constant.size == 0:
-        return f"{role.value} {name} is empty"
-    if has_non_finite(constant, infinite=role is not Role.VALUE):
-        return f"{role.value} {name} holds NaN or Inf"
-    shape = tuple(constant.shape.numpy())
-    if role is Role.BIAS and not _has_one_per_channel(shape, _output_channels(node)):
-        return f"bias {name} of shape {shape} is not one value for each of {_output_channels(node)} channels"
-    return None
-
-
-def _is_always_empty(node: Node, value: Value) -> bool:
-    """Whether the tensor never holds a value. An input of Concat may be empty at first, as a cache is."""
-    return node.op_type != "Concat" and 0 in (shape_of(value) or ())
-
-
-def _has_one_per_channel(shape: tuple[int, ...], channels: int) -> bool:
-    """Whether the last axis has one value for each channel, and all other axes have length 1."""
-    return shape[-1:] == (channels,) and math.prod(shape) == channels
-
-
-def _output_channels(node: Node) -> int:
-    """The number of output channels by the weight's shape; -1 if the weight is not constant."""
-    shape = constant_shape(node.inputs[1])
-    return -1 if shape is None else output_channel_count(node, shape)
 
 
 def _activations_after_float(
@@ -229,12 +137,15 @@ def _normalizations(graph: Graph, integers: Mapping[str, QuantizedNode]) -> dict
 
 
 def _slower_on_integers(
-    graph: Graph, integers: Mapping[str, QuantizedNode], target: Target
+    graph: Graph,
+    integers: Mapping[str, QuantizedNode],
+    target: Target,
+    costs: GraphCosts | None,
 ) -> dict[str, str]:
     """Nodes that are faster in float by the costs measured for the target."""
     specs = {name: integer.spec for name, integer in integers.items()}
-    names = nodes_faster_in_float(graph, specs, dict(_fused_activations(integers)), target)
-    source, note = _measured_runtime(target)
+    names = nodes_faster_in_float(graph, specs, dict(_fused_activations(integers)), target, costs)
+    source, note = measured_runtime(target)
     by_itself, by_neighbours = (
         f"{source} computes it faster in float{note}",
         _FLOAT_NEIGHBOURS + note,
@@ -243,12 +154,6 @@ def _slower_on_integers(
         name: by_itself if Role.WEIGHT in specs[name].input_roles else by_neighbours
         for name in names
     }
-
-
-def _measured_runtime(target: Target) -> tuple[str, str]:
-    """The runtime that the target's costs were measured on, and a remark if another version is installed."""
-    table = get_cost_table(target)
-    return (target.source, "") if table is None else (table.source, table.version_note())
 
 
 def _leave_added_inputs_float(

@@ -25,11 +25,11 @@ from ptq.core.target import Target
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, shape_of
 from ptq.solver.partition.cost_model import (
+    GraphCosts,
     KernelCost,
     estimate_sizes,
     kernel_cost,
     largest_tensor,
-    uniform_cost,
 )
 from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, OrtCostTable
 from ptq.solver.partition.partition_cost import PartitionProblem, float_tensors, is_product
@@ -44,7 +44,11 @@ _REQUIRED_RATIO_GUESSED = 2 / 3
 
 
 def nodes_faster_in_float(
-    graph: Graph, specs: Mapping[str, OpSpec], fused: Mapping[str, str], target: Target
+    graph: Graph,
+    specs: Mapping[str, OpSpec],
+    fused: Mapping[str, str],
+    target: Target,
+    costs: GraphCosts | None,
 ) -> list[str]:
     """The nodes that could be quantized but had better stay float, by name.
 
@@ -52,39 +56,40 @@ def nodes_faster_in_float(
         graph: The prepared graph, shapes inferred.
         specs: Rows of the operator table for the nodes that could be quantized, by node name.
         fused: Activations whose work a producer does at no cost, with that producer.
-        target: The target. Without a cost table it keeps all integers but data movement that no integers surround.
+        target: The target.
+        costs: The costs of the nodes. None keeps all integers but data movement that no integers surround.
     """
     nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
     products = {name for name in nodes if is_product(specs[name])}
-    costs = get_cost_table(target)
     if costs is None or not products:
         idle = _data_movement_alone(nodes, specs)
         return [] if len(idle) == len(graph.nodes) else idle
-    problem = PartitionProblem(nodes, specs, fused, estimate_sizes(graph), target, costs)
-    integers = _partition_around_products(problem, products)
+    problem = PartitionProblem(nodes, specs, fused, costs.size, target, costs.table)
+    uniform = costs.estimate_uniform(nodes, specs)
+    integers = _partition_around_products(problem, products, uniform)
     if target.float_outputs:
-        integers = _partition_of_all(graph, problem, products, integers)
+        kernels = costs.estimate_kernels(nodes, specs)
+        integers = _partition_of_all(graph, problem, products, kernels, integers)
     return [name for name in nodes if name not in integers]
 
 
-def _partition_around_products(problem: PartitionProblem, products: Collection[str]) -> set[str]:
+def _partition_around_products(
+    problem: PartitionProblem, products: Collection[str], costs: Mapping[str, KernelCost]
+) -> set[str]:
     """The integer nodes of the cheapest partition that has all products on integers."""
-    costs = {
-        name: uniform_cost(node, problem.specs[name], problem.size, problem.costs)
-        for name, node in problem.nodes.items()
-    }
     free = problem.nodes.keys() - products
     return replace(problem, costs=problem.costs.without_kernel_calls()).integer_nodes(free, costs)
 
 
 def _partition_of_all(
-    graph: Graph, problem: PartitionProblem, products: Collection[str], integers: set[str]
+    graph: Graph,
+    problem: PartitionProblem,
+    products: Collection[str],
+    costs: Mapping[str, KernelCost],
+    integers: set[str],
 ) -> set[str]:
     """The integer nodes of the cheapest partition, products included, if it gains enough; else those given."""
     table, nodes = problem.costs, problem.nodes
-    costs = {
-        n: kernel_cost(node, problem.specs[n], problem.size, table) for n, node in nodes.items()
-    }
     all_float, given = (problem.cost_of(kept, costs) for kept in ((), integers))
     unquantizable = sum(
         table.float_operator * largest_tensor(node, problem.size) + table.kernel_call

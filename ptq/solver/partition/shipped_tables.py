@@ -104,6 +104,12 @@ def get_cost_table(target: Target) -> OrtCostTable | None:
     return given_cost_table() or get_shipped_table()
 
 
+def measured_runtime(target: Target) -> tuple[str, str]:
+    """The runtime that the target's costs were measured on, and a remark if another version is installed."""
+    table = get_cost_table(target)
+    return (target.source, "") if table is None else (table.source, table.version_note())
+
+
 def describe_choice(target: Target) -> str:
     """A note where the shipped table is of another kind of processor than this one; otherwise empty.
 

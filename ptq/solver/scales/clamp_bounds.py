@@ -6,7 +6,7 @@ import math
 
 from ptq.core.opspec import Role
 from ptq.model.node import constant_of
-from ptq.solver.partition.eligibility import QuantizedNode
+from ptq.solver.partition.node_precision import QuantizedNode
 
 
 def clamp_bounds(integer: QuantizedNode) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from ptq.core.opspec import Role
 from ptq.core.types import QuantParams
 from ptq.model.litert_limits import COMPARISONS, SUMS, find_comparison_limit, find_sum_limit
 from ptq.model.node import name_of
-from ptq.solver.partition.eligibility import QuantizedNode
+from ptq.solver.partition.node_precision import QuantizedNode
 
 
 def nodes_beyond_litert(

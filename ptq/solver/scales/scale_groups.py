@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from ptq.core.opspec import FixedQParams, OutputRule, Role
 from ptq.core.target import Target
 from ptq.model.node import Node, Value, constant_of, consumers_of, is_constant, name_of
-from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode
+from ptq.solver.partition.eligibility import PrecisionAssignment
+from ptq.solver.partition.node_precision import QuantizedNode
 
 
 @dataclass(frozen=True, eq=False)

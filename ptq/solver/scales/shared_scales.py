@@ -14,7 +14,7 @@ from ptq.core.opspec import Role
 from ptq.core.plan import Why
 from ptq.core.types import QuantParams
 from ptq.model.node import constant_of, name_of
-from ptq.solver.partition.eligibility import QuantizedNode
+from ptq.solver.partition.node_precision import QuantizedNode
 from ptq.solver.scales.weight_qparams import QParamsWithReason, bias_qparams
 
 _WEIGHT = 1

@@ -23,7 +23,7 @@ from ptq.model.graph import Graph
 from ptq.model.layer_weights import channel_axis, summation_order_matrix
 from ptq.model.node import Value, constant_of, name_of
 from ptq.observers.qparams import SCALE_FLOOR, asymmetric_qparams, symmetric_qparams
-from ptq.solver.partition.eligibility import QuantizedNode
+from ptq.solver.partition.node_precision import QuantizedNode
 
 QParamsWithReason = tuple[QuantParams, Why]
 

@@ -1,0 +1,131 @@
+"""The precision of a node by itself: its operator, its inputs and the kernels of the target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptq.core.ops import OPS
+from ptq.core.opspec import OpSpec, OutputRule, Role
+from ptq.core.target import Target
+from ptq.core.types import FLOAT32
+from ptq.model.finite_constants import has_non_finite
+from ptq.model.layer_weights import output_channel_count
+from ptq.model.node import (
+    Node,
+    Value,
+    constant_shape,
+    dtype_of,
+    infinite_attribute,
+    is_constant,
+    name_of,
+    shape_of,
+    spec_name,
+)
+from ptq.solver.partition.kernel_limits import unsupported_reason
+from ptq.solver.partition.shipped_tables import measured_runtime
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """One input of a node that will be quantized, with its role."""
+
+    position: int
+    value: Value
+    role: Role
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedNode:
+    """A node that will be quantized, with its row of the operator table and its inputs."""
+
+    node: Node
+    spec: OpSpec
+    operands: tuple[Operand, ...]
+
+    def inputs_with_role(self, role: Role) -> list[Value]:
+        """The inputs with the given role."""
+        return [o.value for o in self.operands if o.role is role]
+
+
+def assign_node(node: Node, target: Target, refused: Mapping[str, str]) -> QuantizedNode | str:
+    """The node with its operands if it can be quantized by itself, otherwise the reason why it stays float.
+
+    Args:
+        node: The node.
+        target: The target to quantize for.
+        refused: Names of tensors that cannot be quantized, with the reason.
+    """
+    spec = OPS.get(spec_name(node))
+    if spec is None:
+        return f"operator {spec_name(node)} is not supported"
+    if spec.op in target.float_is_faster:
+        source, note = measured_runtime(target)
+        return f"{source} computes {spec.op} faster in float{note}"
+    if not target.can_quantize(spec):
+        return f"{target.source} has no integer kernel for {spec.op}"
+    if infinite := infinite_attribute(node):
+        return infinite
+    operands = []
+    for position, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        role = _input_role(spec, position, value)
+        if problem := _input_problem(node, value, role, refused):
+            return problem
+        operands.append(Operand(position, value, role))
+    if not any(o.role is Role.ACTIVATION and not is_constant(o.value) for o in operands):
+        return "has no activation input (constants or indices only)"
+    for name in map(name_of, node.outputs if spec.output_rule is not OutputRule.NONE else ()):
+        if name in refused:
+            return refused[name]
+    return unsupported_reason(node, spec, target) or QuantizedNode(node, spec, tuple(operands))
+
+
+def _input_role(spec: OpSpec, position: int, value: Value) -> Role:
+    """The role of an input; a weight that is not constant may be an activation."""
+    role = spec.role_of(position)
+    if role is Role.WEIGHT and spec.two_activations and not is_constant(value):
+        return Role.ACTIVATION
+    return role
+
+
+def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -> str | None:
+    """Why an input forbids integers; None if it does not."""
+    if role is Role.KEEP:
+        return None
+    name = name_of(value)
+    if name in refused:
+        return refused[name]
+    if dtype_of(value) != FLOAT32:
+        return f"{name} is {dtype_of(value)}, not float32"
+    constant = value.const_value if is_constant(value) else None
+    if role is Role.ACTIVATION and constant is None:
+        return f"{role.value} {name} is empty" if _is_always_empty(node, value) else None
+    if constant is None:
+        return f"{role.value} {name} is not constant"
+    if constant.size == 0:
+        return f"{role.value} {name} is empty"
+    if has_non_finite(constant, infinite=role is not Role.VALUE):
+        return f"{role.value} {name} holds NaN or Inf"
+    shape = tuple(constant.shape.numpy())
+    if role is Role.BIAS and not _has_one_per_channel(shape, _output_channels(node)):
+        return f"bias {name} of shape {shape} is not one value for each of {_output_channels(node)} channels"
+    return None
+
+
+def _is_always_empty(node: Node, value: Value) -> bool:
+    """Whether the tensor never holds a value. An input of Concat may be empty at first, as a cache is."""
+    return node.op_type != "Concat" and 0 in (shape_of(value) or ())
+
+
+def _has_one_per_channel(shape: tuple[int, ...], channels: int) -> bool:
+    """Whether the last axis has one value for each channel, and all other axes have length 1."""
+    return shape[-1:] == (channels,) and math.prod(shape) == channels
+
+
+def _output_channels(node: Node) -> int:
+    """The number of output channels by the weight's shape; -1 if the weight is not constant."""
+    shape = constant_shape(node.inputs[1])
+    return -1 if shape is None else output_channel_count(node, shape)
