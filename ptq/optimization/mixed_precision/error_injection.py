@@ -153,13 +153,13 @@ class _Injection:
 
 
 def _energy(array: NDArray[Any]) -> float:
-    return float(np.square(array.astype(np.float64)).sum())
+    return float(np.square(array, dtype=np.float64).sum())
 
 
 def _output_error(output: NDArray[Any], clean: NDArray[Any]) -> NDArray[np.float32]:
     if output.dtype.kind != "f" or output.shape != clean.shape:
         return np.empty(0, np.float32)
-    noise: NDArray[np.float32] = (output - clean).astype(np.float32).reshape(-1)
+    noise: NDArray[np.float32] = (output - clean).astype(np.float32, copy=False).reshape(-1)
     return noise
 
 
