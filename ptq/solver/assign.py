@@ -14,6 +14,7 @@ from ptq.solver.partition.eligibility import (
     PrecisionAssignment,
     assign_precision,
 )
+from ptq.solver.partition.node_precision import assess_nodes
 from ptq.solver.partition.padded_depthwise import padded_depthwise_below_zero
 from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
@@ -27,10 +28,11 @@ def tensors_to_observe(graph: Graph) -> list[str]:
     A target that quantizes inputs only needs no others, except what data movement brought: the values are known.
     """
     wanted: dict[str, None] = {}
+    assessed = assess_nodes(graph, {})
     for target in TARGETS.values():
         if target.quantizes_inputs_only:
             continue
-        groups = scale_groups(assign_precision(graph, target), target)
+        groups = scale_groups(Eligibility(graph, target, assessed).assign({}), target)
         wanted.update(dict.fromkeys(groups.observed_tensors()))
     return list(wanted)
 
@@ -51,7 +53,7 @@ class PrecisionRules:
         slower = padded_depthwise_below_zero(graph, stats, target)
         self._skip = {**small_divisors(graph, stats), **unlike, **slower}
         self._refused = unquantizable_tensors(graph, stats)
-        self._eligibility = Eligibility(graph, target, self._refused)
+        self._eligibility = Eligibility(graph, target, assess_nodes(graph, self._refused))
 
     def assign(self, floats: Mapping[str, str]) -> tuple[PrecisionAssignment, ScaleGroups]:
         """Decide which nodes are quantized, and which tensors share a scale.

@@ -213,7 +213,9 @@ def _best_candidate(
     """The nodes with the highest gain for their cost, and the energy that vanishes from each output with them."""
     best: tuple[float, frozenset[str], NDArray[np.float64]] | None = None
     for nodes in removable.candidates:
-        new, removed = nodes - floats, shares[:, removable.removed_by(nodes, floats)].sum(axis=1)
+        if not (new := nodes - floats):
+            continue
+        removed = shares[:, removable.removed_by(nodes, floats)].sum(axis=1)
         if (gained := gain(removed)) <= 0:
             continue
         price = cost(new, floats)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ptq.core.ops import OPS
 from ptq.core.opspec import Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
-from ptq.model.node import (
-    consumers_of,
-    name_of,
-    operator_of,
-    spec_name,
-)
+from ptq.model.node import Node, consumers_of, name_of, operator_of, spec_name
 from ptq.model.qdq_units import returns_float
 from ptq.solver.partition.cost_model import GraphCosts
 from ptq.solver.partition.float_layers import layers_faster_in_float
-from ptq.solver.partition.node_precision import QuantizedNode, assign_node
+from ptq.solver.partition.node_precision import (
+    QuantizedNode,
+    Verdict,
+    assess_for_target,
+    assess_nodes,
+)
 from ptq.solver.partition.normalization_pattern import normalization_nodes
 from ptq.solver.partition.partition import nodes_faster_in_float
 from ptq.solver.partition.residual_sums import inputs_added_by_kernels
@@ -49,16 +49,18 @@ class PrecisionAssignment:
 class Eligibility:
     """What a graph and a target decide on every node, whichever nodes are asked to stay float."""
 
-    def __init__(self, graph: Graph, target: Target, refused: Mapping[str, str]) -> None:
-        """Look at every node by itself.
+    def __init__(
+        self, graph: Graph, target: Target, assessed: Iterable[tuple[Node, Verdict]]
+    ) -> None:
+        """Assess every node for the target.
 
         Args:
             graph: A prepared graph, shapes inferred.
             target: The target to quantize for.
-            refused: Names of tensors that cannot be quantized, with the reason.
+            assessed: Its nodes, assessed by `assess_nodes`.
         """
         self._graph, self._target = graph, target
-        self._verdicts = [(node, assign_node(node, target, refused)) for node in graph.nodes]
+        self._verdicts = [(node, assess_for_target(node, own, target)) for node, own in assessed]
         table = get_cost_table(target)
         self._costs = None if table is None else GraphCosts(graph, table)
 
@@ -101,8 +103,15 @@ def assign_precision(
     skip: Mapping[str, str] | None = None,
     refused: Mapping[str, str] | None = None,
 ) -> PrecisionAssignment:
-    """Decide for every node whether it is quantized or stays float; see `Eligibility`."""
-    return Eligibility(graph, target, refused or {}).assign(skip or {})
+    """Decide for every node whether it is quantized or stays float.
+
+    Args:
+        graph: A prepared graph, shapes inferred.
+        target: The target to quantize for.
+        skip: Names of nodes, or operators, to keep float, with the reason.
+        refused: Names of tensors that cannot be quantized, with the reason.
+    """
+    return Eligibility(graph, target, assess_nodes(graph, refused or {})).assign(skip or {})
 
 
 def _fall_back_to_float(

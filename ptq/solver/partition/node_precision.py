@@ -11,6 +11,7 @@ from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.target import Target
 from ptq.core.types import FLOAT32
 from ptq.model.finite_constants import has_non_finite
+from ptq.model.graph import Graph
 from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import (
     Node,
@@ -49,22 +50,39 @@ class QuantizedNode:
         return [o.value for o in self.operands if o.role is role]
 
 
-def assign_node(node: Node, target: Target, refused: Mapping[str, str]) -> QuantizedNode | str:
-    """The node with its operands if it can be quantized by itself, otherwise the reason why it stays float.
+Verdict = QuantizedNode | str
+"""A node that can be quantized, or the reason why it stays float."""
+
+
+def assess_nodes(graph: Graph, refused: Mapping[str, str]) -> list[tuple[Node, Verdict]]:
+    """Each node with its operands, if its operator and its inputs allow integers on some target; else the reason.
 
     Args:
-        node: The node.
-        target: The target to quantize for.
+        graph: A prepared graph, shapes inferred.
         refused: Names of tensors that cannot be quantized, with the reason.
     """
+    return [(node, _assess_node(node, refused)) for node in graph.nodes]
+
+
+def assess_for_target(node: Node, verdict: Verdict, target: Target) -> Verdict:
+    """The verdict on a node of `assess_nodes` for a target."""
     spec = OPS.get(spec_name(node))
     if spec is None:
-        return f"operator {spec_name(node)} is not supported"
+        return verdict
     if spec.op in target.float_is_faster:
         source, note = measured_runtime(target)
         return f"{source} computes {spec.op} faster in float{note}"
     if not target.can_quantize(spec):
         return f"{target.source} has no integer kernel for {spec.op}"
+    if isinstance(verdict, str):
+        return verdict
+    return unsupported_reason(node, spec, target) or verdict
+
+
+def _assess_node(node: Node, refused: Mapping[str, str]) -> Verdict:
+    spec = OPS.get(spec_name(node))
+    if spec is None:
+        return f"operator {spec_name(node)} is not supported"
     if infinite := infinite_attribute(node):
         return infinite
     operands = []
@@ -80,7 +98,7 @@ def assign_node(node: Node, target: Target, refused: Mapping[str, str]) -> Quant
     for name in map(name_of, node.outputs if spec.output_rule is not OutputRule.NONE else ()):
         if name in refused:
             return refused[name]
-    return unsupported_reason(node, spec, target) or QuantizedNode(node, spec, tuple(operands))
+    return QuantizedNode(node, spec, tuple(operands))
 
 
 def _input_role(spec: OpSpec, position: int, value: Value) -> Role:
