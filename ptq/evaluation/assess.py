@@ -35,7 +35,6 @@ from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
 from ptq.model.node import name_of
-from ptq.model.serialize import serialized_size
 from ptq.model.session import Session, library_versions
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes
 from ptq.solver.quantizer import QuantizedModel
@@ -55,6 +54,8 @@ def build_report(
     min_speedup: float | None = None,
 ) -> Report:
     """Run float, int8 and integers on the evaluation samples, if there are any, and build the report.
+
+    The sizes of the files are 0 in it: they are known when the result is.
 
     Args:
         quantized: The quantized model.
@@ -116,8 +117,8 @@ def build_report(
         calibration_samples=calibration.samples,
         evaluated_on=overlap.description,
         evaluation=evaluation,
-        float_bytes=serialized_size(model.source.model),
-        int8_bytes=serialized_size(quantized.quantized_graph.model),
+        float_bytes=0,
+        int8_bytes=0,
         speed=None if speed is None else speed.ratio,
         speed_interval=None if speed is None else speed.interval,
         min_speedup=min_speedup,

@@ -220,10 +220,9 @@ def _numeric_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProto
 
 def large_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
     """Weights that are too large to be copied into each message, by name."""
-    limit = _inline_limit(weight_bytes(model))
-    return (
-        (name, tensor) for name, tensor in _numeric_initializers(model) if tensor.nbytes > limit
-    )
+    sized = [(name, tensor, tensor.nbytes) for name, tensor in _numeric_initializers(model)]
+    limit = _inline_limit(sum(size for _, _, size in sized))
+    return ((name, tensor) for name, tensor, size in sized if size > limit)
 
 
 def to_proto(model: ir.Model) -> onnx.ModelProto:

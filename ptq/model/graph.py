@@ -14,16 +14,18 @@ import numpy as np
 import onnx
 import onnx.checker
 import onnx.shape_inference
-import onnx.version_converter
 import onnx_ir as ir
 from numpy.typing import NDArray
+from onnx.version_converter import convert_version
 from onnx_ir.passes import common as passes
 
 from ptq.core.errors import ModelError, short_message
 from ptq.model import external_data, serialize
-from ptq.model.load import read, read_proto, to_ir
+from ptq.model.load import read, read_proto, to_ir, to_ir_with_types
 from ptq.model.node import Node, Value, name_of, named_values
 from ptq.model.subgraph import extract_subgraph
+
+ProtoChange = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 class Graph:
@@ -264,20 +266,19 @@ class Graph:
         """A graph of some of the nodes, in the given order, with these inputs and outputs."""
         return Graph(extract_subgraph(self._model, nodes, inputs, outputs))
 
-    def transform_proto(self, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Graph:
+    def transform_proto(self, change: ProtoChange) -> Graph:
         """The graph after a change of its ONNX message."""
         proto, weights = external_data.proto_without_weights(self._model)
         return Graph(to_ir(change(proto), "the model", weights))
 
-    def with_opset(self, version: int) -> Graph:
-        """The model in a newer opset, made by ONNX's own converter.
+    def with_opset(self, version: int, first: ProtoChange = lambda proto: proto) -> Graph:
+        """The model in a newer opset, made by ONNX's own converter from the message that ``first`` returns.
 
         Raises:
             ModelError: The converter has no rule for one of the operators.
         """
-        raise_opset = onnx.version_converter.convert_version
         try:
-            return self.transform_proto(lambda p: raise_opset(p, version))
+            return self.transform_proto(lambda proto: convert_version(first(proto), version))
         except (RuntimeError, onnx.checker.ValidationError, ModelError) as error:
             # the text before " failed: " names a place in the converter's source
             reason = short_message(error).rpartition(" failed: ")[2]
@@ -291,8 +292,9 @@ class Graph:
         Raises:
             ModelError: A declared type or shape contradicts the operators.
         """
-        infer = onnx.shape_inference.infer_shapes
+        proto, weights = external_data.proto_without_weights(self._model)
         try:
-            return self.transform_proto(lambda p: infer(p, data_prop=True))
+            proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
             raise ModelError(f"the model contradicts itself: {short_message(error)}") from error
+        return Graph(to_ir_with_types(proto, weights))

@@ -19,7 +19,12 @@ from ptq.core.errors import ModelError, root_cause, short_message
 from ptq.model import external_data
 from ptq.model.mapped_weight import map_weight
 from ptq.model.node import ONNX_DOMAINS
-from ptq.model.operator_versions import NEWEST_IR_VERSION, NEWEST_OPSET, lower_to_supported
+from ptq.model.operator_versions import (
+    NEWEST_IR_VERSION,
+    NEWEST_OPSET,
+    lower_to_supported,
+    unsupported_nodes,
+)
 from ptq.model.proto_walk import all_nodes
 from ptq.model.repair import repair
 from ptq.model.sparse_constants import to_dense
@@ -143,6 +148,17 @@ def to_ir(proto: onnx.ModelProto, source: str, detached: external_data.DetachedW
         raise ModelError(f"{source} is not a valid ONNX model: {reason}") from error
     _name_nodes(model)
     return model
+
+
+def to_ir_with_types(proto: onnx.ModelProto, detached: external_data.DetachedWeights) -> ir.Model:
+    """The model as onnx_ir, of the message of a loaded model to which types and shapes were added.
+
+    Raises:
+        ModelError: With the types, operators were replaced by others, and these are not valid.
+    """
+    if unsupported_nodes(proto):
+        return to_ir(proto, "the model", detached)
+    return external_data.merge_weights(proto, detached)
 
 
 def check_valid(proto: onnx.ModelProto, source: str) -> None:

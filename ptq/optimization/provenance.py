@@ -87,9 +87,9 @@ def build_result(
             write_record(graph, PREPROCESS, applied)
         plan_digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
         write_record(graph, PROVENANCE, _build_provenance(job, made, report, reading, plan_digest))
-        report = replace(report, int8_bytes=serialized_size(graph.model))
-    if source is not None:  # serialized again, a model has other bytes
-        report = replace(report, float_bytes=count_file_bytes(source))
+    # serialized again, a model has other bytes than its file
+    size = count_file_bytes(source) if source else serialized_size(job.source.model)
+    report = replace(report, float_bytes=size, int8_bytes=serialized_size(graph.model))
     report = replace(report, suspects=(*check_benefit(report), *report.suspects))
     tflite = None
     if job.options.form == "tflite":
@@ -104,7 +104,7 @@ def build_result(
         if tflite is None:
             raise
     else:
-        if tflite is None:
+        if notes and tflite is None:
             size = serialized_size(graph.model)
             report = replace(report, changes=(*report.changes, *notes), int8_bytes=size)
     return Result(graph, plan, report, calibration, source, tflite)

@@ -66,7 +66,7 @@ def _infer_types(
         if value.const_value is not None and value.const_value.size <= MAX_CONSTANT_ELEMENTS:
             array = constant_of(value)
             if array is not None:
-                data[name] = ir.to_proto(value.const_value)
+                data[name] = ir.serde.serialize_tensor(value.const_value)
     try:
         found = onnx.shape_inference.infer_node_outputs(
             onnx.defs.get_schema(node.op_type, opset),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from functools import partial
 
 import numpy as np
 import onnx
@@ -56,11 +57,11 @@ def upgrade_opset(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
         for node in graph.nodes
         if operator_of(node) == "Hardmax" and node.name not in exempt
     }
-    prepared = graph.transform_proto(lambda proto: _exempt_nodes(proto, exempt))
+    prepare = partial(_exempt_nodes, names=exempt)
     try:
-        upgraded = prepared.with_opset(TARGET_OPSET)
+        upgraded = graph.with_opset(TARGET_OPSET, prepare)
     except ModelError:
-        upgraded = prepared.with_opset(MIN_QDQ_OPSET)
+        upgraded = graph.with_opset(MIN_QDQ_OPSET, prepare)
     for node in upgraded.nodes:
         if node.domain == EXEMPT_DOMAIN:
             node.domain = ""
