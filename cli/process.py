@@ -231,4 +231,5 @@ def prepare_long_job() -> None:
     if _OWN_PROCESS.is_set():
         from ptq.core.memory import keep_freed_blocks
 
+        gc.freeze()  # no collection looks at the libraries again
         keep_freed_blocks()

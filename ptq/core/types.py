@@ -38,6 +38,12 @@ class QType:
         return self.dtype.name
 
     @property
+    def container(self) -> tuple[int, int]:
+        """The least and the greatest integer that the numpy type can store."""
+        lo = -(1 << (self.bits - 1)) if self.signed else 0
+        return lo, lo + (1 << self.bits) - 1
+
+    @property
     def lsb_count(self) -> int:
         """Number of quantization levels above the lowest one: hi − lo."""
         return self.hi - self.lo
@@ -95,11 +101,13 @@ class QuantParams:
             )
         if self.scale.shape != self.zero_point.shape:
             raise PlanError("scale and zero point differ in shape")
-        usable = (self.scale > 0) & (self.scale < np.inf)
-        if not usable.all():
-            raise PlanError(f"scale {self.scale[~usable].flat[0]} is not positive and finite")
-        container = np.iinfo(self.qtype.dtype)
-        if ((self.zero_point < container.min) | (self.zero_point > container.max)).any():
+        if not self.scale.size:
+            return
+        if not (self.scale.min() > 0 and self.scale.max() < np.inf):  # a NaN is the least of all
+            bad = self.scale[~(np.isfinite(self.scale) & (self.scale > 0))]
+            raise PlanError(f"scale {bad.flat[0]} is not positive and finite")
+        lo, hi = self.qtype.container
+        if self.zero_point.min() < lo or self.zero_point.max() > hi:
             raise PlanError(f"zero point {self.zero_point} is outside {self.qtype.name}")
 
     @classmethod

@@ -28,7 +28,7 @@ from ptq.executor.step_runner import Runner, prepare_island, prepare_step, prepa
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
-from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8, to_uint8
+from ptq.rewrite.shift_to_uint8 import shift_pairs, to_int8, to_uint8
 
 
 class Executor:
@@ -67,7 +67,7 @@ class Executor:
         has_kernel = self._kernels.__contains__
         read, self._uint8_tensors = normalize_qdq(graph), frozenset[str]()
         if arithmetic.computes_int8_as_uint8:
-            read, self._uint8_tensors = pairs_to_uint8(read)
+            self._uint8_tensors = shift_pairs(read)
         self.program: Program = read_program(read, has_kernel, floats, self._wide_kernels)
         self._runners: list[dict[tuple[Any, ...], Runner]] = [{} for _ in self.program.steps]
         self._prepare_lock = Lock()

@@ -60,18 +60,23 @@ def pairs_to_uint8(graph: Graph) -> tuple[Graph, frozenset[str]]:
         The graph, without duplicate quantizers, and the names of the shifted tensors.
     """
     shifted = graph.copy()
+    return shifted, shift_pairs(shifted)
+
+
+def shift_pairs(graph: Graph) -> frozenset[str]:
+    """Do so in place; the names of the shifted tensors."""
     # Of several equal quantizers ONNX Runtime keeps one, and not always the first.
-    deduplicate_quantizers(shifted)
+    deduplicate_quantizers(graph)
     names = set()
-    for node in shifted.nodes:
+    for node in graph.nodes:
         reader = shifted_pair_reader(node)
         if reader is not None:
-            _shift_inputs(shifted, [(node, 2), (reader, 2)])
+            _shift_inputs(graph, [(node, 2), (reader, 2)])
             integers = node.outputs[0]
             integers.type = reader.inputs[2].type if reader.inputs[2] is not None else None
             names.add(name_of(integers))
-    shifted.remove_unused()
-    return shifted, frozenset(names)
+    graph.remove_unused()
+    return frozenset(names)
 
 
 def shifted_pair_reader(node: Node) -> Node | None:

@@ -30,8 +30,10 @@ def fold_quantized_constants(graph: Graph) -> list[Change]:
             count += _fold_transpose(graph, node)
         elif (spec := OPS.get(spec_name(node))) is not None:
             count += _fold_dequantized_values(graph, node, spec)
+    if not count:
+        return []
     graph.remove_unused()
-    return [Change("fold_quantized_constants", count)] if count else []
+    return [Change("fold_quantized_constants", count)]
 
 
 def _fold_quantize(graph: Graph, node: Node) -> bool:

@@ -38,16 +38,20 @@ def fuse_matmul_add(graph: Graph) -> list[Change]:
     """Replace each quantized MatMul and the Add of one constant for each column by Gemm, in place."""
     adds = [node for node in graph.nodes if operator_of(node) == "Add"]
     count = sum(_fuse_matmul_into_add(graph, node) for node in adds)
+    if not count:
+        return []
     graph.remove_unused()
-    return [Change("fuse_matmul_add", count)] if count else []
+    return [Change("fuse_matmul_add", count)]
 
 
 def quantize_biases(graph: Graph) -> list[Change]:
     """Replace float biases of quantized operators by int32 constants, in place."""
     layers = [node for node in graph.nodes if operator_of(node) in ("Conv", "Gemm")]
     count = sum(_quantize_bias(graph, node) for node in layers if len(node.inputs) > 2)
+    if not count:
+        return []
     graph.remove_unused()
-    return [Change("quantize_biases", count)] if count else []
+    return [Change("quantize_biases", count)]
 
 
 def _activation_and_weight(node: Node) -> tuple[QuantizedTensor, QuantizedTensor] | None:

@@ -30,8 +30,10 @@ def quantize_data_movement(graph: Graph) -> list[Change]:
     for node in reversed(graph.nodes):
         if operator_of(node) == "QuantizeLinear":
             count += _propagate_backward(graph, node)
+    if not count:
+        return []
     graph.remove_unused()
-    return [Change("quantize_data_movement", count)] if count else []
+    return [Change("quantize_data_movement", count)]
 
 
 def _can_propagate(graph: Graph, node: Node) -> bool:

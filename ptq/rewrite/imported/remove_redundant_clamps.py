@@ -35,8 +35,10 @@ def remove_redundant_clamps(graph: Graph) -> list[Change]:
         if _is_redundant(clamp, found.params):
             node.replace_input_with(0, before)
             count += 1
+    if not count:
+        return []
     graph.remove_unused()
-    return [Change("remove_redundant_clamps", count)] if count else []
+    return [Change("remove_redundant_clamps", count)]
 
 
 def _is_redundant(clamp: Node, params: QuantParams) -> bool:
