@@ -1,7 +1,8 @@
 """Modules of other packages that load when they are first used, in a process of ptq.
 
 onnx-ir always imports SymPy, which takes as long as ONNX Runtime, onnx and numpy together. It uses SymPy only to
-compute with symbolic dimensions, which ptq does not do.
+compute with symbolic dimensions, which ptq does not do. SciPy always imports all of numpy, its test tools and its
+compiler of Fortran included, and uses neither.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
 
-_LAZY = frozenset({"sympy", "onnx_ir._symbolic_shapes"})
+_LAZY = frozenset({"sympy", "onnx_ir._symbolic_shapes", "numpy.f2py", "numpy.testing"})
 
 
 class _LazyFinder(MetaPathFinder):

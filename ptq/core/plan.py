@@ -18,6 +18,7 @@ import numpy as np
 
 from ptq.core import files
 from ptq.core.errors import PlanError
+from ptq.core.json_text import indent_json
 from ptq.core.record import Record, decode_record, encode_record
 from ptq.core.types import QType, QuantParams
 
@@ -175,7 +176,7 @@ class Plan:
             document["preprocess"] = decode_record(encode_record(self.preprocess))
         if self.costs is not None:
             document["costs"] = dict(self.costs)
-        return json.dumps(document, indent=1) + "\n"
+        return indent_json(document) + "\n"
 
     def _entry(self, params: QuantParams, key: str) -> dict[str, Any]:
         reason = self.why[key]

@@ -48,7 +48,7 @@ class PairTable:
         """Take the function and the types of its operands.
 
         Args:
-            function: Maps two arrays of one shape to an array of that shape.
+            function: Maps two arrays that broadcast to an array of the shape to which they do.
             first: Type of the first operand.
             second: Type of the second operand.
         """
@@ -67,7 +67,7 @@ class PairTable:
                 )
                 return self._function(*pair).reshape(shape)
             x, y = map(every_value, self._types)
-            self._table = self._function(np.repeat(x, y.size), np.tile(y, x.size))
+            self._table = self._function(x[:, None], y).reshape(-1)
         high = first.view(np.uint8).astype(np.uint16)
         high <<= np.uint16(8)  # NumPy 1.26 takes a plain 8 for int64 beside an array without axes
         return self._table.take(high | second.view(np.uint8), mode="clip")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ptq.page.page import Page
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def render_html(page: Page) -> str:
@@ -25,6 +27,8 @@ def encode_html(text: str) -> bytes:
 
 @functools.cache
 def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # 0.02 s
+
     templates = Environment(
         loader=PackageLoader("ptq.page"),
         autoescape=True,

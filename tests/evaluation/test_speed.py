@@ -88,6 +88,14 @@ def test_rounds_that_agree_end_the_measurement(monkeypatch: pytest.MonkeyPatch) 
     assert found.interval == pytest.approx((1, 1))
 
 
+def test_a_model_that_is_clearly_faster_is_timed_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    floats, faster = clock.model("f", 0.012), clock.model("i", 0.008)
+    assert measure_speed(floats, faster, {}).rounds == 6
+    assert measure_speed(floats, faster, {}, least=1.4).rounds == 11
+    assert measure_speed(floats, clock.model("i", 0.01), {}).rounds == 11
+
+
 def test_a_model_that_noise_hides_to_be_slower_is_timed_until_that_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
