@@ -5,6 +5,7 @@ Commands import ptq in their bodies: the import takes a second, and ``--help`` d
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Annotated
 
@@ -41,7 +42,9 @@ app = typer.Typer(
 def main() -> None:
     """Run ``ptq`` with the arguments of the process and exit with its exit code."""
     prepare_process()
-    sys.exit(run(app))
+    code = run(app)
+    gc.freeze()  # no search for garbage in a process that ends
+    sys.exit(code)
 
 
 def _print_version(wanted: bool) -> None:
