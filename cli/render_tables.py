@@ -18,8 +18,7 @@ from ptq.core.wording import (
     format_size,
     plural,
 )
-from ptq.evaluation.presentation.html_evaluation import NOT_LABELLED
-from ptq.evaluation.presentation.report_wording import count_nodes
+from ptq.evaluation.presentation.report_wording import NOT_LABELLED, count_nodes
 from ptq.evaluation.task_wording import describe_forms, describe_task
 from ptq.executor.runtimes.runtime import describe_placement
 

@@ -11,7 +11,6 @@ import onnx
 
 from ptq.core.plan import Plan
 from ptq.evaluation.exports.report import Report
-from ptq.evaluation.presentation.html import render_page
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
 from ptq.model.save import save_apart, write_apart
@@ -48,6 +47,8 @@ class Result:
         Args:
             made: What else the page should say about the run: names with values.
         """
+        from ptq.evaluation.presentation.html import render_page  # 0.02 s
+
         return render_page(self.report, made, plan=self.plan, statistics=self.calibration.tensors)
 
     def _repr_html_(self) -> str:

@@ -10,7 +10,6 @@ from ptq.evaluation.exports.flat_metrics import flatten_metrics
 from ptq.evaluation.exports.html_summary import render_fragment
 from ptq.evaluation.exports.markdown import render_markdown
 from ptq.evaluation.exports.summary import summarize_report
-from ptq.evaluation.presentation.html import render_page
 from ptq.evaluation.report import ReportData
 
 ReportTable = Literal["tensors", "nodes", "forms"]
@@ -32,6 +31,8 @@ class Report(ReportData):
 
     def to_html(self) -> str:
         """The whole report as one self-contained HTML page."""
+        from ptq.evaluation.presentation.html import render_page  # 0.02 s
+
         return render_page(self)
 
     def to_frame(self, table: ReportTable = "tensors") -> Any:

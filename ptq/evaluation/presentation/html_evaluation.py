@@ -12,6 +12,7 @@ from ptq.evaluation.presentation.accuracy import build_forms
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
 from ptq.evaluation.presentation.making import MadeFact, build_run
+from ptq.evaluation.presentation.report_wording import NOT_LABELLED
 from ptq.evaluation.presentation.result_page import render_result
 from ptq.evaluation.presentation.verdict import (
     Tone,
@@ -22,10 +23,6 @@ from ptq.evaluation.presentation.verdict import (
 from ptq.executor.runtimes.runtime import describe_placement
 from ptq.page.blocks import Facts, Lines
 from ptq.page.page import Section
-
-NOT_LABELLED = (
-    "no sample is labelled: give labels (--boxes for boxes), or the float model with --against"
-)
 
 
 def render_evaluation_page(

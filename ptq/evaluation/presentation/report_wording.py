@@ -10,6 +10,10 @@ from ptq.evaluation.budget import Budget, BudgetSearch
 from ptq.evaluation.drop import describe_change
 from ptq.evaluation.report import NodeRow
 
+NOT_LABELLED = (
+    "no sample is labelled: give labels (--boxes for boxes), or the float model with --against"
+)
+
 NODE_RESULTS: Mapping[str, str] = {
     "int8": "int8",
     "folded": "folded into the node before",
