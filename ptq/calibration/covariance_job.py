@@ -207,16 +207,12 @@ class _CovarianceUpdate:
             if stack.size:
                 number = self.first_sample + first + offset
                 shifts.append(layer.rounding_error_sums(stack, params, number, _MEAN_VALUES))
-                rows = layer.sample_rows(stack, params, number, quota)
                 of_stack = self.held_out[first : first + len(stack)]
-                held_out = np.repeat(of_stack, rows.shape[1] // len(stack))
-                for block in blocks:
-                    for covariance, chosen in (
-                        (block.training, ~held_out),
-                        (block.held_out, held_out),
-                    ):
-                        if chosen.any():
-                            covariance.update(rows[:, chosen, block.inputs])
+                found = layer.sample_rows(stack, params, number, quota)
+                for held_out, rows in zip(of_stack, found, strict=True):
+                    for block in blocks:
+                        covariance = block.held_out if held_out else block.training
+                        covariance.update(rows[:, block.inputs])
             first += len(stack)
 
 

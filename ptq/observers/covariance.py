@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_ROWS = 256
-"""Rows multiplied at once: 256 · 255² < 2^24, so float32 adds the products of codes without rounding."""
-_TILE = 44
-"""Side of a tile. OpenBLAS runs products below 2^19 multiplications on one thread, which leaves our threads alone."""
+_ROWS = 128
+"""Rows multiplied at once: 128 · 255² < 2^24, so float32 adds the products of codes without rounding."""
+_STRIP, _TILE = 48, 80
+"""Sides of a tile. OpenBLAS runs products below 2^19 multiplications on one thread, which leaves ours alone."""
 _INT32_ROWS = 2**15
 """Rows whose sum of products fits int32."""
 _PENDING = 2**17
-"""Codes that wait to be multiplied, at most."""
+"""Codes that wait to be multiplied, at most, if they are of more than `_MIN_ROWS` rows."""
+_MIN_ROWS = 32
+"""Rows that are worth a product."""
 
 
 class Covariance:
@@ -37,7 +39,7 @@ class Covariance:
         self._sums = np.zeros((groups, length))
         # The matrix is symmetric: only rows of tiles up to the diagonal tile are kept.
         self._strips: list[NDArray[np.integer[Any]]] = [
-            np.zeros((groups, end - start, end), np.int32) for start, end in _tiles(length)
+            np.zeros((groups, end - start, end), np.int32) for start, end in _slices(length, _STRIP)
         ]
         self._pending: list[NDArray[np.int16]] = []
         self._waiting = 0
@@ -60,19 +62,19 @@ class Covariance:
         groups, length = self._sums.shape
         kind = self._strips[0].dtype if self._strips else np.int32
         whole: NDArray[np.integer[Any]] = np.empty((groups, length, length), kind)
-        for (start, end), strip in zip(_tiles(length), self._strips, strict=True):
+        for (start, end), strip in zip(_slices(length, _STRIP), self._strips, strict=True):
             whole[:, start:end, :end] = strip
             whole[:, :start, start:end] = strip[:, :, :start].transpose(0, 2, 1)
         return whole
 
     def update(self, rows: NDArray[np.int16]) -> None:
-        """Add rows of 8-bit codes less their zero point, shape (groups, rows, K)."""
-        for start in range(0, rows.shape[1], _ROWS):
-            self._enqueue(rows[:, start : start + _ROWS])
+        """Add rows of 8-bit codes less their zero point, shape (groups, K, rows)."""
+        for start in range(0, rows.shape[2], _ROWS):
+            self._enqueue(rows[:, :, start : start + _ROWS])
 
     def _enqueue(self, rows: NDArray[np.int16]) -> None:
-        groups, count, length = rows.shape
-        if self._waiting + count > min(_ROWS, max(1, _PENDING // (groups * length))):
+        groups, length, count = rows.shape
+        if self._waiting + count > min(_ROWS, max(_MIN_ROWS, _PENDING // (groups * length))):
             self.flush()
         self._pending.append(rows)
         self._waiting += count
@@ -90,32 +92,34 @@ class Covariance:
     def second_moment(self, *, centred: bool) -> NDArray[np.float64]:
         """E[q qᵀ] of each group, about the mean if ``centred``, else about 0."""
         n = max(self.count, 1)
-        second: NDArray[np.float64] = self.outer_products / n
-        if centred:
-            mean = self.sums / n
-            second -= mean[:, :, None] * mean[:, None, :]
+        mean = self.sums / n
+        groups, length = mean.shape
+        second = np.empty((groups, length, length))
+        for (start, end), strip in zip(_slices(length, _STRIP), self._strips, strict=True):
+            part = np.divide(strip, n, out=second[:, start:end, :end])
+            if centred:
+                part -= mean[:, start:end, None] * mean[:, None, :end]
+            second[:, :start, start:end] = part[:, :, :start].transpose(0, 2, 1)
         return second
 
     def flush(self) -> None:
         """Multiply the waiting rows and free their memory."""
         if not self._pending:
             return
-        rows = np.concatenate(self._pending, axis=1).astype(np.float32, order="C")
+        rows = np.concatenate(self._pending, axis=2, dtype=np.float32)
         self._pending, self._waiting = [], 0
-        self._count += rows.shape[1]
+        groups, length, count = rows.shape
+        self._count += count
         if self._count > _INT32_ROWS:
             self._strips = [strip.astype(np.int64, copy=False) for strip in self._strips]
-        self._sums += rows.sum(axis=1, dtype=np.float64)
-        length = rows.shape[2]
-        # A copy: for a product of an array with itself numpy calls syrk, which uses all threads at any size.
-        columns = np.ascontiguousarray(rows.transpose(0, 2, 1))
-        products = np.empty((len(rows), min(_TILE, length), length), np.float32)
-        for (start, end), strip in zip(_tiles(length), self._strips, strict=True):
-            found = products[:, : end - start, :end]
-            for left, right in _tiles(end):
-                np.matmul(
-                    columns[:, start:end], rows[:, :, left:right], out=found[:, :, left:right]
-                )
+        self._sums += np.einsum("gkr->gk", rows)
+        products = np.empty((groups, min(_STRIP, length), length), np.float32)
+        for (start, end), strip in zip(_slices(length, _STRIP), self._strips, strict=True):
+            # A copy: for a product of an array with itself numpy calls syrk, which uses all threads at any size.
+            mine, found = rows[:, start:end].copy(), products[:, : end - start, :end]
+            for left, right in _slices(end, _TILE):
+                theirs = rows[:, left:right].transpose(0, 2, 1)
+                np.matmul(mine, theirs, out=found[:, :, left:right])
             strip += found.astype(np.int32)
 
 
@@ -146,6 +150,6 @@ class PooledCovariance:
 
 
 @cache
-def _tiles(length: int) -> list[tuple[int, int]]:
-    """Start and end of each tile of a length."""
-    return [(start, min(start + _TILE, length)) for start in range(0, length, _TILE)]
+def _slices(length: int, longest: int) -> list[tuple[int, int]]:
+    """Start and end of each part of a length."""
+    return [(start, min(start + longest, length)) for start in range(0, length, longest)]

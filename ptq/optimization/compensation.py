@@ -217,7 +217,7 @@ class _InputComparison:
         if not real.size or real.shape != rounded.shape:
             return
         quota = rows_per_sample(self.linear_op, samples)
-        u, v = (
+        [u], [v] = (
             self.linear_op.sample_rows(array, self.mean_shift.params, number, quota)
             for array in (real, rounded)
         )
@@ -226,7 +226,7 @@ class _InputComparison:
         else:
             self.pairs.add_training(u, v)
         for block in self.blocks:
-            (block.held_out if held_out else block.training).update(v[:, :, block.inputs])
+            (block.held_out if held_out else block.training).update(v[:, block.inputs])
         sums = self.linear_op.channel_sums
         self.mean_shift.sums += sums(rounded) - sums(real)
         self.mean_shift.count += real.size // self.linear_op.input_channels

@@ -42,7 +42,7 @@ class InputPairs:
     Attributes:
         input_slices: Blocks of inputs that count as independent.
         training: For each block, the second moments of rows (u, v), over the training samples.
-        held_out: (u, v) of each held-out sample, both of shape (groups, rows, K).
+        held_out: (u, v) of each held-out sample, both of shape (groups, K, rows).
     """
 
     input_slices: Sequence[slice]
@@ -50,9 +50,9 @@ class InputPairs:
     held_out: list[tuple[Rows, Rows]]
 
     def add_training(self, u: Rows, v: Rows) -> None:
-        """Add the rows of a training sample, both of shape (groups, rows, K)."""
+        """Add the rows of a training sample, both of shape (groups, K, rows)."""
         for inputs, covariance in zip(self.input_slices, self.training, strict=True):
-            covariance.update(np.concatenate([u[:, :, inputs], v[:, :, inputs]], axis=2))
+            covariance.update(np.concatenate([u[:, inputs], v[:, inputs]], axis=1))
 
     def merge_held_out(self) -> InputPairs:
         """A copy in which the held-out samples are training samples too."""
@@ -135,5 +135,10 @@ def _held_out_errors(
         if centred:
             of_u, of_v = np.split(block.sums[:, None] / block.count, 2, axis=2)
             shift += multiply(of_u, float_weights[:, inputs]) - multiply(of_v, fitted[:, inputs])
-    errors = (multiply(u, float_weights) - multiply(v, fitted) - shift for u, v in pairs.held_out)
+    errors = (
+        multiply(u.transpose(0, 2, 1), float_weights)
+        - multiply(v.transpose(0, 2, 1), fitted)
+        - shift
+        for u, v in pairs.held_out
+    )
     return np.array([float(np.square(error).sum()) for error in errors])

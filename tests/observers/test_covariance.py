@@ -10,30 +10,30 @@ from ptq.observers.covariance import Covariance, PooledCovariance
 
 def codes(groups: int, count: int, length: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    return rng.integers(-255, 256, (groups, count, length)).astype(np.int16)
+    return rng.integers(-255, 256, (groups, length, count)).astype(np.int16)
 
 
 def seen(rows: np.ndarray, step: int) -> Covariance:
-    covariance = Covariance(rows.shape[0], rows.shape[2])
-    for start in range(0, rows.shape[1], step):
-        covariance.update(rows[:, start : start + step])
+    covariance = Covariance(rows.shape[0], rows.shape[1])
+    for start in range(0, rows.shape[2], step):
+        covariance.update(rows[:, :, start : start + step])
     return covariance
 
 
-@pytest.mark.parametrize("groups", [1, 3])
-def test_sums_are_those_of_whole_numbers(groups: int) -> None:
-    rows = codes(groups, 700, 5)
+@pytest.mark.parametrize(("groups", "length"), [(1, 5), (3, 5), (1, 131)])
+def test_sums_are_those_of_whole_numbers(groups: int, length: int) -> None:
+    rows = codes(groups, 700, length)
     found, whole = seen(rows, 70), rows.astype(np.int64)
     assert found.count == 700
-    np.testing.assert_array_equal(found.sums, whole.sum(axis=1))
-    np.testing.assert_array_equal(found.outer_products, np.einsum("gnk,gnl->gkl", whole, whole))
+    np.testing.assert_array_equal(found.sums, whole.sum(axis=2))
+    np.testing.assert_array_equal(found.outer_products, np.einsum("gkn,gln->gkl", whole, whole))
 
 
 @pytest.mark.parametrize("groups", [1, 3])
 def test_batches_order_and_shards_make_no_difference_bit_for_bit(groups: int) -> None:
     rows = codes(groups, 1300, 7)
     whole = seen(rows, 1300)
-    half = seen(rows[:, ::-1][:, :600], 1).merge(seen(rows[:, :700], 333))
+    half = seen(rows[:, :, ::-1][:, :, :600], 1).merge(seen(rows[:, :, :700], 333))
     assert half.count == whole.count
     for centred in (True, False):
         assert (
@@ -44,7 +44,7 @@ def test_batches_order_and_shards_make_no_difference_bit_for_bit(groups: int) ->
 
 def test_the_moment_about_the_mean_is_the_covariance() -> None:
     rows = codes(1, 300, 4) + np.int16(100)
-    expected = np.cov(rows[0].astype(np.float64), rowvar=False, bias=True)
+    expected = np.cov(rows[0].astype(np.float64), bias=True)
     np.testing.assert_allclose(seen(rows, 9).second_moment(centred=True)[0], expected, rtol=1e-9)
 
 
@@ -53,7 +53,7 @@ def test_nothing_seen_is_a_moment_of_zeros() -> None:
 
 
 def test_many_rows_of_large_codes_do_not_overflow() -> None:
-    rows = np.full((1, 70_000, 2), 255, np.int16)
+    rows = np.full((1, 2, 70_000), 255, np.int16)
     np.testing.assert_array_equal(
         seen(rows, 7_000).outer_products, np.full((1, 2, 2), 70_000 * 255**2)
     )
@@ -61,7 +61,7 @@ def test_many_rows_of_large_codes_do_not_overflow() -> None:
 
 def test_a_pooled_covariance_is_that_of_all_rows_in_one_scale() -> None:
     rng = np.random.default_rng(3)
-    rows = [rng.integers(-100, 100, (1, n, 6)).astype(np.int16) for n in (40, 25)]
+    rows = [rng.integers(-100, 100, (1, 6, n)).astype(np.int16) for n in (40, 25)]
     scales = 0.5, 2.0
     parts = []
     for one, scale in zip(rows, scales, strict=True):
@@ -69,8 +69,8 @@ def test_a_pooled_covariance_is_that_of_all_rows_in_one_scale() -> None:
         covariance.update(one)
         parts.append((covariance, scale))
     pooled = PooledCovariance(parts)
-    real = np.concatenate([one[0] * scale for one, scale in zip(rows, scales, strict=True)])
+    real = np.concatenate([one[0] * scale for one, scale in zip(rows, scales, strict=True)], axis=1)
     assert pooled.count == 65
-    np.testing.assert_allclose(pooled.second_moment(centred=False)[0], real.T @ real / 65)
+    np.testing.assert_allclose(pooled.second_moment(centred=False)[0], real @ real.T / 65)
     centred = pooled.second_moment(centred=True)[0]
-    np.testing.assert_allclose(centred, np.cov(real, rowvar=False, bias=True))
+    np.testing.assert_allclose(centred, np.cov(real, bias=True))

@@ -25,7 +25,8 @@ def rows(seed: int, distortion: Any, samples: int) -> list[tuple[Any, Any]]:
     mixing = np.random.default_rng(99).normal(size=(INPUTS, INPUTS)) * 20
     u = np.rint(rng.normal(size=(samples, 1, ROWS, INPUTS)) @ mixing).clip(-120, 120)
     v = np.rint(distortion(u)).clip(-127, 127)
-    return [(a.astype(np.int16), b.astype(np.int16)) for a, b in zip(u, v, strict=True)]
+    codes = (a.astype(np.int16).swapaxes(2, 3) for a in (u, v))
+    return list(zip(*codes, strict=True))
 
 
 def pairs(distortion: Any, inputs: tuple[slice, ...] = (slice(0, INPUTS),)) -> InputPairs:
@@ -38,7 +39,7 @@ def pairs(distortion: Any, inputs: tuple[slice, ...] = (slice(0, INPUTS),)) -> I
 
 def error(distortion: Any, wanted: Any, made: Any, *, centred: bool = False) -> float:
     fresh = rows(3, distortion, 50)
-    u, v = (np.concatenate([pair[i][0] for pair in fresh]) for i in (0, 1))
+    u, v = (np.concatenate([pair[i][0].T for pair in fresh]) for i in (0, 1))
     left = u @ wanted[0] - v @ made[0]
     return float(np.square(left - centred * left.mean(axis=0)).sum())
 
@@ -62,7 +63,7 @@ def test_they_are_the_solution_of_the_normal_equations_with_a_ridge():
     fit = fit_compensation(w, found, centred=False)
     assert fit is not None
     every = [*rows(1, skewed, 16), *rows(2, skewed, 48)]
-    u, v = (np.concatenate([pair[i][0] for pair in every]).astype(np.float64) for i in (0, 1))
+    u, v = (np.concatenate([pair[i][0].T for pair in every]).astype(np.float64) for i in (0, 1))
     of_v = v.T @ v / len(v)
     solutions = []
     for ridge in RIDGES:

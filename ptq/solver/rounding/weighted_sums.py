@@ -21,6 +21,9 @@ from ptq.model.layer_weights import output_channel_count, summed_input_count
 from ptq.model.matrix_layout import input_output_matrix
 from ptq.model.node import Node, attributes_of, constant_of, constant_shape, operator_of
 
+_OUTSIDE = -(2**48)
+"""What makes the sum of a tap's places negative."""
+
 
 class LinearOp:
     """The weighted sums of a Conv, Gemm or MatMul whose weight is constant.
@@ -41,7 +44,7 @@ class LinearOp:
         self.node = node
         self._attributes = attributes_of(node)
         self._shape = shape
-        self._window_axes: dict[tuple[int, ...], tuple[WindowAxis, ...]] = {}
+        self._taps_by_size: dict[tuple[int, ...], list[NDArray[np.int64]]] = {}
         self._convolves = operator_of(node) == "Conv"
         self.groups = int(self._attributes.get("group", 1)) if self._convolves else 1
         self.length = summed_input_count(node, shape)
@@ -81,8 +84,8 @@ class LinearOp:
 
     def sample_rows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
-    ) -> NDArray[np.signedinteger[Any]]:
-        """Some rows of each sample, as integers without zero point, shape (groups, rows, K).
+    ) -> list[NDArray[np.int16]]:
+        """Some rows of each sample, as integers without zero point, shape (groups, K, rows).
 
         Wider integers than 8 bits become those of 8 bits over the same range.
 
@@ -99,8 +102,8 @@ class LinearOp:
             return self._sample_windows(samples, params, first, quota)
         lines = samples.reshape(len(samples), -1, self.length)
         at = _pick_positions(lines.shape[1], quota, first, len(samples))
-        picked = lines[np.arange(len(samples))[:, None], at]
-        return _centered_codes(picked, params).reshape(1, -1, self.length)
+        picked = [some[places] for some, places in zip(lines, at, strict=True)]
+        return [_centered_codes(some, params).astype(np.int16).T[None] for some in picked]
 
     def channel_sums(self, samples: NDArray[Any]) -> NDArray[np.float64]:
         """The sum of each channel of the input over all values of samples that are stacked as for `sample_rows`."""
@@ -125,8 +128,14 @@ class LinearOp:
         if at.shape[1] < by_sample.shape[axis]:
             some = [one.take(places, axis - 1) for one, places in zip(by_sample, at, strict=True)]
             by_sample = np.stack(some)
-        error = _centered_codes(by_sample, params) * np.float32(params.scale) - by_sample
-        sums: NDArray[np.float64] = error.sum(axis=(0, 1, 3), dtype=np.float64)
+        # float32 would round the errors of wider integers
+        kind = np.float32 if params.qtype.bits <= UINT8.bits else np.float64
+        error: NDArray[np.floating[Any]] = _centered_codes(by_sample, params).astype(
+            kind, copy=False
+        )
+        error *= np.float32(params.scale)
+        error -= by_sample
+        sums: NDArray[np.float64] = np.einsum("ixcv->c", error.astype(np.float64))
         return sums, error.size // self.input_channels
 
     def _channel_shape(self, sample: NDArray[Any]) -> tuple[int, int, int]:
@@ -135,30 +144,31 @@ class LinearOp:
 
     def _sample_windows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
-    ) -> NDArray[np.signedinteger[Any]]:
-        found = self._axes(samples.shape[3:])
-        images, outputs = samples.shape[1], tuple(axis.outputs for axis in found)
-        at = _pick_positions(images * math.prod(outputs), quota, first, len(samples))
+    ) -> list[NDArray[np.int16]]:
+        taps = self._taps(samples.shape[3:])
+        outputs = tuple(along.shape[1] for along in taps)
+        at = _pick_positions(samples.shape[1] * math.prod(outputs), quota, first, len(samples))
         image, place = np.divmod(at, math.prod(outputs))
-        inside, position = _tap_positions(found, np.unravel_index(place.reshape(-1), outputs))
-        planes = samples.reshape(-1, samples.shape[2], math.prod(samples.shape[3:]))
-        if images == 1:  # faster
-            of_sample = position.reshape(len(planes), -1, self.taps)
-            picked = [plane.take(at, axis=1) for plane, at in zip(planes, of_sample, strict=True)]
-            windows = picked[0] if len(picked) == 1 else np.concatenate(picked, axis=1)
-        else:
-            number = (np.arange(len(samples))[:, None] * images + image).reshape(-1, 1)
-            windows = planes[number, :, position].transpose(2, 0, 1)
-        codes = _centered_codes(windows, params)  # shape (channels, rows, taps)
-        if not inside.all():
-            codes[:, ~inside] = 0
-        grouped = codes.reshape(self.groups, -1, *position.shape)
-        return grouped.transpose(0, 2, 1, 3).reshape(self.groups, len(position), self.length)
+        inside, position = _tap_positions(taps, np.unravel_index(place, outputs))
+        position += image * math.prod(samples.shape[3:])
+        rows = []
+        for i, sample in enumerate(samples):
+            places = position[:, i].reshape(-1)
+            plane = sample.swapaxes(0, 1).reshape(self.input_channels, -1)
+            if plane.shape[1] < len(places):  # windows that overlap are rounded once
+                codes = _centered_codes(plane, params).astype(np.int16).take(places, axis=1)
+            else:
+                codes = _centered_codes(plane.take(places, axis=1), params).astype(np.int16)
+            if inside is not None:
+                codes *= inside[:, i].reshape(-1)
+            rows.append(codes.reshape(self.groups, self.length, -1))
+        return rows
 
-    def _axes(self, sizes: tuple[int, ...]) -> tuple[WindowAxis, ...]:
-        if sizes not in self._window_axes:
+    def _taps(self, sizes: tuple[int, ...]) -> list[NDArray[np.int64]]:
+        """`_place_taps` of an input of some spatial sizes."""
+        if sizes not in self._taps_by_size:
             attrs = self._attributes
-            self._window_axes[sizes] = window_axes(
+            axes = window_axes(
                 sizes,
                 self._shape[2:],
                 strides=attrs.get("strides"),
@@ -166,26 +176,39 @@ class LinearOp:
                 dilations=attrs.get("dilations"),
                 auto_pad=attrs.get("auto_pad", "NOTSET"),
             )
-        return self._window_axes[sizes]
+            self._taps_by_size[sizes] = _place_taps(axes)
+        return self._taps_by_size[sizes]
+
+
+def _place_taps(axes: Sequence[WindowAxis]) -> list[NDArray[np.int64]]:
+    """What each axis adds to the place of a tap in the input, shape (taps, windows); `_OUTSIDE` it on padding."""
+    found, step = [], 1
+    for axis in reversed(axes):
+        first = np.arange(axis.outputs) * axis.stride - axis.begin
+        at = first + np.arange(axis.kernel)[:, None] * axis.dilation
+        found.append(np.where((at >= 0) & (at < axis.size), at * step, _OUTSIDE))
+        step *= axis.size
+    return found[::-1]
 
 
 def _tap_positions(
-    found: Sequence[WindowAxis], starts: Sequence[NDArray[np.int64]]
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Whether each tap of some windows lies inside the input, and its place there, both of shape (windows, taps)."""
-    if all((a.kernel, a.begin, a.end) == (1, 0, 0) for a in found):
-        places = [start * axis.stride for axis, start in zip(found, starts, strict=True)]
-        position = np.ravel_multi_index(places, tuple(axis.size for axis in found))[:, None]
-        return np.ones_like(position, np.bool_), position
-    taps = np.meshgrid(*(np.arange(a.kernel) * a.dilation for a in found), indexing="ij")
-    inside, position = np.ones((len(starts[0]), taps[0].size), np.bool_), np.zeros((), np.int64)
-    for axis, start, tap in zip(found, starts, taps, strict=True):
-        at = start[:, None] * axis.stride - axis.begin + tap.reshape(1, -1)
-        if axis.begin or axis.end:
-            inside &= (at >= 0) & (at < axis.size)
-            np.clip(at, 0, axis.size - 1, out=at)
-        position = position * axis.size + at
-    return inside, position
+    taps: Sequence[NDArray[np.int64]], windows: Sequence[NDArray[np.int64]]
+) -> tuple[NDArray[np.bool_] | None, NDArray[np.int64]]:
+    """Whether each tap of some windows lies inside the input, None if all do, and its place there.
+
+    Args:
+        taps: Those of `_place_taps`.
+        windows: The number of each window along each axis; all arrays have one shape.
+
+    Returns:
+        Two arrays of shape (taps, *shape of the windows).
+    """
+    shape = windows[0].shape
+    position = np.zeros((1, *shape), np.int64)
+    for along, number in zip(taps, windows, strict=True):
+        position = (position[:, None] + along.take(number, axis=1)).reshape(-1, *shape)
+    inside = position >= 0
+    return None if inside.all() else inside, np.maximum(position, 0, out=position)
 
 
 def _as_8_bits(params: QuantParams) -> QuantParams:
@@ -197,14 +220,12 @@ def _as_8_bits(params: QuantParams) -> QuantParams:
     return QuantParams.per_tensor(float(params.scale) * steps, zero_point, UINT8)
 
 
-def _centered_codes(values: NDArray[Any], params: QuantParams) -> NDArray[np.signedinteger[Any]]:
+def _centered_codes(values: NDArray[Any], params: QuantParams) -> NDArray[np.float32]:
     """The integers of `QuantParams.quantize` less the zero point."""
     zero_point = int(params.zero_point)
-    codes = np.asarray(values / np.float32(params.scale))
+    codes: NDArray[np.float32] = np.asarray(values / np.float32(params.scale))
     np.rint(codes, out=codes)
-    np.maximum(codes, params.qtype.lo - zero_point, out=codes)
-    np.minimum(codes, params.qtype.hi - zero_point, out=codes)
-    return codes.astype(np.int16 if params.qtype.bits <= UINT8.bits else np.int32)
+    return np.clip(codes, params.qtype.lo - zero_point, params.qtype.hi - zero_point, out=codes)
 
 
 def _pick_positions(available: int, quota: int, first: int, samples: int) -> NDArray[np.int64]:
@@ -214,7 +235,7 @@ def _pick_positions(available: int, quota: int, first: int, samples: int) -> NDA
     """
     count = min(quota, available)
     if count == available:
-        return np.broadcast_to(np.arange(available), (samples, available))
+        return np.zeros((samples, 1), np.int64) + np.arange(available)
     number = (first + np.arange(samples))[:, None] * count + np.arange(count)
     picked: NDArray[np.int64] = number % available * _golden_stride(available) % available
     return picked

@@ -244,7 +244,7 @@ def chosen(learnt: np.ndarray, held: np.ndarray | None) -> tuple[ptq.Plan, GptqR
     covariances = Covariance(1, 2), Covariance(1, 2)
     for covariance, rows in zip(covariances, (learnt, held), strict=True):
         if rows is not None:
-            covariance.update(rows[None].astype(np.int16))
+            covariance.update(rows.T[None].astype(np.int16))
     params = QuantParams(np.float32(0.5), np.int64(0), INT8, None)
     plan = Plan(graph.digest(), "ort", {}, {("matrix", 1): params}, {}, {}, {}, {})
     return (

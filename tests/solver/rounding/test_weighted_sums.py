@@ -53,12 +53,12 @@ def case(name: str) -> tuple[LinearOp, Any, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", CASES)
 def test_rows_times_columns_are_the_output(name: str) -> None:
     sums, reference, weight, real = case(name)
-    rows = sums.sample_rows(real, PARAMS, 0, 10**6)
+    rows = np.concatenate(sums.sample_rows(real, PARAMS, 0, 10**6), axis=2).astype(np.float64)
     outputs = np.stack([reference.run(None, {"x": 2 * x})[0] for x in real])
     if CASES[name][0] == "Conv":  # samples, images, channels, places
         outputs = outputs.reshape(*outputs.shape[:3], -1).transpose(0, 1, 3, 2)
     expected = outputs.reshape(-1, outputs.shape[-1])
-    found = np.concatenate(list(rows.astype(np.float64) @ sums.weight_columns()), axis=1)
+    found = np.concatenate(list(rows.transpose(0, 2, 1) @ sums.weight_columns()), axis=1)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(sums.from_columns(sums.weight_columns()), weight)
     assert sums.weight_columns().shape == (sums.groups, sums.length, sums.outputs_per_group)
@@ -68,9 +68,20 @@ def test_rows_times_columns_are_the_output(name: str) -> None:
 def test_some_rows_are_the_same_however_samples_are_batched(name: str) -> None:
     sums, _, _, real = case(name)
     together = sums.sample_rows(real, PARAMS, 5, 4)
-    apart = [sums.sample_rows(real[i : i + 1], PARAMS, 5 + i, 4) for i in range(2)]
-    np.testing.assert_array_equal(together, np.concatenate(apart, axis=1))
-    assert together.shape[1] == 8
+    for i, rows in enumerate(together):
+        [alone] = sums.sample_rows(real[i : i + 1], PARAMS, 5 + i, 4)
+        np.testing.assert_array_equal(rows, alone)
+        assert rows.shape[2] == 4
+
+
+@pytest.mark.parametrize("name", ["padded", "dilated", "several images"])
+def test_few_rows_are_some_of_all(name: str) -> None:
+    """Few windows are taken before they are rounded, many after."""
+    sums, _, _, real = case(name)
+    [every, _] = sums.sample_rows(real, PARAMS, 0, 10**6)
+    [few, _] = sums.sample_rows(real, PARAMS, 0, 2)
+    assert few.shape[2] == 2
+    assert set(map(tuple, few[0].T.tolist())) <= set(map(tuple, every[0].T.tolist()))
 
 
 def test_some_rows_are_different_ones_and_spread_over_all() -> None:
@@ -79,9 +90,9 @@ def test_some_rows_are_different_ones_and_spread_over_all() -> None:
     image = np.zeros((1, 1, 3, 6, 7), np.float32)
     image[0, 0, 0, :4, :5] = number
     wide = QuantParams.per_tensor(1.0, 0, UINT8)
-    first = sums.sample_rows(image, wide, 0, 10)[0, :, 0]
+    first = sums.sample_rows(image, wide, 0, 10)[0][0, 0]
     assert len(set(first.tolist())) == 10
-    second = sums.sample_rows(image, wide, 1, 10)[0, :, 0]
+    second = sums.sample_rows(image, wide, 1, 10)[0][0, 0]
     assert set(first.tolist()) | set(second.tolist()) == set(range(20))
 
 
