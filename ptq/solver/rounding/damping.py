@@ -124,9 +124,9 @@ def choose_damping(
 def gptq_or_nearest(factor: DampedCholesky, scaled: ScaledWeights) -> Single:
     """For each sum the second-order integers, or the nearest ones where these have no larger error."""
     gptq = factor.round(scaled.weights, scaled.lo, scaled.hi)
-    nearest = factor.round_to_nearest(scaled.weights, scaled.lo, scaled.hi)
-    better = (gptq.error < nearest.error)[:, None]
-    return np.where(better, gptq.integers, nearest.integers)
+    nearest = round_to_nearest(scaled)
+    better = factor.has_more_error(scaled.weights - nearest, gptq.error)
+    return np.where(better[:, None], gptq.integers, nearest)
 
 
 def round_to_nearest(scaled: ScaledWeights) -> Single:

@@ -60,9 +60,7 @@ class SortedCovariance:
         variance = np.einsum("gkk->gk", covariance)
         self.mean_variance: Matrix = variance.mean(axis=1)
         self.order: NDArray[np.intp] = np.argsort(variance, axis=1, kind="stable")
-        self.values: Single = covariance.astype(np.float32)
-        for axis in (1, 2):
-            self.values = _reorder(self.values, self.order, axis)
+        self.values: Single = _reorder_both(covariance.astype(np.float32), self.order)
 
 
 class DampedCholesky:
@@ -91,7 +89,7 @@ class DampedCholesky:
             lo: Lowest integers, shape (groups, 1, sums).
             hi: Highest integers, shape (groups, 1, sums).
         """
-        ordered = _reorder(weights, self._order, 1)
+        ordered = _reorder(weights, self._order)
         integers, errors = np.empty_like(ordered), np.zeros_like(ordered)
         total = np.zeros((ordered.shape[0], ordered.shape[2]), ordered.dtype)
         lowest, highest = lo[:, 0], hi[:, 0]
@@ -114,26 +112,44 @@ class DampedCholesky:
             goals -= integers[:, start:stop]
             goals *= pivots.transpose(0, 2, 1)
             total += np.square(goals, out=goals).sum(axis=1)
-        return RoundedWeights(_reorder(integers, np.argsort(self._order, axis=1), 1), total)
+        return RoundedWeights(_reorder(integers, np.argsort(self._order, axis=1)), total)
 
-    def round_to_nearest(self, weights: Single, lo: Single, hi: Single) -> RoundedWeights:
-        """Round each weight to the nearest integer; arguments and result are those of `round`."""
-        integers = np.clip(np.rint(weights), lo, hi)
-        errors = _reorder(weights - integers, self._order, 1)
-        total = np.zeros((errors.shape[0], errors.shape[2]), errors.dtype)
-        for start in range(0, errors.shape[1], _ROWS):
-            lower = self._lower[:, start:, start : start + _ROWS]
-            total += np.square(multiply(lower.transpose(0, 2, 1), errors[:, start:])).sum(axis=1)
-        return RoundedWeights(integers, total)
+    def has_more_error(self, errors: Single, than: Single) -> NDArray[np.bool_]:
+        """Whether errors of weights cause a larger error in each sum, shape (groups, sums).
+
+        Args:
+            errors: Errors of the weights in LSB, shape (groups, K, sums).
+            than: The mean squared error of each sum to compare with, in squared LSB.
+        """
+        ordered = _reorder(errors, self._order)
+        total = np.zeros_like(than)
+        # inputs of large variance, whose products are short, decide most sums
+        for stop in range(ordered.shape[1], 0, -_ROWS):
+            start = max(stop - _ROWS, 0)
+            lower = self._lower[:, start:, start:stop].transpose(0, 2, 1)
+            total += np.square(multiply(lower, ordered[:, start:])).sum(axis=1)
+            if np.all(total > than):
+                break
+        return total > than
 
 
-def _reorder(values: Single, order: NDArray[np.intp], axis: int) -> Single:
-    """The values of each group in the order of the group, along axis 1 or 2."""
+def _reorder(values: Single, order: NDArray[np.intp]) -> Single:
+    """The values of each group in the order of the group, along axis 1."""
     if len(order) == 1:  # faster
-        of_group: Single = values.take(order[0], axis=axis)
+        of_group: Single = values.take(order[0], axis=1)
         return of_group
-    places = order[:, :, None] if axis == 1 else order[:, None, :]
-    sorted_values: Single = np.take_along_axis(values, places, axis)
+    sorted_values: Single = np.take_along_axis(values, order[:, :, None], 1)
+    return sorted_values
+
+
+def _reorder_both(values: Single, order: NDArray[np.intp]) -> Single:
+    """The values of each group in the order of the group, along both axes of a square."""
+    if len(order) == 1:  # faster
+        of_group: Single = values.take(order[0], axis=1).take(order[0], axis=2)
+        return of_group
+    groups, length = order.shape
+    row = (np.arange(groups)[:, None] * length + order) * length
+    sorted_values: Single = values.reshape(-1).take(row[:, :, None] + order[:, None])
     return sorted_values
 
 
@@ -170,17 +186,16 @@ def cholesky(matrix: Real) -> Real:
 def solve_cholesky(lower: Matrix, right: Matrix) -> Matrix:
     """The solution X of L·Lᵀ·X = right, shape (groups, K, sums), by forward and back substitution in blocks."""
     solution, size = right.copy(), right.shape[1]
-    starts = range(0, size, _BLOCK)
-    for start in starts:
-        stop = min(start + _BLOCK, size)
-        corner = np.linalg.inv(lower[:, start:stop, start:stop])
-        solved = multiply(lower[:, start:stop, :start], solution[:, :start])
-        solution[:, start:stop] = multiply(corner, solution[:, start:stop] - solved)
-    for start in reversed(starts):
-        stop = min(start + _BLOCK, size)
-        corner = np.linalg.inv(lower[:, start:stop, start:stop]).transpose(0, 2, 1)
-        solved = multiply(lower[:, stop:, start:stop].transpose(0, 2, 1), solution[:, stop:])
-        solution[:, start:stop] = multiply(corner, solution[:, start:stop] - solved)
+    blocks = [slice(start, min(start + _BLOCK, size)) for start in range(0, size, _BLOCK)]
+    inverses = [np.linalg.inv(lower[:, block, block]) for block in blocks]
+    for block, inverse in zip(blocks, inverses, strict=True):
+        before = slice(block.start)
+        solved = multiply(lower[:, block, before], solution[:, before])
+        solution[:, block] = multiply(inverse, solution[:, block] - solved)
+    for block, inverse in zip(reversed(blocks), reversed(inverses), strict=True):
+        after = slice(block.stop, None)
+        solved = multiply(lower[:, after, block].transpose(0, 2, 1), solution[:, after])
+        solution[:, block] = multiply(inverse.transpose(0, 2, 1), solution[:, block] - solved)
     return solution
 
 

@@ -47,23 +47,30 @@ def bounds(weights: np.ndarray, lo: float, hi: float) -> tuple[np.ndarray, np.nd
 def test_errors_are_those_of_the_quadratic_form() -> None:
     covariance = correlated(70, groups=2)
     weights = normal(1, (2, 70, 5), 40)
-    factor, ends = factor_of(covariance), bounds(weights, -127, 127)
-    for found in (factor.round(weights, *ends), factor.round_to_nearest(weights, *ends)):
-        np.testing.assert_allclose(
-            found.error, loss(covariance, weights - found.integers), rtol=1e-4
-        )
+    found = factor_of(covariance).round(weights, *bounds(weights, -127, 127))
+    np.testing.assert_allclose(found.error, loss(covariance, weights - found.integers), rtol=1e-4)
     np.testing.assert_allclose(
         output_error(damped(covariance), weights), loss(covariance, weights), rtol=1e-4
     )
+
+
+@pytest.mark.parametrize("length", [9, 200])
+def test_errors_are_compared_sum_by_sum(length: int) -> None:
+    covariance, errors = correlated(length, groups=2), normal(1, (2, length, 5), 0.3)
+    factor, exact = factor_of(covariance), loss(covariance, errors)
+    for share in (0.999, 0.5, np.array([[0.999, 1.001, 0.999, 1.001, 0.999]])):
+        more = factor.has_more_error(errors, (share * exact).astype(np.float32))
+        np.testing.assert_array_equal(more, np.broadcast_to(share, exact.shape) < 1)
+    assert not factor.has_more_error(errors, (1.001 * exact).astype(np.float32)).any()
 
 
 @pytest.mark.parametrize("length", [9, 64, 65, 200])
 def test_the_error_of_sums_of_inputs_that_go_together_falls_by_half(length: int) -> None:
     covariance = correlated(length)
     weights = normal(2, (1, length, 40))
-    factor, ends = factor_of(covariance), bounds(weights, -127, 127)
-    rounded, nearest = factor.round(weights, *ends), factor.round_to_nearest(weights, *ends)
-    assert rounded.error.sum() < 0.5 * nearest.error.sum()
+    rounded = factor_of(covariance).round(weights, *bounds(weights, -127, 127))
+    nearest = loss(covariance, weights - np.rint(weights).clip(-127, 127))
+    assert rounded.error.sum() < 0.5 * nearest.sum()
     assert np.abs(rounded.integers - weights).max() < 5
 
 
