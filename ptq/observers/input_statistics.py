@@ -66,7 +66,7 @@ class CovarianceBlock:
     @property
     def all_samples(self) -> Covariance:
         """Covariance over all samples."""
-        return self.training.merge(self.held_out)
+        return self.training.merge(self.held_out) if self.held_out.count else self.training
 
     def merge(self, other: CovarianceBlock) -> CovarianceBlock:
         """The block of more samples."""

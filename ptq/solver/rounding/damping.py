@@ -12,17 +12,24 @@ from numpy.typing import NDArray
 
 from ptq.core.types import QuantParams
 from ptq.observers.input_statistics import CovarianceBlock, PooledBlock
-from ptq.solver.rounding.gptq_rounding import DampedCholesky, Single, SortedCovariance, output_error
+from ptq.solver.rounding.gptq_rounding import (
+    DampedCholesky,
+    Matrix,
+    Single,
+    SortedCovariance,
+    output_error,
+)
 from ptq.solver.rounding.weighted_sums import LinearOp
 
 DAMPINGS = (0.03, 0.3)
 """Dampings to try, as shares of the mean variance. Four from 0.02 to 1.5 gain 0.03 dB and take twice the time."""
-_DEFAULT_DAMPING = 0.3
+FIXED_DAMPING = 0.3
 """The damping where no samples are held out."""
 _SUMS_TRIED = 32
 """Sums of a group, evenly spread, by which the damping is chosen."""
 _WEIGHTS_PER_SLICE = 2**21
 """Weights that are rounded at once."""
+Energies = NDArray[np.float64]
 SaturationGuard = Callable[[NDArray[Any]], NDArray[Any]]
 """Changes integers so that sums of two products do not saturate int16; or the identity."""
 
@@ -47,6 +54,10 @@ class ScaledWeights:
         """The weights of some sums and some of their inputs."""
         ends = self.lo[:, :, sums], self.hi[:, :, sums]
         return ScaledWeights(self.weights[:, inputs, sums], *ends, self.scale[:, :, sums])
+
+    def spread(self) -> slice:
+        """A few sums, evenly spread, by which a rounding is measured."""
+        return slice(None, None, -(-self.weights.shape[2] // _SUMS_TRIED))
 
     def sum_slices(self) -> Iterator[slice]:
         """Slices of sums with about `_WEIGHTS_PER_SLICE` weights each."""
@@ -89,36 +100,67 @@ def choose_damping(
     blocks: Sequence[CovarianceBlock | PooledBlock],
     centred: bool,
     guard: SaturationGuard,
-) -> tuple[float, float, float, float]:
-    """The damping with the least error on held-out samples; a fixed one, and the error on all samples, without any.
+) -> tuple[float, Energies]:
+    """The damping with the least error on held-out samples.
 
     Returns:
         The damping; energies of the sums, of the error of nearest integers, and of the error with that damping.
     """
-    every = -(-scaled.weights.shape[2] // _SUMS_TRIED)
-    validated = has_held_out(blocks)
-    dampings = DAMPINGS if validated else (_DEFAULT_DAMPING,)
-    energies = np.zeros(2 + len(dampings))
+    energies = np.zeros(2 + len(DAMPINGS))
     for block in blocks:
-        few = scaled.select(slice(None, None, every), block.inputs)
-        training, held_out = (
-            (block.training, block.held_out)
-            if validated
-            else (block.all_samples, block.all_samples)
-        )
-        factors = DampedCholesky(
-            SortedCovariance(training.second_moment(centred=centred)), dampings
-        )
-        found = gptq_or_nearest(factors, few.repeat_groups(len(dampings)))
-        roundings = [np.zeros_like(few.weights), round_to_nearest(few)]
-        roundings += np.split(found, len(dampings))
-        errors = np.concatenate([few.weights - guard(some) for some in roundings], axis=2)
-        squares = output_error(held_out.second_moment(centred=centred), errors)
-        by_rounding = squares.reshape(len(squares), len(roundings), -1) * np.square(few.scale)
-        energies += by_rounding.sum(axis=(0, 2))
+        few = scaled.select(scaled.spread(), block.inputs)
+        moment = block.training.second_moment(centred=centred)
+        factors = DampedCholesky(SortedCovariance(moment), DAMPINGS)
+        found = gptq_or_nearest(factors, few.repeat_groups(len(DAMPINGS)))
+        moment = block.held_out.second_moment(centred=centred)
+        energies += measure_energies(few, np.split(found, len(DAMPINGS)), moment, guard)
     best = int(np.argmin(energies[2:]))
-    signal, nearest, gptq = energies[[0, 1, 2 + best]].tolist()
-    return dampings[best], signal, nearest, gptq
+    return DAMPINGS[best], energies[[0, 1, 2 + best]]
+
+
+def measure_energies(
+    scaled: ScaledWeights, roundings: Sequence[NDArray[Any]], moment: Matrix, guard: SaturationGuard
+) -> Energies:
+    """The energies of the sums, of the error of nearest integers, and of that of each rounding.
+
+    Args:
+        scaled: The weights.
+        roundings: Integers of the same shape.
+        moment: Second moments of the inputs, shape (groups, K, K).
+        guard: What changes the integers in the end.
+    """
+    compared = [np.zeros_like(scaled.weights), round_to_nearest(scaled), *roundings]
+    errors = np.concatenate([scaled.weights - guard(some) for some in compared], axis=2)
+    squares = output_error(moment, errors)
+    by_rounding = squares.reshape(len(squares), len(compared), -1) * np.square(scaled.scale)
+    energies: Energies = by_rounding.sum(axis=(0, 2))
+    return energies
+
+
+def round_weights(
+    scaled: ScaledWeights,
+    blocks: Sequence[CovarianceBlock | PooledBlock],
+    centred: bool,
+    damping: float,
+    guard: SaturationGuard | None = None,
+) -> tuple[NDArray[np.integer[Any]], Energies]:
+    """The integers by the covariance of all samples; with a guard also the energies on these samples.
+
+    Returns:
+        Integers of the shape of the weights; energies of the sums, of the error of nearest integers, and of theirs.
+    """
+    integers, energies = np.empty(scaled.weights.shape, smallest_dtype(scaled)), np.zeros(3)
+    for block in blocks:
+        moment = block.all_samples.second_moment(centred=centred)
+        factor = DampedCholesky(SortedCovariance(moment), [damping])
+        for sums in scaled.sum_slices():
+            some = scaled.select(sums, block.inputs)
+            integers[:, block.inputs, sums] = gptq_or_nearest(factor, some)
+        if guard is not None:
+            few = scaled.select(scaled.spread(), block.inputs)
+            found = integers[:, block.inputs, scaled.spread()]
+            energies += measure_energies(few, [found], moment, guard)
+    return integers, energies
 
 
 def gptq_or_nearest(factor: DampedCholesky, scaled: ScaledWeights) -> Single:

@@ -1,8 +1,9 @@
 """Second-order rounding (GPTQ) of a graph's weights, by the covariance of each layer's inputs.
 
 With many inputs and few samples a covariance describes these samples and no others. So the damping, and whether
-second-order rounding is used at all, is chosen on held-out samples. The weights are then rounded with the covariance
-of all samples. Where biases are corrected the mean of a sum's error vanishes, and only its variance counts.
+second-order rounding is used at all, is chosen on held-out samples; without any, the damping is fixed. The weights
+are then rounded with the covariance of all samples. Where biases are corrected the mean of a sum's error vanishes,
+and only its variance counts.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from ptq.observers.input_statistics import (
 from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 from ptq.solver.rounding.damping import (
+    FIXED_DAMPING,
     SaturationGuard,
     ScaledWeights,
     choose_damping,
-    gptq_or_nearest,
     has_held_out,
     round_to_nearest,
+    round_weights,
     scaled_weights,
     smallest_dtype,
 )
-from ptq.solver.rounding.gptq_rounding import DampedCholesky, SortedCovariance
 from ptq.solver.rounding.weighted_sums import LinearOp
 
 _MAX_SNR = 1e10
@@ -175,7 +176,7 @@ class GptqRounder:
     def _choose_rounding(
         self, nodes: Mapping[str, Node], names: tuple[str, ...], params: QuantParams, centred: bool
     ) -> WeightRounding:
-        """Choose on held-out samples, then round with all samples.
+        """Choose on held-out samples, if there are any; then round with all samples.
 
         Weights that `compensate_rounding` replaced are never left to the nearest integers of the original ones.
 
@@ -194,23 +195,23 @@ class GptqRounder:
         plain = scaled if target is None else scaled_weights(linear, params)
         guard = _saturation_guard(linear, plain)
         del plain
-        damping, signal, nearest, gptq = choose_damping(scaled, blocks, centred, guard)
-        figures = damping, _sqnr_db(signal, nearest), _sqnr_db(signal, gptq), has_held_out(blocks)
-        if gptq >= nearest and name not in self._target_weights:
+        validated = has_held_out(blocks)
+        if validated:
+            damping, energies = choose_damping(scaled, blocks, centred, guard)
+        else:
+            damping = FIXED_DAMPING
+            integers, energies = round_weights(scaled, blocks, centred, damping, guard)
+        signal, nearest, gptq = energies.tolist()
+        figures = damping, _sqnr_db(signal, nearest), _sqnr_db(signal, gptq), validated
+        loses = gptq >= nearest
+        if loses and target is None:
             return WeightRounding(None, *figures)
-        integers = np.empty(scaled.weights.shape, smallest_dtype(scaled))
-        for block in blocks if gptq < nearest else ():
-            moment = block.all_samples.second_moment(centred=centred)
-            factor = DampedCholesky(SortedCovariance(moment), [damping])
-            del moment
-            for sums in scaled.sum_slices():
-                integers[:, block.inputs, sums] = gptq_or_nearest(
-                    factor, scaled.select(sums, block.inputs)
-                )
+        if loses:
+            integers = np.empty(scaled.weights.shape, smallest_dtype(scaled))
+        elif validated:
+            integers, _ = round_weights(scaled, blocks, centred, damping)
         for sums in scaled.sum_slices():
-            found = (
-                integers[:, :, sums] if gptq < nearest else round_to_nearest(scaled.select(sums))
-            )
+            found = round_to_nearest(scaled.select(sums)) if loses else integers[:, :, sums]
             integers[:, :, sums] = guard(found)
         return WeightRounding(_to_weight(linear, integers, params), *figures)
 
