@@ -6,6 +6,7 @@ input itself. The covariances of held-out samples are kept separately and valida
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -91,6 +92,7 @@ def collect_input_covariance(
     run: RunOptions = DEFAULT_RUN,
     *,
     keep: Collection[str] = (),
+    validated_inputs: float = math.inf,
 ) -> CalibratedModel:
     """The model with the input covariances for second-order rounding, collected on calibration samples.
 
@@ -100,6 +102,7 @@ def collect_input_covariance(
         samples: Calibration samples.
         run: How the job runs.
         keep: The inputs of layers that error compensation needs on these samples.
+        validated_inputs: The most inputs of a sum whose damping is chosen on held-out samples.
 
     Raises:
         DataError: The model fails on a sample; the text names it.
@@ -110,4 +113,4 @@ def collect_input_covariance(
         model.prepared.graph, plan, run.track(chosen, "rounding"), names, len(chosen),
         keep=kept, run=run,
     )  # fmt: skip
-    return replace(model, rounder=GptqRounder(found), kept_inputs=kept)
+    return replace(model, rounder=GptqRounder(found, validated_inputs), kept_inputs=kept)

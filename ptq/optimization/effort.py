@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -30,6 +31,8 @@ class Effort:
         range_runs: Combinations of range methods that are measured, at most; 0: the fallback method everywhere.
         range_checks: After so many samples, range methods that are not better so far are rejected.
         outlier_samples: Samples for outlier splitting; 0: none.
+        validated_inputs: The damping of second-order rounding is chosen for sums of so many inputs, at most; that of
+            longer ones is fixed.
         compensate: Whether error compensation is tried.
         samples_per_attributed: The error is attributed on one of so many calibration samples, at least 2 and at most
             16; 0: not at all, and all nodes that may be int8 are.
@@ -42,6 +45,7 @@ class Effort:
     range_runs: int
     range_checks: tuple[int, ...]
     outlier_samples: int
+    validated_inputs: float
     compensate: bool
     samples_per_attributed: int
     reported_samples: int
@@ -56,6 +60,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         range_runs=0,
         range_checks=(),
         outlier_samples=0,
+        validated_inputs=256,
         compensate=False,
         samples_per_attributed=0,
         reported_samples=16,
@@ -67,6 +72,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         range_runs=12,
         range_checks=(2, 4, 8, 16),
         outlier_samples=32,
+        validated_inputs=math.inf,
         compensate=True,
         samples_per_attributed=64,
         reported_samples=0,
@@ -78,6 +84,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         range_runs=24,
         range_checks=(),
         outlier_samples=64,
+        validated_inputs=math.inf,
         compensate=True,
         samples_per_attributed=16,
         reported_samples=0,

@@ -260,4 +260,12 @@ def collect_for_rounding(
     given = job.given.plan
     plan = solve_plan(model, recipe) if given is None else complete_user_plan(model, given)
     keep = inputs_to_keep(model.prepared.graph, plan) if job.effort.compensate else ()
-    return collect_input_covariance(model, plan, job.samples.calibration, job.run, keep=keep), plan
+    model = collect_input_covariance(
+        model,
+        plan,
+        job.samples.calibration,
+        job.run,
+        keep=keep,
+        validated_inputs=job.effort.validated_inputs,
+    )
+    return model, plan

@@ -93,8 +93,14 @@ class WeightRounding:
 class GptqRounder:
     """The second-order roundings of a graph's weights; each is computed when it is first needed."""
 
-    def __init__(self, statistics: InputStatistics) -> None:
-        """Take the covariances of `ptq.calibration.input_covariance`."""
+    def __init__(self, statistics: InputStatistics, validated_inputs: float = math.inf) -> None:
+        """Take the covariances of `ptq.calibration.input_covariance`.
+
+        Args:
+            statistics: The covariances, by node.
+            validated_inputs: The most inputs of a sum whose damping is chosen on held-out samples.
+        """
+        self._validated_inputs = validated_inputs
         self._blocks = statistics.blocks
         self._mean_shifts = statistics.mean_shifts
         self._target_weights = statistics.target_weights
@@ -112,7 +118,8 @@ class GptqRounder:
                 {**self._blocks, **statistics.blocks},
                 {**self._mean_shifts, **statistics.mean_shifts},
                 {**self._target_weights, **statistics.target_weights},
-            )
+            ),
+            self._validated_inputs,
         )
         after._roundings.update(
             (key, choice)
@@ -195,7 +202,7 @@ class GptqRounder:
         plain = scaled if target is None else scaled_weights(linear, params)
         guard = _saturation_guard(linear, plain)
         del plain
-        validated = has_held_out(blocks)
+        validated = has_held_out(blocks) and linear.length <= self._validated_inputs
         if validated:
             damping, energies = choose_damping(scaled, blocks, centred, guard)
         else:

@@ -265,6 +265,16 @@ def test_second_order_rounding_that_loses_on_held_out_inputs_is_not_used() -> No
     assert choice.gptq_db < choice.nearest_db
 
 
+def test_the_damping_of_long_sums_is_fixed_on_request() -> None:
+    plan, second, graph = chosen(TOGETHER, TOGETHER * (1, -1))
+    statistics = InputStatistics({name: second._blocks[name] for name in second.node_names})
+    for most, validated in ((1, False), (2, True)):
+        rounder = GptqRounder(statistics, most).updated_with(InputStatistics())
+        choice = rounder.choose_roundings(graph, plan, corrected=False)["matrix"]
+        assert choice.on_held_out is validated
+        assert validated or choice.damping == 0.3
+
+
 def test_inputs_of_zeros_have_a_finite_signal_over_error() -> None:
     plan, second, graph = chosen(0 * TOGETHER, 0 * TOGETHER)
     choice = second.choose_roundings(graph, plan, corrected=False)["matrix"]
