@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -26,6 +26,8 @@ _SURE_ROUNDS, _SURE_WIDTH = 11, 1.05
 """Rounds from which an interval of 5 % is narrow enough; few rounds can agree by chance."""
 _CLEAR_ROUNDS, _CLEAR_WIDTH = 6, 1.1
 """Rounds from which an interval of 10 % is narrow enough if the candidate is clearly faster in each."""
+_PAIRED_ROUNDS = 12
+"""Rounds from which two make a pair. The model that starts finds other caches, which hides differences of 10 %."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def measure_speed(
     not if the first rounds took longer, or if the candidate is clearly faster in each.
 
     A round runs both models one after the other, so that other work of the processor slows both. The model that
-    starts changes from round to round.
+    starts changes from round to round; so the times of two rounds are added up, unless there are few.
 
     Args:
         reference: The model whose time counts as 1.
@@ -77,7 +79,8 @@ def measure_speed(
             sessions, [feed], seconds=_MORE_SECONDS, most=_MORE_ROUNDS,
             is_enough=lambda more: _is_checked(len(more)) and _is_sure([*rounds, *more]),
         )  # fmt: skip
-    return summarize_ratios([before / after for before, after in rounds])
+    speed = summarize_ratios(_find_ratios(rounds))
+    return replace(speed, rounds=len(rounds))
 
 
 def time_in_turns(
@@ -128,18 +131,26 @@ def _is_clear(rounds: Sequence[tuple[float, ...]], least: float) -> bool:
 
 
 def _is_narrow(rounds: Sequence[tuple[float, ...]], width: float) -> bool:
-    lo, hi = median_interval([before / after for before, after in rounds])
+    lo, hi = median_interval(_find_ratios(rounds))
     return hi <= lo * width
 
 
 def _is_clearly_faster(rounds: Sequence[tuple[float, ...]], least: float) -> bool:
-    return min(before / after for before, after in rounds) > _CLEARLY_FASTER * least
+    return min(_find_ratios(rounds)) > _CLEARLY_FASTER * least
 
 
 def _is_decided(rounds: Sequence[tuple[float, ...]], least: float) -> bool:
     """Whether the ratio of two models is above or below the wanted one for certain."""
-    lo, hi = median_interval([before / after for before, after in rounds])
+    lo, hi = median_interval(_find_ratios(rounds))
     return not lo <= least <= hi or _is_clearly_faster(rounds, least)
+
+
+def _find_ratios(rounds: Sequence[tuple[float, ...]]) -> list[float]:
+    """Time of the first model over that of the second, in pairs of rounds in which each starts once."""
+    if len(rounds) < _PAIRED_ROUNDS:
+        return [before / after for before, after in rounds]
+    pairs = zip(rounds[::2], rounds[1::2], strict=False)
+    return [(first[0] + second[0]) / (first[1] + second[1]) for first, second in pairs]
 
 
 def _is_checked(count: int) -> bool:

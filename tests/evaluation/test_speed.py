@@ -49,6 +49,23 @@ def test_the_models_run_in_turns_and_each_starts_as_often(monkeypatch: pytest.Mo
     assert "".join(clock.order[:8]) == "fiiffiif"
 
 
+def test_what_a_model_finds_in_the_caches_does_not_widen_the_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+
+    def cold_by_a_quarter(name: str) -> Any:
+        return lambda: 0.0 if clock.order[-2:-1] == [name] else 0.25
+
+    found = measure_speed(
+        clock.model("f", 0.004, cold_by_a_quarter("f")),
+        clock.model("i", 0.002, cold_by_a_quarter("i")),
+        {},
+    )
+    assert found.interval == pytest.approx((2, 2), rel=0.01)
+    assert found.rounds < 20
+
+
 def test_time_is_bounded_but_slow_models_run_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     rng = np.random.default_rng(1)
