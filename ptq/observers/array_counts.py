@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +16,12 @@ from ptq.core.types import FloatArray
 from ptq.observers.bfloat16_histogram import (
     BINADES,
     CELLS_PER_BINADE,
+    LEAST_MAGNITUDE,
     PrefixCounts,
     has_cell_alone,
     unite_binades,
 )
 from ptq.observers.key_counter import CHUNK, LANES, thread_counter
-
-_Number = TypeVar("_Number", np.float32, np.uint32)
 
 _SPARE_BINADES = 2
 """Binades that are counted in advance: a search for further ones takes longer."""
@@ -53,7 +51,7 @@ class End:
     """The least or the greatest value of the arrays so far and of one more, and its count in that one.
 
     Attributes:
-        value: The value; it may be -0.0.
+        value: The value; 0 for what counts as 0.
         count: Its count, unless the zeros or the cells determine it.
     """
 
@@ -64,6 +62,8 @@ class End:
     def add(self, values: FloatArray) -> None:
         """Add a chunk without NaN; with it, the result is meaningless."""
         value = float(self._reduce(values))
+        if abs(value) < LEAST_MAGNITUDE:
+            value = 0.0
         if value < self.value if self.negative else value > self.value:
             self.value, self.count = value, 0
         if value == self.value and not (
@@ -77,7 +77,7 @@ class ArrayCounts:
     """What one pass over the values of an array finds.
 
     Attributes:
-        zeros: Number of values that are 0 or -0.0.
+        zeros: Number of values that count as 0.
         cells: Counts of the nonzero values by cell.
         is_finite: Whether the array holds neither NaN nor infinities.
     """
@@ -106,8 +106,8 @@ def count_array(x: FloatArray, likely: Likely, ends: Sequence[End]) -> ArrayCoun
     counter = thread_counter()
     inner = [end for end in ends if end.value == 0]
     try:
-        zeros = _fill(x, likely, [end for end in ends if end.value != 0])
-        counted = _evaluate(x, counter.counts, zeros, likely)
+        _fill(x, likely, [end for end in ends if end.value != 0])
+        counted = _evaluate(x.size, counter.counts, likely)
     except BaseException:
         counter.counts.fill(0)
         raise
@@ -118,37 +118,25 @@ def count_array(x: FloatArray, likely: Likely, ends: Sequence[End]) -> ArrayCoun
     return counted
 
 
-def _fill(x: FloatArray, likely: Likely, ends: Sequence[End]) -> int | None:
-    """Count the keys of all values, add them to the extremes, and return the number of zeros if some are likely."""
-    counter, zeros, some = thread_counter(), 0, likely.zeros * x.size >= 1
+def _fill(x: FloatArray, likely: Likely, ends: Sequence[End]) -> None:
+    """Count the keys of all values, and add them to the extremes."""
+    counter = thread_counter()
     for values in _split(x):
         np.right_shift(values.view(np.uint32), np.uint32(16), out=counter.keys[: values.size])
         counter.add(values.size, spread=likely.many_zeros)
-        if some:
-            zeros += _count_equal(values, np.float32(0))
         for end in ends:
             end.add(values)
-    return zeros if some else None
 
 
-def _evaluate(
-    x: FloatArray, counts: NDArray[np.int32], zeros: int | None, likely: Likely
-) -> ArrayCounts:
-    """Separate zeros from the counts of an array, and set the counts to 0."""
+def _evaluate(size: int, counts: NDArray[np.int32], likely: Likely) -> ArrayCounts:
+    """Separate zeros from the counts of so many values, and set the counts to 0."""
     dense = counts[: LANES if likely.many_zeros else 1].reshape(-1, BINADES, CELLS_PER_BINADE)
-    least = dense[:, :: BINADES // 2, 0]  # of either sign: zeros, and subnormals below 2^-133
-    both = int(least.sum())
-    if zeros is None:
-        zeros = sum(_count_equal(values, np.float32(0)) for values in _split(x)) if both else 0
-    if zeros != both:
-        positive = sum(_count_equal(bits, np.uint32(0)) for bits in _split(x.view(np.uint32)))
-        tiny = least.sum(axis=0) - [positive, zeros - positive]
-    least[:] = 0
-    if zeros != both:
-        least[0] = tiny
+    of_zeros = dense[:, :: BINADES // 2, 0]  # of either sign
+    zeros = int(of_zeros.sum())
+    of_zeros[:] = 0
     binades, is_finite = likely.binades, True
     found = dense[:, binades].sum(axis=0, dtype=np.int64)
-    if int(found.sum()) != x.size - zeros:
+    if int(found.sum()) != size - zeros:
         binades = unite_binades(binades, _find_binades(dense))
         found = dense[:, binades].sum(axis=0, dtype=np.int64)
         is_finite = not dense[:, _NO_NUMBERS].any()
@@ -163,10 +151,10 @@ def _find_binades(dense: NDArray[np.int32]) -> NDArray[np.int64]:
     return np.flatnonzero(found)
 
 
-def _split(x: NDArray[_Number]) -> Iterator[NDArray[_Number]]:
+def _split(x: FloatArray) -> Iterator[FloatArray]:
     return (x[start : start + CHUNK] for start in range(0, x.size, CHUNK))
 
 
-def _count_equal(chunk: NDArray[Any], value: np.generic) -> int:
+def _count_equal(chunk: FloatArray, value: np.float32) -> int:
     flags = thread_counter().flags[: chunk.size]
     return int(np.count_nonzero(np.equal(chunk, value, out=flags)))

@@ -4,7 +4,8 @@ A bfloat16 has a sign, 8 bits of exponent and 7 bits of mantissa. Every magnitud
 range is needed in advance and no cell is ever rescaled, so merging counts is exact. The 128 cells of one sign and
 exponent are a *binade*; a tensor occupies a few dozen of the 512 binades.
 
-Zeros have no cell. They are counted separately, which also makes -0.0 equal to 0.
+Zeros have no cell. They are counted separately, which also makes -0.0 equal to 0. Magnitudes below 2^-133 have the
+upper bits of 0, and count as 0.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from ptq.core.types import FloatArray
 
 CELLS_PER_BINADE = 128
 BINADES = 512
+LEAST_MAGNITUDE = 2.0**-133
+"""What is nearer to 0 counts as 0."""
 _FIRST_NEGATIVE = 256
 """The first binade of the negative numbers."""
 
@@ -104,6 +107,11 @@ def has_cell_alone(end: float, *, negative: bool) -> bool:
     This is so if all other values lie nearer to 0, and the extreme is its cell's edge nearer to 0.
     """
     return (end < 0) == negative and not int(np.float32(end).view(np.uint32)) & 0xFFFF
+
+
+def flush_to_zero(x: FloatArray) -> FloatArray:
+    """A copy of the values, with 0 for -0.0 and for what counts as 0."""
+    return np.where(np.abs(x) < LEAST_MAGNITUDE, np.float32(0), x)
 
 
 def to_prefixes(x: FloatArray) -> NDArray[np.uint16]:

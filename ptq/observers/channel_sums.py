@@ -18,6 +18,8 @@ from ptq.core.errors import StatsError
 _FRACTION = 2.0**40
 _LARGEST = 2.0**52
 """Largest sum of one sample. Above it, float64 has no bits for the fraction."""
+_WAITING = 2**16
+"""Sums of samples that are split together, at most: splitting those of a few samples takes longer than summing."""
 
 
 class ChannelSums:
@@ -25,17 +27,31 @@ class ChannelSums:
 
     Attributes:
         axis: The channel axis.
-        count: Number of observed values of one channel.
-        skipped_samples: Number of samples left out because a sum was not finite or above 2^52.
-        integer_sums: int64, sums of the whole numbers by channel; None before the first sample.
-        fraction_sums: int64, sums of the fractions by channel, in units of 2^-40.
     """
 
     def __init__(self, axis: int) -> None:
         self.axis = axis
-        self.count = self.skipped_samples = 0
-        self.integer_sums: NDArray[np.int64] | None = None
-        self.fraction_sums: NDArray[np.int64] | None = None
+        self._count = self._skipped_samples = 0
+        self._sums: NDArray[np.int64] | None = None
+        self._waiting: list[tuple[NDArray[np.float64], int]] = []
+
+    @property
+    def count(self) -> int:
+        """Number of observed values of one channel."""
+        self._split_waiting()
+        return self._count
+
+    @property
+    def skipped_samples(self) -> int:
+        """Number of samples left out because a sum was not finite or above 2^52."""
+        self._split_waiting()
+        return self._skipped_samples
+
+    @property
+    def sums(self) -> NDArray[np.int64] | None:
+        """int64, shape (2, channels): whole numbers, and fractions in units of 2^-40; None without a sample."""
+        self._split_waiting()
+        return self._sums
 
     def update(self, x: NDArray[Any]) -> None:
         """Add one sample's tensor.
@@ -61,12 +77,10 @@ class ChannelSums:
         # in the tensor's own type: the error is at most 2^-20 of the sum, the time a third of a pairwise sum's
         lines = np.einsum("acl->ac", samples.reshape(math.prod(samples.shape[:axis]), channels, -1))
         sums = lines.reshape(len(samples), -1, channels).sum(axis=1, dtype=np.float64)
-        kept = np.all(np.abs(sums) < _LARGEST, axis=1)
-        self.skipped_samples += int(np.count_nonzero(~kept))
-        floor = np.floor(sums[kept])
-        fraction = np.rint((sums[kept] - floor) * _FRACTION).astype(np.int64)
-        count = samples.size // channels // len(samples) * int(kept.sum())
-        self._add(floor.astype(np.int64).sum(axis=0), fraction.sum(axis=0), count)
+        self._check_channels(channels)
+        self._waiting.append((sums, samples.size // channels // len(samples)))
+        if sum(array.size for array, _ in self._waiting) > _WAITING:
+            self._split_waiting()
 
     def merge(self, other: ChannelSums) -> ChannelSums:
         """The sums of both; neither is changed.
@@ -79,41 +93,53 @@ class ChannelSums:
                 "the sums by channel have different axes; calibrate both with the same settings"
             )
         both = ChannelSums(self.axis)
-        both.skipped_samples = self.skipped_samples + other.skipped_samples
+        both._skipped_samples = self.skipped_samples + other.skipped_samples
         for each in (self, other):
-            if each.integer_sums is not None and each.fraction_sums is not None:
-                both._add(each.integer_sums, each.fraction_sums, each.count)
+            if each.sums is not None:
+                both._check_channels(each.sums.shape[1])
+                both._sums = each.sums if both._sums is None else both._sums + each.sums
+                both._count += each.count
         return both
 
-    def _add(self, integer: NDArray[np.int64], fraction: NDArray[np.int64], count: int) -> None:
-        if self.integer_sums is None or self.fraction_sums is None:
-            self.integer_sums, self.fraction_sums = integer.copy(), fraction.copy()
-        elif self.integer_sums.shape != integer.shape:
+    def _check_channels(self, count: int) -> None:
+        known = self._waiting[0][0] if self._waiting else self._sums
+        if known is not None and known.shape[1] != count:
             raise StatsError(
-                f"the number of channels of a tensor has changed from {self.integer_sums.size} to "
-                f"{integer.size}; the channel axis must have a fixed length"
+                f"the number of channels of a tensor has changed from {known.shape[1]} to {count}; the channel axis "
+                "must have a fixed length"
             )
-        else:
-            self.integer_sums, self.fraction_sums = (
-                self.integer_sums + integer,
-                self.fraction_sums + fraction,
-            )
-        self.count += count
+
+    def _split_waiting(self) -> None:
+        """Add the sums that wait, split into whole numbers and fractions."""
+        if not self._waiting:
+            return
+        sums = np.concatenate([array for array, _ in self._waiting])
+        counts = np.repeat([n for _, n in self._waiting], [len(a) for a, _ in self._waiting])
+        self._waiting = []
+        kept = np.all(np.abs(sums) < _LARGEST, axis=1)
+        self._skipped_samples += int(np.count_nonzero(~kept))
+        self._count += int(counts[kept].sum())
+        floor = np.floor(sums[kept])
+        fraction = np.rint((sums[kept] - floor) * _FRACTION).astype(np.int64)
+        found = np.stack([floor.astype(np.int64).sum(axis=0), fraction.sum(axis=0)])
+        self._sums = found if self._sums is None else self._sums + found
 
     @property
     def mean(self) -> NDArray[np.float64] | None:
         """float64 by channel; None if there was no sample or one was left out."""
-        if self.integer_sums is None or self.fraction_sums is None or self.skipped_samples:
+        if self.sums is None or self.skipped_samples:
             return None
-        return (self.integer_sums + self.fraction_sums / _FRACTION) / self.count
+        whole, fraction = self.sums
+        mean: NDArray[np.float64] = (whole + fraction / _FRACTION) / self.count
+        return mean
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The sums as named arrays; equal sums give equal arrays."""
         arrays: dict[str, NDArray[Any]] = {
             "tally": np.array([self.axis, self.count, self.skipped_samples], np.int64)
         }
-        if self.integer_sums is not None and self.fraction_sums is not None:
-            arrays["sums"] = np.stack([self.integer_sums, self.fraction_sums])
+        if self.sums is not None:
+            arrays["sums"] = self.sums
         return arrays
 
     @classmethod
@@ -126,11 +152,10 @@ class ChannelSums:
         try:
             axis, count, skipped = (int(n) for n in arrays["tally"])
             sums = cls(axis)
-            sums.count, sums.skipped_samples = count, skipped
+            sums._count, sums._skipped_samples = count, skipped
             if "sums" in arrays:
-                sums.integer_sums, sums.fraction_sums = arrays["sums"].astype(
-                    np.int64, casting="safe"
-                )
+                whole, fraction = arrays["sums"].astype(np.int64, casting="safe")
+                sums._sums = np.stack([whole, fraction])
         except (KeyError, ValueError, TypeError) as error:
             raise StatsError(f"sums by channel are damaged ({error}); calibrate again") from None
         return sums

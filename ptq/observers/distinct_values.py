@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
+from ptq.observers.bfloat16_histogram import flush_to_zero
 from ptq.observers.key_counter import CHUNK, count_keys
 
 MAX_DISTINCT = 1024
@@ -33,8 +34,8 @@ def distinct_counts(
         earlier: Distinct values of earlier arrays, ascending, at most `MAX_DISTINCT`.
 
     Returns:
-        Ascending values (0 for -0.0) and int64 counts, or None if there are more than `MAX_DISTINCT` values. The
-        values are the same object if none is new.
+        Ascending values (0 for what counts as 0) and int64 counts, or None if there are more than `MAX_DISTINCT`
+        values. The values are the same object if none is new.
     """
     values = earlier if earlier.size else _union(earlier, x)
     counts, start = np.zeros(values.size, np.int64), 0
@@ -44,7 +45,9 @@ def distinct_counts(
         piece = x[start : start + CHUNK] + np.float32(0)  # -0.0 + 0 = 0
         rank = _build_table(values.tobytes()).find_ranks(piece)
         missed = piece[values.take(rank) != piece]
-        if missed.size:
+        if (flush_to_zero(missed) != missed).any():
+            x = flush_to_zero(x)
+        elif missed.size:
             wider = _union(values, missed)
             wider_counts = np.zeros(wider.size, np.int64)
             wider_counts[np.searchsorted(wider, values)] = counts
@@ -56,7 +59,7 @@ def distinct_counts(
 
 
 def _union(values: FloatArray, x: FloatArray) -> FloatArray:
-    return np.union1d(values, x[:_SAMPLE] + np.float32(0))
+    return np.union1d(values, flush_to_zero(x[:_SAMPLE]))
 
 
 class _HashTable:

@@ -37,11 +37,11 @@ class TensorStats:
     Attributes:
         channel_axis: Axis along which channel extremes are kept; None for none.
         count: Number of finite values.
-        zeros: Number of values that are 0 or -0.0.
+        zeros: Number of values that count as 0: of magnitude below 2^-133.
         min: Least finite value; +inf before the first. ``at_min`` is its count.
         max: Greatest finite value; -inf before the first. ``at_max`` is its count.
         nan: Number of NaNs. ``pos_inf`` and ``neg_inf`` are the numbers of infinities.
-        values: float32, ascending: the distinct values; None after there were more than 1024.
+        values: float32, ascending: the distinct values, 0 for what counts as 0; None after there were more than 1024.
         value_counts: int64, the count of each of ``values``.
         channel_min: float32, one entry for each channel; None without axis or values. Likewise ``channel_max``.
         ranges: Ranges chosen so far; `update` empties it. It is neither compared, merged nor saved.

@@ -44,8 +44,15 @@ def relu6(seed: int, size: int) -> FloatArray:
     return np.clip(x, 0, 6).astype(np.float32)
 
 
+def flushed(x: FloatArray) -> FloatArray:
+    """The finite values, with 0 for magnitudes below 2^-133."""
+    x = x[np.isfinite(x)]
+    return np.where(np.abs(x) < 2.0**-133, np.float32(0), x)
+
+
 def counted_by_numpy(x: FloatArray) -> dict[int, int]:
-    x = x[np.isfinite(x) & (x != 0)]
+    x = flushed(x)
+    x = x[x != 0]
     counts = np.bincount(x.view(np.uint32) >> 16, minlength=65536)
     return {int(cell): int(counts[cell]) for cell in np.flatnonzero(counts)}
 
@@ -54,7 +61,7 @@ def counted_by_numpy(x: FloatArray) -> dict[int, int]:
 @given(st.lists(MIXED, min_size=1, max_size=4))
 def test_tally_and_extremes_are_those_numpy_finds_in_the_data(parts: list[FloatArray]) -> None:
     stats, x = stats_of(*parts), np.concatenate(parts)
-    finite = x[np.isfinite(x)]
+    finite = flushed(x)
     assert stats.count == finite.size
     assert stats.zeros == np.count_nonzero(finite == 0)
     assert stats.nan == np.count_nonzero(np.isnan(x))
@@ -89,7 +96,7 @@ def test_cells_of_as_many_values_as_change_the_way_of_counting_are_numpys(size: 
 @given(st.lists(MIXED, min_size=1, max_size=4))
 def test_distinct_values_are_those_of_numpy_unique_up_to_1024(parts: list[FloatArray]) -> None:
     stats, x = stats_of(*parts), np.concatenate(parts)
-    values, counts = np.unique(x[np.isfinite(x)] + np.float32(0), return_counts=True)
+    values, counts = np.unique(flushed(x), return_counts=True)
     if values.size > 1024:
         assert stats.values is None
     else:
@@ -164,14 +171,16 @@ def test_negative_zero_counts_as_zero() -> None:
     assert content(stats_of(signed)) == content(stats_of(np.abs(signed) * np.sign(signed)))
 
 
-def test_subnormal_values_beside_many_zeros_are_not_zeros() -> None:
-    x = np.zeros(5000, np.float32)
-    x[:2000] = np.arange(1, 2001, dtype=np.uint32).view(np.float32)
-    stats = stats_of(x, x)
-    assert stats.zeros == 6000
-    cells, counts = stats.cell_counts()
-    np.testing.assert_array_equal(cells, [0])
-    np.testing.assert_array_equal(counts, [4000])
+@pytest.mark.parametrize("size", [10, 5000])
+def test_magnitudes_below_2_to_the_minus_133_count_as_zeros(size: int) -> None:
+    x = np.zeros(size, np.float32)
+    x[1:] = np.arange(2**16 - size + 1, 2**16, dtype=np.uint32).view(np.float32)  # below 2^-133
+    stats = stats_of(x, -x[::-1], x[1:])
+    assert (stats.zeros, stats.count) == (3 * size - 1, 3 * size - 1)
+    assert (stats.min, stats.max, stats.at_min, stats.at_max) == (0, 0, *2 * [3 * size - 1])
+    y = np.concatenate([x, np.float32([2.0**-133, -(2.0**-133)])])
+    assert content(stats_of(y, x)) == content(stats_of(x, y)) == content(stats_of(*x[:, None], y))
+    assert (stats_of(y).min, stats_of(y).max) == (-(2.0**-133), 2.0**-133)
 
 
 def test_nan_and_infinities_are_counted_and_leave_the_range_alone() -> None:
@@ -299,7 +308,7 @@ def test_extremes_that_occur_often_are_counted_over_many_arrays(
     parts += [np.float32([np.nan, 1, -np.inf])] if dirty else []
     parts += [parts[0] - np.float32(3), np.minimum(parts[1], 2) - 1, np.full(3, -0.0, np.float32)]
     stats, x = stats_of(*parts[::order]), np.concatenate(parts)
-    x = x[np.isfinite(x)]
+    x = flushed(x)
     assert (stats.min, stats.max) == (x.min(), x.max())
     assert (stats.at_min, stats.at_max) == (np.sum(x == x.min()), np.sum(x == x.max()))
     assert (stats.zeros, stats.count) == (np.count_nonzero(x == 0), x.size)
