@@ -18,7 +18,7 @@ from ptq.core.errors import StatsError
 _FRACTION = 2.0**40
 _LARGEST = 2.0**52
 """Largest sum of one sample. Above it, float64 has no bits for the fraction."""
-_WAITING = 2**16
+_WAITING = 2**13
 """Sums of samples that are split together, at most: splitting those of a few samples takes longer than summing."""
 
 
