@@ -89,17 +89,26 @@ class Covariance:
         both._strips = [np.add(mine, theirs, dtype=kind) for mine, theirs in pairs]
         return both
 
-    def second_moment(self, *, centred: bool) -> NDArray[np.float64]:
-        """E[q qᵀ] of each group, about the mean if ``centred``, else about 0."""
+    def second_moment(self, *, centred: bool, first: int = 0) -> NDArray[np.float64]:
+        """E[q qᵀ] of each group, about the mean if ``centred``, else about 0.
+
+        Args:
+            centred: Whether the mean is subtracted.
+            first: The first row of the matrix to return; the shape is (groups, K − first, K).
+        """
         n = max(self.count, 1)
         mean = self.sums / n
         groups, length = mean.shape
-        second = np.empty((groups, length, length))
+        second = np.empty((groups, length - first, length))
         for (start, end), strip in zip(_slices(length, _STRIP), self._strips, strict=True):
-            part = np.divide(strip, n, out=second[:, start:end, :end])
+            if end <= first:
+                continue
+            top = max(start, first)
+            part = second[:, top - first : end - first, :end]
+            np.divide(strip[:, top - start :], n, out=part)
             if centred:
-                part -= mean[:, start:end, None] * mean[:, None, :end]
-            second[:, :start, start:end] = part[:, :, :start].transpose(0, 2, 1)
+                part -= mean[:, top:end, None] * mean[:, None, :end]
+            second[:, : top - first, top:end] = part[:, :, first:top].transpose(0, 2, 1)
         return second
 
     def flush(self) -> None:

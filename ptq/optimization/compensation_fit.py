@@ -117,8 +117,8 @@ def _weight_changes(
     """D for each ridge, of the shape of the weights."""
     changes = [np.empty_like(weights) for _ in ridges]
     for inputs, block in zip(pairs.input_slices, pairs.training, strict=True):
-        length, moment = inputs.stop - inputs.start, block.second_moment(centred=centred)
-        of_v, across = moment[:, length:, length:], moment[:, length:, :length]
+        length = inputs.stop - inputs.start
+        across, of_v = np.split(block.second_moment(centred=centred, first=length), 2, axis=2)
         right = multiply(across - of_v, weights[:, inputs])
         variance = np.einsum("gkk->g", of_v) / length
         for ridge, change in zip(ridges, changes, strict=True):

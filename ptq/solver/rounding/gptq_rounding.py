@@ -92,7 +92,7 @@ class DampedCholesky:
         ordered = _reorder(weights, self._order)
         integers, errors = np.empty_like(ordered), np.zeros_like(ordered)
         total = np.zeros((ordered.shape[0], ordered.shape[2]), ordered.dtype)
-        lowest, highest = lo[:, 0], hi[:, 0]
+        bounds = np.ascontiguousarray(lo[:, 0]), np.ascontiguousarray(hi[:, 0])
         for stop in range(ordered.shape[1], 0, -_BLOCK):
             start = max(stop - _BLOCK, 0)
             pivots = np.einsum("gkk->gk", self._lower[:, start:stop, start:stop])[:, None]
@@ -100,16 +100,11 @@ class DampedCholesky:
             # the weights and what they take of the errors so far
             goals = multiply(lower[:, stop - start :].transpose(0, 2, 1), errors[:, stop:])
             goals += ordered[:, start:stop]
-            for k in range(stop - start - 1, -1, -1):
-                at = start + k
-                q, error = integers[:, at], errors[:, at]
-                np.rint(goals[:, k], out=q)
-                np.maximum(q, lowest, out=q)
-                np.minimum(q, highest, out=q)
-                np.subtract(ordered[:, at], q, out=error)
-                if k:
-                    goals[:, :k] += lower[:, k, :k, None] * error[:, None]
-            goals -= integers[:, start:stop]
+            block = slice(start, stop)
+            integers[:, block], errors[:, block] = _round_block(
+                ordered[:, block], goals, lower[:, : stop - start], *bounds
+            )
+            goals -= integers[:, block]
             goals *= pivots.transpose(0, 2, 1)
             total += np.square(goals, out=goals).sum(axis=1)
         return RoundedWeights(_reorder(integers, np.argsort(self._order, axis=1)), total)
@@ -131,6 +126,38 @@ class DampedCholesky:
             if np.all(total > than):
                 break
         return total > than
+
+
+def _round_block(
+    weights: Single, goals: Single, lower: Single, lowest: Single, highest: Single
+) -> tuple[Single, Single]:
+    """Round the weights of a block, from the last on; each takes its share of the errors of those after it.
+
+    Args:
+        weights: Weights in LSB, shape (groups, K, sums).
+        goals: The weights and what they take of the errors of later blocks, same shape. They take those of this
+            block too, in place.
+        lower: The factor of the block over its diagonal, shape (groups, K, K).
+        lowest: Lowest integers, shape (groups, sums).
+        highest: Highest integers, shape (groups, sums).
+
+    Returns:
+        The integers and their errors, both of the shape of the weights.
+    """
+    # the rows of one weight are contiguous
+    given, wanted = (np.array(some.transpose(1, 0, 2), order="C") for some in (weights, goals))
+    factors = np.array(lower.transpose(1, 2, 0), order="C")[..., None]
+    integers, errors, shares = (np.empty_like(given) for _ in range(3))
+    for k in reversed(range(len(given))):
+        q, error = integers[k], errors[k]
+        np.rint(wanted[k], out=q)
+        np.maximum(q, lowest, out=q)
+        np.minimum(q, highest, out=q)
+        np.subtract(given[k], q, out=error)
+        np.multiply(factors[k, :k], error, out=shares[:k])
+        np.add(wanted[:k], shares[:k], out=wanted[:k])
+    goals[:] = wanted.transpose(1, 0, 2)
+    return integers.transpose(1, 0, 2), errors.transpose(1, 0, 2)
 
 
 def _reorder(values: Single, order: NDArray[np.intp]) -> Single:
