@@ -52,8 +52,15 @@ class Covariance:
     @property
     def sums(self) -> NDArray[np.float64]:
         """Σ q of each group."""
-        self.flush()
-        return self._sums
+        rows = self.rows
+        return self._flushed_sums() if rows is None else rows.sum(axis=2, dtype=np.float64)
+
+    @property
+    def rows(self) -> NDArray[np.int16] | None:
+        """All rows, shape (groups, K, rows), while none of them is multiplied yet; else None."""
+        if self._count or not self._pending:
+            return None
+        return np.concatenate(self._pending, axis=2)
 
     @property
     def outer_products(self) -> NDArray[np.integer[Any]]:
@@ -81,9 +88,9 @@ class Covariance:
 
     def merge(self, other: Covariance) -> Covariance:
         """The sums of both; neither is changed."""
-        both = Covariance(*self.sums.shape)
+        both = Covariance(*self._sums.shape)
         both._count = self.count + other.count
-        both._sums = self.sums + other.sums
+        both._sums = self._flushed_sums() + other._flushed_sums()
         pairs = zip(self._strips, other._strips, strict=True)
         kind = np.dtype(np.int32 if both._count <= _INT32_ROWS else np.int64)
         both._strips = [np.add(mine, theirs, dtype=kind) for mine, theirs in pairs]
@@ -97,7 +104,7 @@ class Covariance:
             first: The first row of the matrix to return; the shape is (groups, K − first, K).
         """
         n = max(self.count, 1)
-        mean = self.sums / n
+        mean = self._flushed_sums() / n
         groups, length = mean.shape
         second = np.empty((groups, length - first, length))
         for (start, end), strip in zip(_slices(length, _STRIP), self._strips, strict=True):
@@ -110,6 +117,10 @@ class Covariance:
                 part -= mean[:, top:end, None] * mean[:, None, :end]
             second[:, : top - first, top:end] = part[:, :, first:top].transpose(0, 2, 1)
         return second
+
+    def _flushed_sums(self) -> NDArray[np.float64]:
+        self.flush()
+        return self._sums
 
     def flush(self) -> None:
         """Multiply the waiting rows and free their memory."""

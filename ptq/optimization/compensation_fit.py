@@ -10,7 +10,7 @@ in the rounding of one weight after another.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,14 +117,45 @@ def _weight_changes(
     """D for each ridge, of the shape of the weights."""
     changes = [np.empty_like(weights) for _ in ridges]
     for inputs, block in zip(pairs.input_slices, pairs.training, strict=True):
-        length = inputs.stop - inputs.start
-        across, of_v = np.split(block.second_moment(centred=centred, first=length), 2, axis=2)
-        right = multiply(across - of_v, weights[:, inputs])
-        variance = np.einsum("gkk->g", of_v) / length
-        for ridge, change in zip(ridges, changes, strict=True):
-            lower = cholesky(add_damping(of_v.copy(), ridge * variance))
-            change[:, inputs] = solve_cholesky(lower, right)
+        rows, some = block.rows, weights[:, inputs]
+        if rows is not None and rows.shape[2] < some.shape[1]:
+            found = _changes_by_rows(rows, some, ridges, centred=centred)
+        else:
+            found = _changes_by_moments(block, some, ridges, centred=centred)
+        for change, part in zip(changes, found, strict=True):
+            change[:, inputs] = part
     return changes
+
+
+def _changes_by_moments(
+    block: Covariance, weights: Matrix, ridges: Sequence[float], *, centred: bool
+) -> Iterator[Matrix]:
+    length = weights.shape[1]
+    across, of_v = np.split(block.second_moment(centred=centred, first=length), 2, axis=2)
+    right = multiply(across - of_v, weights)
+    variance = np.einsum("gkk->g", of_v) / length
+    for ridge in ridges:
+        yield solve_cholesky(cholesky(add_damping(of_v.copy(), ridge * variance)), right)
+
+
+def _changes_by_rows(
+    rows: Rows, weights: Matrix, ridges: Sequence[float], *, centred: bool
+) -> Iterator[Matrix]:
+    """The same from fewer rows than inputs: the system has one unknown for each row.
+
+    With V the rows of v and U those of u, (V·Vᵀ + r)⁻¹·V·(U − V)ᵀ = V·(Vᵀ·V + r)⁻¹·(U − V)ᵀ for each ridge r.
+    """
+    scaled = rows / math.sqrt(rows.shape[2])
+    if centred:
+        scaled -= scaled.mean(axis=2, keepdims=True)
+    u, v = np.split(scaled, 2, axis=1)
+    right = multiply((u - v).transpose(0, 2, 1), weights)
+    variance = np.square(v).sum(axis=(1, 2)) / v.shape[1]
+    # a copy: for an array times itself numpy calls syrk, which uses all threads at any size
+    inner = multiply(v.transpose(0, 2, 1).copy(), v)
+    for ridge in ridges:
+        lower = cholesky(add_damping(inner.copy(), ridge * variance))
+        yield multiply(v, solve_cholesky(lower, right))
 
 
 def _held_out_errors(

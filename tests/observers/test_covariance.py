@@ -29,6 +29,25 @@ def test_sums_are_those_of_whole_numbers(groups: int, length: int) -> None:
     np.testing.assert_array_equal(found.outer_products, np.einsum("gkn,gln->gkl", whole, whole))
 
 
+@pytest.mark.parametrize("first", [0, 20, 48, 131, 200])
+@pytest.mark.parametrize("centred", [True, False])
+def test_the_last_rows_of_a_matrix_are_those_of_the_whole(first: int, centred: bool) -> None:
+    found = seen(codes(2, 40, 200), 20)
+    whole = found.second_moment(centred=centred)
+    rest = found.second_moment(centred=centred, first=first)
+    np.testing.assert_array_equal(rest, whole[:, first:])
+
+
+def test_rows_are_known_until_they_are_multiplied() -> None:
+    rows = codes(2, 30, 5)
+    found = seen(rows, 7)
+    assert found.rows is not None
+    np.testing.assert_array_equal(found.rows, rows)
+    found.flush()
+    assert found.rows is None
+    np.testing.assert_array_equal(found.sums, rows.astype(np.int64).sum(axis=2))
+
+
 @pytest.mark.parametrize("groups", [1, 3])
 def test_batches_order_and_shards_make_no_difference_bit_for_bit(groups: int) -> None:
     rows = codes(groups, 1300, 7)

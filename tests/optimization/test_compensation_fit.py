@@ -9,7 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from ptq.observers.covariance import Covariance
-from ptq.optimization.compensation_fit import RIDGES, InputPairs, fit_compensation
+from ptq.optimization.compensation_fit import (
+    RIDGES,
+    InputPairs,
+    _weight_changes,
+    fit_compensation,
+)
 from ptq.solver.rounding.gptq_rounding import cholesky, solve_cholesky
 
 INPUTS, SUMS, ROWS = 6, 4, 40
@@ -125,6 +130,24 @@ def test_independent_blocks_are_solved_independently():
     fit = fit_compensation(w, pairs(damped, halves), centred=False)
     assert fit is not None
     assert error(damped, w, fit.weights) < 0.01 * error(damped, w, w)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_fewer_rows_than_inputs_give_the_same_changes_as_moments(centred: bool):
+    rng = np.random.default_rng(6)
+    u = rng.integers(-120, 121, (2, 30, 12)).astype(np.int16)
+    v = np.rint(0.9 * u + 0.1 * np.roll(u, 1, axis=1)).astype(np.int16)
+    w = rng.normal(size=(2, 30, SUMS))
+    by_rows, by_moments = (InputPairs([slice(0, 30)], [Covariance(2, 60)], []) for _ in range(2))
+    for found in (by_rows, by_moments):
+        found.add_training(u, v)
+    by_moments.training[0].flush()
+    changes = _weight_changes(by_rows, w, RIDGES, centred=centred)
+    assert by_rows.training[0].rows is not None
+    for change, expected in zip(
+        changes, _weight_changes(by_moments, w, RIDGES, centred=centred), strict=True
+    ):
+        np.testing.assert_allclose(change, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_substitution_solves_what_was_factored():
