@@ -63,6 +63,11 @@ def dtype_of(value: Value) -> np.dtype[Any] | None:
     return value.dtype.numpy()
 
 
+def is_float32(value: Value) -> bool:
+    """Whether the elements are known to be float32."""
+    return value.dtype is ir.DataType.FLOAT
+
+
 def declare_dtype(value: Value, dtype: np.dtype[Any]) -> None:
     """Set the element type of a value that has none."""
     if value.dtype is None:

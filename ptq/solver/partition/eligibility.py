@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ptq.core.ops import OPS
 from ptq.core.opspec import Role
@@ -84,7 +85,7 @@ class Eligibility:
         if target.has_lookup_tables:
             _fall_back_to_float(integers, floats, _activations_after_float(integers, floats))
         if not target.integer_normalizations:
-            _fall_back_to_float(integers, floats, _normalizations(graph, integers))
+            _fall_back_to_float(integers, floats, self._find_normalizations(integers))
         if not target.follows_litert_spec:
             slower = _slower_on_integers(graph, integers, target, self._costs)
             _fall_back_to_float(integers, floats, slower)
@@ -95,6 +96,14 @@ class Eligibility:
             _fall_back_to_float(integers, floats, added)
         outputs = frozenset(_unread_float_outputs(integers, target))
         return PrecisionAssignment(integers, floats, dict(_fused_activations(integers)), outputs)
+
+    def _find_normalizations(self, integers: Mapping[str, QuantizedNode]) -> dict[str, str]:
+        reason = "part of a normalization: 8 bits cannot hold its moments"
+        return {name: reason for name in integers if name in self._normalizations}
+
+    @cached_property
+    def _normalizations(self) -> frozenset[str]:
+        return normalization_nodes(self._graph)
 
 
 def assign_precision(
@@ -137,12 +146,6 @@ def _activations_after_float(
         if spec is not None and spec.can_fuse_activation and consumers_of(before) == [integer.node]:
             found[name] = f"follows {producer.name or ''}, which stays float"
     return found
-
-
-def _normalizations(graph: Graph, integers: Mapping[str, QuantizedNode]) -> dict[str, str]:
-    pieces = normalization_nodes(graph)
-    reason = "part of a normalization: 8 bits cannot hold its moments"
-    return {name: reason for name in integers if name in pieces}
 
 
 def _slower_on_integers(

@@ -11,11 +11,9 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.target import Target
-from ptq.model.node import Node, Value, consumers_of, dtype_of, is_constant, operator_of
+from ptq.model.node import Node, Value, consumers_of, is_constant, is_float32, operator_of
 from ptq.solver.partition.cost_model import VIEWS, KernelCost, TensorSizes
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.min_cut import FLOATS, INTEGERS, MinCut
@@ -161,8 +159,8 @@ class PartitionProblem:
 
 def float_tensors(nodes: Iterable[Node]) -> list[Value]:
     """The float32 tensors that the nodes read or write, without constants."""
-    values = [value for node in nodes for value in (*node.inputs, *node.outputs) if value]
-    return [v for v in dict.fromkeys(values) if not is_constant(v) and dtype_of(v) == np.float32]
+    values = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
+    return [v for v in values if v is not None and is_float32(v) and not is_constant(v)]
 
 
 def _add_crossing(

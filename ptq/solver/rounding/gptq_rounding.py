@@ -195,7 +195,11 @@ def add_damping(covariance: Real, by: NDArray[np.float64]) -> Real:
 
 def cholesky(matrix: Real) -> Real:
     """The lower Cholesky factor of each positive definite matrix (groups, K, K), computed in blocks."""
-    lower, size = np.zeros_like(matrix), matrix.shape[1]
+    size = matrix.shape[1]
+    if size <= _BLOCK:
+        whole: Real = np.linalg.cholesky(matrix)
+        return whole
+    lower = np.zeros_like(matrix)
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
         before = lower[:, start:, :start]
