@@ -197,8 +197,7 @@ def cholesky(matrix: Real) -> Real:
     """The lower Cholesky factor of each positive definite matrix (groups, K, K), computed in blocks."""
     size = matrix.shape[1]
     if size <= _BLOCK:
-        whole: Real = np.linalg.cholesky(matrix)
-        return whole
+        return np.linalg.cholesky(matrix).astype(matrix.dtype, copy=False)
     lower = np.zeros_like(matrix)
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
