@@ -78,6 +78,8 @@ class Session:
         options.graph_optimization_level = OPTIMIZATION_LEVELS[optimize]
         options.enable_cpu_mem_arena = tuning.memory_arena
         options.enable_mem_pattern = tuning.memory_arena
+        # in the arena, which grows in powers of two, weights would take up to twice their size
+        options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
         if tuning.given_order:
             options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         if not tuning.busy_wait:
@@ -208,8 +210,9 @@ def _open_session(
         else:
             values[name] = as_ort_value(tensor)
     options.add_external_initializers(list(values), list(values.values()))
-    large = external_data.weight_bytes(graph.model) > _COPY_LIMIT
-    in_place = large and not tuning.copy_large_weights
+    in_place = (
+        not tuning.copy_large_weights and external_data.weight_bytes(graph.model) > _COPY_LIMIT
+    )
     if in_place or not tuning.copy_single_rows:
         options.add_session_config_entry("session.disable_prepacking", "1")
     if in_place:

@@ -90,7 +90,7 @@ class _Injection:
         self._known_errors: dict[str, _Arrays] = {}
         self._known_outputs: dict[str, _Arrays] = {}
         self._free = _KEPT_BYTES
-        self._errors = Session(probe.error_graph, threads=run.threads)
+        self._errors = Session.for_check(probe.error_graph, threads=run.threads)
         self._injected = Session(probe.injected, threads=run.threads)
 
     def output_error_energy(
