@@ -279,7 +279,7 @@ def test_changed_decisions_are_the_same_on_one_two_and_three_workers(
         )  # fmt: skip
         coarse = QuantizedModel.__new__(QuantizedModel)
         object.__setattr__(coarse, "quantized_graph", Graph.from_proto(made.model))
-        found = count_decisions(job, coarse)
+        found = count_decisions(job, coarse, SessionCache(run))
         return None if found is None else found.changed
 
     one = share(1)

@@ -1,4 +1,4 @@
-"""Open sessions that the self-check leaves for the report; loading a deep model takes seconds."""
+"""Open sessions that a stage leaves for the next ones; loading a deep model takes seconds."""
 
 from __future__ import annotations
 
@@ -72,9 +72,16 @@ class SessionCache:
             ModelError: ONNX Runtime cannot load the model.
             DataError: It fails on a sample; the text names it.
         """
+        return list(self.load_quantized(graph).run(samples))
+
+    def load_quantized(self, graph: Graph) -> ModelOutputs:
+        """A quantized model that runs on all processes of the run, by the session of `open_quantized`.
+
+        Raises:
+            ModelError: ONNX Runtime cannot load the model.
+        """
         opener = partial(Session, graph, threads=self.run.threads)
-        outputs = ModelOutputs.of_session(self.open_quantized(graph), opener, self.run)
-        return list(outputs.run(samples))
+        return ModelOutputs.of_session(self.open_quantized(graph), opener, self.run)
 
     def close(self) -> None:
         """Close all sessions and release their memory."""

@@ -10,6 +10,7 @@ import numpy as np
 from ptq.core.errors import UsageError
 from ptq.data import Sample
 from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.tasks.request import TaskRequest, recognize_task
 from ptq.evaluation.tasks.task import Example, Task
 from ptq.model.node import name_of
@@ -56,10 +57,17 @@ class CountedDecisions:
         return [self.samples[k] for k in sorted(ranked[:count])]
 
 
-def count_decisions(job: Job, made: QuantizedModel) -> CountedDecisions | None:
+def count_decisions(
+    job: Job, made: QuantizedModel, sessions: SessionCache
+) -> CountedDecisions | None:
     """The decisions of the float model, and the share that the quantized model changes; None if it decides nothing.
 
     The task is that of the evaluation (`ptq.evaluation.tasks`): the one asked for, else the recognized one.
+
+    Args:
+        job: What is asked, and the float model.
+        made: The quantized model.
+        sessions: Opens the quantized model.
 
     Raises:
         ModelError: ONNX Runtime does not take a model.
@@ -68,8 +76,8 @@ def count_decisions(job: Job, made: QuantizedModel) -> CountedDecisions | None:
     assert job.samples.calibration is not None
     calibration = job.samples.calibration
     samples = list(calibration.spread(SAMPLES))
-    graphs = job.prepared.graph, made.quantized_graph
-    plain, quantized = (ModelOutputs(graph, "result", job.run) for graph in graphs)
+    plain = ModelOutputs(job.prepared.graph, "result", job.run)
+    quantized = sessions.load_quantized(made.quantized_graph)
     reference = list(run_examples(job, plain, samples))
     try:
         task, _ = recognize_task(TaskRequest.from_graph(job.options.task, job.source), reference)

@@ -24,6 +24,7 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.frontier import FrontierReport
 from ptq.evaluation.preprocessing_check import diagnose_assumption
+from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.speed import measure_speed
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
@@ -267,7 +268,7 @@ def _choose(
     preference = PREFERENCES[prefer]
     if not preference.spend:
         return frozenset()
-    decisions = count_decisions(job, made)
+    decisions = count_decisions(job, made, SessionCache(job.run))
     changed = 0.0 if decisions is None else decisions.changed
     lost = changed if changed > DECISION_FLOOR else None
     best = choose_float_nodes(found, price, times.all_int8, preference, lost)

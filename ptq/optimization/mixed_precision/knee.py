@@ -18,6 +18,7 @@ from ptq.core.wording import plural
 from ptq.data import Sample
 from ptq.data.sample import Samples
 from ptq.evaluation.frontier import EstimatedFrontier
+from ptq.evaluation.session_cache import SessionCache
 from ptq.model.external_data import weight_bytes
 from ptq.optimization.mixed_precision.decisions import SAMPLES, CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
@@ -61,12 +62,18 @@ _SAMPLES_FOR_DECISIONS, _SAMPLES_WITH_MOST_DECISIONS = 4, 8
 
 
 def keep_knee_float(
-    job: Job, model: CalibratedModel, draft: Draft
+    job: Job, model: CalibratedModel, draft: Draft, sessions: SessionCache
 ) -> tuple[Draft, EstimatedFrontier | None]:
     """The draft with the nodes that stay float by the rule; its recipe is the same where the rule does not apply.
 
     It applies to targets with a table of times, without a plan, with calibration samples, and where the effort and
     the size of the model allow the estimate.
+
+    Args:
+        job: What is asked.
+        model: The calibrated model.
+        draft: What is asked, resolved, and what is made of it already.
+        sessions: Opens the quantized model, for the self-check too.
 
     Returns:
         The draft; the estimated frontier, None where the rule does not apply.
@@ -95,7 +102,7 @@ def keep_knee_float(
     count = min(max(2, len(job.samples.calibration) // per), SAMPLES)
     advance = job.run.start_stage("attributing the error", None)
     try:
-        found = _find_knee(job, made, times, preference, count)
+        found = _find_knee(job, made, times, preference, count, sessions)
     except ModelError:  # the probe can be too large, or have operators that ONNX Runtime lacks
         found = None
     advance.end()
@@ -115,10 +122,15 @@ class _Knee:
 
 
 def _find_knee(
-    job: Job, made: QuantizedModel, times: ModelTimes, preference: Preference, count: int
+    job: Job,
+    made: QuantizedModel,
+    times: ModelTimes,
+    preference: Preference,
+    count: int,
+    sessions: SessionCache,
 ) -> _Knee | None:
     assert job.samples.calibration is not None
-    decisions = count_decisions(job, made)
+    decisions = count_decisions(job, made, sessions)
     changed = None if decisions is None else decisions.changed
     lost = changed is not None and changed > DECISION_FLOOR
     # logits rank what any sample feels; probabilities only what moves undecided samples, and need more of them

@@ -13,6 +13,7 @@ from networks import build_network
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample, open_samples
 from ptq.data.splits import input_specs
+from ptq.evaluation.session_cache import SessionCache
 from ptq.model.graph import Graph
 from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.saved_decisions import (
@@ -65,7 +66,7 @@ def _make_job(samples: np.ndarray, folder: Path, *shifts: float) -> tuple[Any, l
 def _count(samples: np.ndarray, folder: Path, shift: float) -> CountedDecisions | None:
     job, (other,) = _make_job(samples, folder, shift)
     made: Any = SimpleNamespace(quantized_graph=other)
-    return count_decisions(job, made)
+    return count_decisions(job, made, SessionCache(job.run))
 
 
 def _images(objects: list[int]) -> np.ndarray:
@@ -101,7 +102,8 @@ def test_saved_boxes_are_those_that_the_second_model_does_not_change(
     shifts: tuple[float, float], lost: tuple[int, int], tmp_path: Path
 ) -> None:
     job, graphs = _make_job(_images([2] * 45 + [4] * 15), tmp_path, *shifts)
-    counted = count_decisions(job, SimpleNamespace(quantized_graph=graphs[0]))  # type: ignore[arg-type]
+    made: Any = SimpleNamespace(quantized_graph=graphs[0])
+    counted = count_decisions(job, made, SessionCache(job.run))
     assert counted is not None
     saved = count_saved_decisions(job, counted.task, *graphs)
     assert (saved.samples, saved.made) == (60, 150)
