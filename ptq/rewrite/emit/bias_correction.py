@@ -173,8 +173,11 @@ def _output_means(
                 for start in range(0, len(rows), at_once)
             ]
         )
-    weight = weight.astype(np.float64) * coverage
-    by_channel = input_channel_view(node, weight, 1).sum(axis=3)
+    weight = weight.astype(np.float64)
+    if coverage.ndim:
+        weight *= coverage
+    taps = input_channel_view(node, weight, 1)
+    by_channel = taps[..., 0] if taps.shape[3] == 1 else taps.sum(axis=3)
     sums: NDArray[np.float64] = np.einsum(
         "goi,gi->go", by_channel, mean.reshape(len(by_channel), -1)
     )
