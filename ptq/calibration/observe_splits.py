@@ -70,7 +70,11 @@ class _ObserveJob:
 
     def open(self) -> Callable[[Part], list[RunningStatistics]]:
         session = session_with_outputs(
-            self.graph, self.wanted, held=self.held, threads=self.run.threads
+            self.graph,
+            self.wanted,
+            held=self.held,
+            threads=self.run.threads,
+            memory_arena=self.run.memory is None,
         )
         memory = BatchBuffers(session, self.wanted.names, max(1, self.run.calibration_batch))
 

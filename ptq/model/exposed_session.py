@@ -34,7 +34,12 @@ class CollectedTensors:
 
 
 def session_with_outputs(
-    graph: Graph, wanted: CollectedTensors, *, held: Collection[str] = (), threads: int = 0
+    graph: Graph,
+    wanted: CollectedTensors,
+    *,
+    held: Collection[str] = (),
+    threads: int = 0,
+    memory_arena: bool = False,
 ) -> Session:
     """A session of the graph with the tensors as additional outputs.
 
@@ -44,11 +49,12 @@ def session_with_outputs(
         held: Other tensors that the session computes as if it returned them: ONNX Runtime must not fuse the nodes
             around them, because a fused node rounds differently. It releases them as early as without.
         threads: Threads of ONNX Runtime for one operator; 0 is one a core.
+        memory_arena: Whether runs take less time and more memory (see `SessionTuning`).
     """
     exposed = graph.copy()
     readers = _add_empty_readers(exposed, [*wanted.names, *held])
     exposed.add_outputs([*wanted.names, *readers])
-    return Session.for_calibration(exposed, threads=threads)
+    return Session.for_calibration(exposed, threads=threads, memory_arena=memory_arena)
 
 
 def session_with_shapes(

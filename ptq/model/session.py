@@ -97,10 +97,12 @@ class Session:
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
 
     @classmethod
-    def for_calibration(cls, graph: Graph, *, threads: int = 0) -> Session:
-        """Session that returns many inner tensors: low peak memory, and the cores free between runs."""
+    def for_calibration(
+        cls, graph: Graph, *, threads: int = 0, memory_arena: bool = False
+    ) -> Session:
+        """Session that returns many inner tensors: the cores free between runs, low peak memory without an arena."""
         tuning = SessionTuning(
-            memory_arena=False,
+            memory_arena=memory_arena,
             busy_wait=False,
             copy_single_rows=not has_single_row_weights(graph),
         )
