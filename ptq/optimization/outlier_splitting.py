@@ -55,7 +55,7 @@ _MIN_CHANNELS = 128
 _MIN_SAMPLES = 8
 """With fewer samples chance decides."""
 _FIRST_SAMPLES = 8
-"""Samples that are measured first: without outliers in them, no more are."""
+"""Samples that are measured first: without outliers in them, or with little error, no more are."""
 _SUFFICIENT_DB = 30.0
 """An SQNR that needs no improvement."""
 _SURELY_SUFFICIENT_DB = _SUFFICIENT_DB + 6.0
@@ -100,13 +100,13 @@ def split_outlier_channels(
     if samples is None or len(samples) < _MIN_SAMPLES or not effort.outlier_samples:
         return prepared, recipe
     training, held_out = spread_with_validation(samples, effort.outlier_samples)
-    parts = _measure(graph, sites, large, training, run)
+    parts = _measure(graph, sites, large, training, row, run)
     if not parts:
         return prepared, recipe
     sites = [site for site in sites if all(site.tensor in part for part in parts)]
     spreads, outliers = _find_outliers(graph, sites, merge_spreads(parts), large)
     together = tied_sites(graph, sites)
-    if not outliers or error_db(_estimate_error(spreads, row)) < -_SURELY_SUFFICIENT_DB:
+    if not outliers or _is_surely_sufficient(spreads, row):
         return prepared, recipe
     candidates = [
         _candidate_factors(sites, spreads, outliers, exponent)
@@ -140,16 +140,20 @@ def split_outlier_channels(
 
 
 def _measure(
-    graph: Graph, sites: Sequence[SplitSite], large: set[str], samples: Samples, run: RunOptions
+    graph: Graph,
+    sites: Sequence[SplitSite],
+    large: set[str],
+    samples: Samples,
+    row: Target,
+    run: RunOptions,
 ) -> list[Spreads]:
-    """The spreads of the inputs of the sites on the first samples and on the others; empty without outliers."""
+    """The spreads of the inputs of the sites on the first samples and on the others; empty if no split is needed."""
     collector = SpreadCollector(graph, dict.fromkeys((site.tensor for site in sites), -1), run)
     some = samples.spread(_FIRST_SAMPLES)
     first = collector.collect(run.track(some, "measuring channels"))
-    if not _find_outliers(graph, sites, first, large)[
-        1
-    ]:  # outlier channels are those of every sample
-        return []
+    spreads, outliers = _find_outliers(graph, sites, first, large)
+    if not outliers or _is_surely_sufficient(spreads, row):
+        return []  # outlier channels are those of every sample
     rest = samples.subset(lambda name: name not in some.names)
     return (
         [first, collector.collect(run.track(rest, "measuring channels"))] if len(rest) else [first]
@@ -171,6 +175,10 @@ def _find_outliers(
         if large >= set(names)
     }
     return spreads, {name: channels for name, channels in outliers.items() if channels.size}
+
+
+def _is_surely_sufficient(spreads: Spreads, row: Target) -> bool:
+    return error_db(_estimate_error(spreads, row)) < -_SURELY_SUFFICIENT_DB
 
 
 def _estimate_error(spreads: Spreads, row: Target) -> float:
