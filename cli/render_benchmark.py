@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 def render_benchmark(result: Benchmark) -> None:
     """Print a row for each model, and the reasons for slow integers."""
     shapes = ", ".join(f"{name} {'×'.join(map(str, s))}" for name, s in result.shapes.items())
-    inputs = plural(result.samples, "sample") if result.samples else "inputs made from shapes"
+    inputs, guess = plural(result.samples, "sample"), ""
+    if not result.samples:
+        inputs = "inputs made from shapes"
+        guess = "; sizes that the model leaves open are guesses: --data measures yours"
     threads = plural(result.threads, "thread") if result.threads else "one thread a core"
     where = "" if result.runtime == "ort" else f" in {RUNTIMES[result.runtime].title}"
     show(
         format_heading(
             f"{plural(len(result.models), 'model')}{where}, {plural(result.rounds, 'round')} in turns, {threads}"
         ),
-        format_paragraph(one_line(f"{inputs}: {shapes}")),
+        format_paragraph(one_line(f"{inputs}: {shapes}") + guess),
     )
     table = format_table(
         "\nmodel", "\nsize", "load\nms", "run\nms", "\n(95 % CI)", "\nspeed", "\n(95 % CI)", "peak\nmemory",

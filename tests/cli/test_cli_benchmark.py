@@ -24,6 +24,7 @@ def test_each_model_has_its_row(ptq, model, quantized):
     assert result.code == 0, result.err
     assert result.out.startswith("2 models, ")
     assert "inputs made from shapes: x " in result.out
+    assert "open are guesses: --data measures yours" in " ".join(result.out.split())
     assert "  q.onnx: " in result.out  # a reason
     assert "1×" in result.out
 
@@ -33,6 +34,7 @@ def test_the_document_holds_every_model(ptq, model, quantized, data):
         "benchmark", model, quantized, "--data", data, "--seconds", "0.05", "--no-memory",
         "--threads", "1", "--json", "-",
     )  # fmt: skip
+    assert "guesses" not in result.out + result.err
     document = json.loads(result.out)
     assert result.code == 0
     assert [entry["model"] for entry in document["models"]] == [str(model), str(quantized)]
