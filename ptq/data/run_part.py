@@ -86,6 +86,8 @@ def run_part(
         return type(error)(f"{job.place}{error}") if job.place else error
     except Exception as error:  # an internal error: the parent reports it
         return RuntimeError(f"in a worker: {type(error).__name__}: {error}")
+    finally:
+        _forget_ended(job.run)
 
 
 def forget_run(run: str) -> None:
@@ -95,6 +97,16 @@ def forget_run(run: str) -> None:
         for thread in [thread for thread, held in _opened.items() if held.run == run]:
             del _opened[thread]
             forget_sources(thread)
+
+
+def _forget_ended(run: str) -> None:
+    """Free what this thread has opened for a run that has ended while a part of it was running."""
+    thread = threading.get_ident()
+    with _lock:
+        if run in _ended:
+            forget_sources(thread)
+            if thread in _opened and _opened[thread].run == run:
+                del _opened[thread]
 
 
 def _hold(run: str) -> _Opened:
