@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,14 @@ class InputMean:
     mean_shift: float | NDArray[np.float64]
 
 
+def find_float_means(
+    calibration: Calibration, names: Container[str]
+) -> dict[str, NDArray[np.float64]]:
+    """The mean of each channel of the named tensors, float64, if they were summed by channel."""
+    means = {n: sums.mean for n, sums in calibration.channels.items() if n in names}
+    return {name: mean for name, mean in means.items() if mean is not None}
+
+
 def input_means(
     calibration: Calibration, params: Mapping[str, QuantParams]
 ) -> dict[str, InputMean]:
@@ -34,10 +42,8 @@ def input_means(
     If the values of a tensor were summed but not counted, its mean shift is 0.
     """
     means = {}
-    for name, sums in calibration.channels.items():
-        float_mean, stats = sums.mean, calibration.tensors.get(name)
-        if float_mean is None or name not in params:
-            continue
+    for name, float_mean in find_float_means(calibration, params).items():
+        stats = calibration.tensors.get(name)
         counted = stats is not None and stats.count > 0
         mean_shift = mean_error(stats, params[name]) if counted and stats is not None else 0.0
         means[name] = InputMean(float_mean, mean_shift)

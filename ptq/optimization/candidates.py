@@ -29,7 +29,7 @@ from ptq.model.external_data import weight_bytes
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.observers.calibration_file import Calibration
-from ptq.observers.input_means import InputMean
+from ptq.observers.input_means import InputMean, find_float_means
 from ptq.optimization.contender import Contender, is_decided
 from ptq.optimization.effort import (
     COMPARED_VALUES,
@@ -213,12 +213,8 @@ class CandidateComparison:
         # the plan's scales are inputs, so any fold's do; those of the first fold are known already
         plan = solve_plan(replace(model, calibration=folds[0].calibration), recipe)
         names = [n for c in candidates for n in c.group.tensors if n in plan.tensors]
-        sums = whole.channels if recipe.correct_bias else {}
-        means = {
-            name: InputMean(mean, 0.0)
-            for name, of in sums.items()
-            if name in plan.tensors and (mean := of.mean) is not None
-        }
+        corrected = plan.tensors if recipe.correct_bias else ()
+        means = {n: InputMean(mean, 0.0) for n, mean in find_float_means(whole, corrected).items()}
         graph = _with_weight_errors(form.graph, plan, means)
         evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, self._run)
         first, count = self._methods[0], len(folds)
