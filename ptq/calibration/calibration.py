@@ -20,10 +20,12 @@ from ptq.data import Sample, Samples, split_folds
 from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
+from ptq.model.node import name_of, operator_of
 from ptq.observers.calibration_file import Calibration, load
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 from ptq.observers.kept_samples import SampleKeeper
 from ptq.rewrite.emit.bias_correction import channel_axes
+from ptq.rewrite.equalize.layer_pairs import clip_bounds
 from ptq.solver.assign import tensors_to_observe
 
 FOLDS = 4
@@ -49,7 +51,16 @@ class Fold:
 
 def tensors_to_collect(graph: Graph) -> CollectedTensors:
     """The tensors of a prepared graph to observe, enough for every option of a quantization."""
-    return CollectedTensors(tensors_to_observe(graph), channel_axes(graph))
+    return CollectedTensors(tensors_to_observe(graph), channel_axes(graph), _clip_bounds(graph))
+
+
+def _clip_bounds(graph: Graph) -> dict[str, tuple[float, float]]:
+    """The bounds of each tensor that a Clip writes."""
+    return {
+        name_of(node.outputs[0]): clip_bounds(node)
+        for node in graph.nodes
+        if operator_of(node) == "Clip"
+    }
 
 
 def collect_statistics(

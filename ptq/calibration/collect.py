@@ -23,7 +23,7 @@ from ptq.model.graph import Graph
 from ptq.model.session import OutputMemory, Session
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_sums import ChannelSums
-from ptq.observers.stats import TensorStats
+from ptq.observers.stats import UNBOUNDED, TensorStats
 
 COUNTING_THREADS = 2
 """Each thread updates the statistics of one tensor; more threads would wait for Python's interpreter lock."""
@@ -142,7 +142,7 @@ class RunningStatistics:
 def empty_statistics(wanted: CollectedTensors) -> RunningStatistics:
     """Statistics of the wanted tensors over 0 samples."""
     return RunningStatistics(
-        {name: TensorStats() for name in wanted.tensors},
+        {name: TensorStats(bounds=wanted.bounds.get(name, UNBOUNDED)) for name in wanted.tensors},
         {name: ChannelSums(axis) for name, axis in wanted.channel_axes.items()},
     )
 

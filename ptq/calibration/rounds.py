@@ -185,7 +185,8 @@ def _measure_need(
 def _select(wanted: CollectedTensors, names: Sequence[str]) -> CollectedTensors:
     chosen = set(names)
     axes = {name: axis for name, axis in wanted.channel_axes.items() if name in chosen}
-    return CollectedTensors([name for name in wanted.tensors if name in chosen], axes)
+    tensors = [name for name in wanted.tensors if name in chosen]
+    return replace(wanted, tensors=tensors, channel_axes=axes)
 
 
 def _join(parts: Sequence[Calibration], wanted: CollectedTensors) -> Calibration:

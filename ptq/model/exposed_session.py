@@ -22,10 +22,12 @@ class CollectedTensors:
     Attributes:
         tensors: Float tensors whose values are counted; they may be inputs of the graph.
         channel_axes: Channel axis of each float tensor that is summed by channel.
+        bounds: What no value of a tensor lies beyond, where that is known: it is then counted faster.
     """
 
     tensors: Sequence[str]
     channel_axes: Mapping[str, int] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:

@@ -1,7 +1,8 @@
 """Zeros, extremes and cell counts of an array, in one pass through chunks that fit the cache.
 
 The extremes are compared with those of other arrays chunk by chunk, so only values that reach these are counted. For
-an extreme of 0, as after a ReLU, the cells tell whether any value lies beyond it.
+an extreme of 0, as after a ReLU, the cells tell whether any value lies beyond it. Beyond the bound of a Clip lies
+none.
 """
 
 from __future__ import annotations
@@ -53,10 +54,12 @@ class End:
     Attributes:
         value: The value; 0 for what counts as 0.
         count: Its count, unless the zeros or the cells determine it.
+        is_final: Whether neither the value nor the count can change: no value lies beyond ``bound``.
     """
 
-    def __init__(self, so_far: float, *, negative: bool) -> None:
+    def __init__(self, so_far: float, *, negative: bool, bound: float) -> None:
         self.value, self.count, self.negative = so_far, 0, negative
+        self.is_final = so_far == bound and has_cell_alone(bound, negative=negative)
         self._reduce = np.minimum.reduce if negative else np.maximum.reduce
 
     def add(self, values: FloatArray) -> None:
@@ -106,7 +109,7 @@ def count_array(x: FloatArray, likely: Likely, ends: Sequence[End]) -> ArrayCoun
     counter = thread_counter()
     inner = [end for end in ends if end.value == 0]
     try:
-        _fill(x, likely, [end for end in ends if end.value != 0])
+        _fill(x, likely, [end for end in ends if end.value != 0 and not end.is_final])
         counted = _evaluate(x.size, counter.counts, likely)
     except BaseException:
         counter.counts.fill(0)

@@ -27,6 +27,7 @@ _MAX_PIECE = 1 << 30
 """Values counted at once. The cell counts of one piece are int32."""
 _GUESSED = 1 << 10
 """Values of the first array from which the share of zeros is guessed."""
+UNBOUNDED = -math.inf, math.inf
 
 
 class TensorStats:
@@ -47,8 +48,19 @@ class TensorStats:
         ranges: Ranges chosen so far; `update` empties it. It is neither compared, merged nor saved.
     """
 
-    def __init__(self, channel_axis: int | None = None) -> None:
-        self.channel_axis = channel_axis
+    def __init__(
+        self,
+        channel_axis: int | None = None,
+        bounds: tuple[float, float] = UNBOUNDED,
+    ) -> None:
+        """Statistics of no value.
+
+        Args:
+            channel_axis: Axis along which channel extremes are kept; None for none.
+            bounds: What no finite value lies beyond. It changes the speed only: it is neither compared, merged nor
+                saved.
+        """
+        self.channel_axis, self._bounds = channel_axis, bounds
         self.count = self.zeros = self.at_min = self.at_max = 0
         self.nan = self.pos_inf = self.neg_inf = 0
         self.min, self.max = math.inf, -math.inf
@@ -212,7 +224,8 @@ class TensorStats:
         self._add_prefixes(added.cells)
 
     def _ends(self) -> list[End]:
-        return [End(self.min, negative=True), End(self.max, negative=False)]
+        lo, hi = self._bounds
+        return [End(self.min, negative=True, bound=lo), End(self.max, negative=False, bound=hi)]
 
     def _guess(self, flat: FloatArray) -> Likely:
         if self.count:

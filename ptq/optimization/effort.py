@@ -13,7 +13,7 @@ MEASURED_VALUES = 2**27
 """Values of all channels that equalize well: the fewer values a sample has, the more samples are needed."""
 COMPARED_VALUES = 2**25
 """Values that decide between forms. The scales of a small network turn its error by half a decibel by chance."""
-SUFFICIENT_VALUES = 2**27
+SUFFICIENT_VALUES = 10**8
 """Values after which a comparison of forms ends: forms that still differ by little then give the same accuracy."""
 
 
@@ -72,7 +72,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         range_runs=12,
         range_checks=(2, 4, 8, 16),
         outlier_samples=32,
-        validated_inputs=math.inf,
+        validated_inputs=512,
         compensate=True,
         samples_per_attributed=64,
         reported_samples=0,

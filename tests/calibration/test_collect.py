@@ -12,6 +12,7 @@ from networks import build_network, gaussian_array, random_feeds, to_samples
 from parts import CONV, SAME, WB, V
 
 import ptq
+from ptq.calibration.calibration import tensors_to_collect
 from ptq.calibration.collect import RunningStatistics, empty_statistics, observe
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
@@ -135,3 +136,10 @@ def test_a_part_that_expects_many_values_merges_to_the_same_bytes() -> None:
     plain, told = (reduce(RunningStatistics.merge, each) for each in zip(*parts, strict=True))
     assert told.tensors == plain.tensors
     assert np.array_equal(told.channels["x"].mean, plain.channels["x"].mean)
+
+
+def test_the_bounds_of_a_clip_are_known_before_it_is_observed() -> None:
+    model = build_network(f"c = Conv{SAME}(x, w)\ny = Clip(c, lo, hi)", {"x": ("n", 3, 8, 8)},
+                          w=WB["w"], lo=np.float32(-0.5), hi=np.float32(0.5))  # fmt: skip
+    graph = prepare(Graph.from_proto(model)).graph
+    assert tensors_to_collect(graph).bounds == {"y": (-0.5, 0.5)}

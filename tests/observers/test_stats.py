@@ -317,3 +317,30 @@ def test_extremes_that_occur_often_are_counted_over_many_arrays(
     assert content(stats_of(*[-part for part in parts])) == content(
         stats_of(-np.concatenate(parts))
     )
+
+
+@pytest.mark.parametrize("bounds", [(-1.0, 6.0), (-1.0, 5.9999), (0.0, 1e-39), (-0.75, np.inf)])
+def test_known_bounds_change_no_statistic(bounds: tuple[float, float]) -> None:
+    rng = np.random.default_rng(3)
+    wide = [rng.normal(1, spread, 70_000).astype(np.float32) for spread in (0.1, 3, 3, 0.1, 3)]
+    parts = [np.clip(part, *np.float32(bounds)) for part in [*wide, np.float32([np.nan, np.inf])]]
+    told = TensorStats(bounds=tuple(float(bound) for bound in np.float32(bounds)))
+    for part in parts:
+        told.update(part)
+    assert content(told) == content(stats_of(*parts))
+
+
+def test_an_extreme_at_its_bound_is_not_searched_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told, x, searched = TensorStats(bounds=(-np.inf, 6.0)), relu6(0, 70_000), []
+    told.update(x)
+    add = array_counts.End.add
+    monkeypatch.setattr(
+        array_counts.End,
+        "add",
+        lambda end, values: [searched.append(end.negative), add(end, values)],
+    )
+    told.update(x)
+    assert searched == []
+    assert (told.max, told.at_max) == (6.0, 2 * np.count_nonzero(x == 6))
