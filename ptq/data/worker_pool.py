@@ -8,10 +8,12 @@ file, and a process opens it once.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import logging
 import multiprocessing
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -189,10 +191,14 @@ class ProcessPool:
 def _start_worker(open_jobs: set[int]) -> WorkerProcess:
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(1, context, initializer=start_in_worker)
-    return WorkerProcess(executor, executor.submit(_answer), open_jobs)
+    loaded = [name for name in sys.modules if name.startswith("ptq.")]
+    return WorkerProcess(executor, executor.submit(_load_modules, loaded), open_jobs)
 
 
-def _answer() -> bool:
+def _load_modules(names: Sequence[str]) -> bool:
+    """Load what the parent has loaded, so that the first part starts at once."""
+    for name in names:
+        importlib.import_module(name)
     return True
 
 

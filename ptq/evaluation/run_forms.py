@@ -51,7 +51,7 @@ def run_forms(
     items = samples.items if isinstance(samples, TrackedItems) else samples
     if not openers or not isinstance(items, (Samples, list)):
         for group in split_into_batches(samples, batch):
-            yield from _run_group(engines, group)
+            yield from _run_groups(engines, [group])
         return
     assert isinstance(samples, (TrackedItems, Samples, list))
     first = items.first(1) if isinstance(items, Samples) else items[:1]
@@ -61,9 +61,8 @@ def run_forms(
     opened = partial(_run_part, {name: engines[name] for name in elsewhere}, batch)
     parts = SampleMap(_FormsJob(elsewhere, batch), run, opened)
     for found in parts.map(samples, least=size, most=size):
-        groups = split_into_batches([sample for sample, _ in found], batch)
-        own = [outputs for group in groups for _, outputs in _run_group(here, group)]
-        for (sample, outputs), more in zip(found, own, strict=True):
+        own = _run_groups(here, split_into_batches([sample for sample, _ in found], batch))
+        for (sample, outputs), (_, more) in zip(found, own, strict=True):
             yield sample, {**outputs, **more}
 
 
@@ -86,17 +85,21 @@ class _FormsJob:
 def _run_part(
     engines: Mapping[str, Engine], batch: int, part: Part
 ) -> list[tuple[Sample, _FormOutputs]]:
-    groups = split_into_batches(part.samples, batch)
-    return [found for group in groups for found in _run_group(engines, group)]
+    return _run_groups(engines, split_into_batches(part.samples, batch))
 
 
-def _run_group(
-    engines: Mapping[str, Engine], group: Sequence[Sample]
+def _run_groups(
+    engines: Mapping[str, Engine], groups: Iterable[Sequence[Sample]]
 ) -> list[tuple[Sample, _FormOutputs]]:
-    results = {name: _run_batch(engine, group) for name, engine in engines.items()}
+    """The outputs of each sample. The forms run in turn: ONNX Runtime's threads wait busily after a run."""
+    known = list(groups)
+    results = {
+        name: [outputs for group in known for outputs in _run_batch(engine, group)]
+        for name, engine in engines.items()
+    }
     return [
         (sample, {name: found[index] for name, found in results.items()})
-        for index, sample in enumerate(group)
+        for index, sample in enumerate(sample for group in known for sample in group)
     ]
 
 

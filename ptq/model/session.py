@@ -125,14 +125,14 @@ class Session:
 
     @classmethod
     def for_check(cls, graph: Graph, *, threads: int = 0, optimize: str = "all") -> Session:
-        """Session for a few samples: freed memory goes back to the system."""
-        tuning = SessionTuning(memory_arena=False, given_order=True)
+        """Session for a few samples: freed memory goes back to the system, the cores are free between runs."""
+        tuning = SessionTuning(memory_arena=False, busy_wait=False, given_order=True)
         return cls(graph, threads=threads, optimize=optimize, tuning=tuning)
 
     @classmethod
     def for_range_search(cls, graph: Graph, *, threads: int = 0) -> Session:
-        """Session that simulates quantization in float, of a graph whose scales are inputs."""
-        tuning = SessionTuning(copy_large_weights=False, qdq_optimization=False)
+        """Session that simulates quantization in float; scales are inputs. The cores are free between runs."""
+        tuning = SessionTuning(copy_large_weights=False, busy_wait=False, qdq_optimization=False)
         return cls(graph, threads=threads, tuning=tuning)
 
     @classmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -108,22 +109,20 @@ class TensorStats:
                 f"cannot merge statistics with channel axes {self.channel_axis} and {other.channel_axis};"
                 " calibrate both with the same settings"
             )
-        both = TensorStats(self.channel_axis)
-        for each in (self, other):
-            both.nan += each.nan
-            both.pos_inf += each.pos_inf
-            both.neg_inf += each.neg_inf
-            both._record_extreme(each.min, each.at_min, negative=True)
-            both._record_extreme(each.max, each.at_max, negative=False)
-            if each.channel_min is not None and each.channel_max is not None:
-                both._widen_channels(each.channel_min, each.channel_max)
-            both.count += each.count
-            both.zeros += each.zeros
-        if self.values is not None and other.values is not None:
-            both._add_values(self.values, self.value_counts)
+        both = copy(self)  # no update changes an array
+        both.ranges = RangeCache()
+        both.nan += other.nan
+        both.pos_inf += other.pos_inf
+        both.neg_inf += other.neg_inf
+        both._record_extreme(other.min, other.at_min, negative=True)
+        both._record_extreme(other.max, other.at_max, negative=False)
+        if other.channel_min is not None and other.channel_max is not None:
+            both._widen_channels(other.channel_min, other.channel_max)
+        both.count += other.count
+        both.zeros += other.zeros
+        if both.values is not None and other.values is not None:
             both._add_values(other.values, other.value_counts)
         else:
-            both._add_prefixes(self._all_prefixes())
             both._add_prefixes(other._all_prefixes())
         return both
 

@@ -36,6 +36,7 @@ class Effort:
         compensate: Whether error compensation is tried.
         samples_per_attributed: The error is attributed on one of so many calibration samples, at least 2 and at most
             16; 0: not at all, and all nodes that may be int8 are.
+        decision_samples: Samples on which changed decisions are counted, at most.
         reported_samples: Samples that the report measures if they all set ranges too, at most; 0: all of them.
     """
 
@@ -48,6 +49,7 @@ class Effort:
     validated_inputs: float
     compensate: bool
     samples_per_attributed: int
+    decision_samples: int
     reported_samples: int
 
 
@@ -63,6 +65,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         validated_inputs=256,
         compensate=False,
         samples_per_attributed=0,
+        decision_samples=16,
         reported_samples=16,
     ),
     "default": Effort(
@@ -75,6 +78,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         validated_inputs=512,
         compensate=True,
         samples_per_attributed=64,
+        decision_samples=16,
         reported_samples=0,
     ),
     "best": Effort(
@@ -87,6 +91,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         validated_inputs=math.inf,
         compensate=True,
         samples_per_attributed=16,
+        decision_samples=64,
         reported_samples=0,
     ),
 }

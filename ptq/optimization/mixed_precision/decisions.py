@@ -17,9 +17,9 @@ from ptq.model.node import name_of
 from ptq.optimization.pipeline import Job
 from ptq.solver.quantizer import QuantizedModel
 
-SAMPLES, MOST_SAMPLES = 16, 64
-"""Samples that decisions are counted on; the second where samples hold different numbers of them, like boxes: few
-images may hold most. Never more than half of all samples.
+MOST_SAMPLES = 64
+"""Samples that decisions are counted on where samples hold different numbers of them, like boxes: few images may hold
+most. Never more than half of all samples.
 """
 MIN_CHANGED = 2
 """A single changed decision is chance."""
@@ -75,7 +75,7 @@ def count_decisions(
     """
     assert job.samples.calibration is not None
     calibration = job.samples.calibration
-    samples = list(calibration.spread(SAMPLES))
+    samples = list(calibration.spread(job.effort.decision_samples))
     plain = ModelOutputs(job.prepared.graph, "result", job.run)
     quantized = sessions.load_quantized(made.quantized_graph)
     reference = list(run_examples(job, plain, samples))
@@ -92,7 +92,7 @@ def count_decisions(
     ]
     del reference
     more = min(MOST_SAMPLES, len(calibration) // 2)
-    if more > SAMPLES and len({number for _, number in counts}) > 1:
+    if more > len(samples) and len({number for _, number in counts}) > 1:
         samples = list(calibration.spread(more))
         pairs = zip(
             run_examples(job, plain, samples), run_examples(job, quantized, samples), strict=True

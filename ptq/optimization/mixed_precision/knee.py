@@ -20,7 +20,7 @@ from ptq.data.sample import Samples
 from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.session_cache import SessionCache
 from ptq.model.external_data import weight_bytes
-from ptq.optimization.mixed_precision.decisions import SAMPLES, CountedDecisions, count_decisions
+from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
     ErrorAttribution,
     attribute_error,
@@ -57,6 +57,8 @@ _GROUPS = 8
 """Groups of error sources that are measured first: half of them hold the error that a knee needs."""
 _LEAST, _LEAST_FOR_DECISIONS = 1 / 5, 1 / 6
 """The share of the error below which a group is not split."""
+_MOST_SAMPLES = 16
+"""Samples that the error is attributed on, at most."""
 _SAMPLES_FOR_DECISIONS, _SAMPLES_WITH_MOST_DECISIONS = 4, 8
 """Samples where decisions change; where samples hold different numbers of decisions, those with most."""
 
@@ -99,7 +101,7 @@ def keep_knee_float(
     draft, times = Draft(recipe, plan, made), ModelTimes(made, table)
     if times.is_small or times.all_int8 >= times.in_float:
         return draft, None
-    count = min(max(2, len(job.samples.calibration) // per), SAMPLES)
+    count = min(max(2, len(job.samples.calibration) // per), _MOST_SAMPLES)
     advance = job.run.start_stage("attributing the error", None)
     try:
         found = _find_knee(job, made, times, preference, count, sessions)

@@ -15,6 +15,7 @@ from ptq.data import Sample, open_samples
 from ptq.data.splits import input_specs
 from ptq.evaluation.session_cache import SessionCache
 from ptq.model.graph import Graph
+from ptq.optimization.effort import EFFORTS, EffortName
 from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.saved_decisions import (
     SavedDecisions,
@@ -59,12 +60,16 @@ def _make_job(samples: np.ndarray, folder: Path, *shifts: float) -> tuple[Any, l
         prepared=SimpleNamespace(graph=plain),
         run=RunOptions(threads=1),
         options=SimpleNamespace(task=None),
+        effort=EFFORTS["default"],
     )
     return job, others
 
 
-def _count(samples: np.ndarray, folder: Path, shift: float) -> CountedDecisions | None:
+def _count(
+    samples: np.ndarray, folder: Path, shift: float, effort: EffortName = "default"
+) -> CountedDecisions | None:
     job, (other,) = _make_job(samples, folder, shift)
+    job.effort = EFFORTS[effort]
     made: Any = SimpleNamespace(quantized_graph=other)
     return count_decisions(job, made, SessionCache(job.run))
 
@@ -95,6 +100,12 @@ def test_images_with_equally_many_boxes_are_read_on_16(
     found = _count(_images([2] * 80), tmp_path, shift)
     assert found is not None
     assert (len(found.samples), found.changed) == (16, changed)
+
+
+def test_the_best_effort_reads_64_images(tmp_path: Path) -> None:
+    found = _count(_images([2] * 80), tmp_path, 0.1, "best")
+    assert found is not None
+    assert len(found.samples) == 64
 
 
 @pytest.mark.parametrize(("shifts", "lost"), [((0.1, 0.0), (150, 0)), ((0.0, 0.1), (0, 150))])
