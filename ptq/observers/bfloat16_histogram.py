@@ -92,6 +92,12 @@ def from_cells(cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> PrefixCo
     return PrefixCounts(binades, dense)
 
 
+def from_values(values: FloatArray, counts: NDArray[np.int64]) -> PrefixCounts:
+    """Counts of the cells of values, each with its count; 0 has no cell."""
+    nonzero = values != 0
+    return from_cells(to_prefixes(values[nonzero]), counts[nonzero])
+
+
 @cache
 def cell_edges() -> NDArray[np.float64]:
     """Lower edge of each nonnegative cell, followed by 2^128, the upper edge of the largest finite cell."""

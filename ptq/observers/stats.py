@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import StatsError
 from ptq.core.types import FloatArray
 from ptq.observers.array_counts import End, Likely, count_array
-from ptq.observers.bfloat16_histogram import PrefixCounts, from_cells, to_prefixes
+from ptq.observers.bfloat16_histogram import PrefixCounts, from_cells, from_values
 from ptq.observers.channel_range import channel_extremes
 from ptq.observers.distinct_values import MAX_DISTINCT, distinct_counts
 from ptq.observers.range_cache import RangeCache
@@ -28,7 +28,8 @@ _MAX_PIECE = 1 << 30
 """Values counted at once. The cell counts of one piece are int32."""
 _GUESSED = 1 << 10
 """Values of the first array from which the share of zeros is guessed."""
-UNBOUNDED = -math.inf, math.inf
+Bounds = tuple[float, float]
+UNBOUNDED: Bounds = -math.inf, math.inf
 
 
 class TensorStats:
@@ -49,18 +50,8 @@ class TensorStats:
         ranges: Ranges chosen so far; `update` empties it. It is neither compared, merged nor saved.
     """
 
-    def __init__(
-        self,
-        channel_axis: int | None = None,
-        bounds: tuple[float, float] = UNBOUNDED,
-    ) -> None:
-        """Statistics of no value.
-
-        Args:
-            channel_axis: Axis along which channel extremes are kept; None for none.
-            bounds: What no finite value lies beyond. It changes the speed only: it is neither compared, merged nor
-                saved.
-        """
+    def __init__(self, channel_axis: int | None = None, bounds: Bounds = UNBOUNDED) -> None:
+        """Statistics of no value. That none lies beyond the bounds changes the speed only."""
         self.channel_axis, self._bounds = channel_axis, bounds
         self.count = self.zeros = self.at_min = self.at_max = 0
         self.nan = self.pos_inf = self.neg_inf = 0
@@ -283,7 +274,7 @@ class TensorStats:
 
     def _add_values(self, values: FloatArray, counts: NDArray[np.int64]) -> None:
         if self.values is None:
-            self._add_prefixes(_prefixes_of(values, counts))
+            self._add_prefixes(from_values(values, counts))
             return
         if values is self.values:
             self.value_counts = self.value_counts + counts
@@ -304,9 +295,4 @@ class TensorStats:
     def _all_prefixes(self) -> PrefixCounts:
         if self.values is None:
             return self._prefixes
-        return _prefixes_of(self.values, self.value_counts)
-
-
-def _prefixes_of(values: FloatArray, counts: NDArray[np.int64]) -> PrefixCounts:
-    nonzero = values != 0
-    return from_cells(to_prefixes(values[nonzero]), counts[nonzero])
+        return from_values(self.values, self.value_counts)
