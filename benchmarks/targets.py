@@ -6,8 +6,9 @@
 The first word says what is measured: ``openvino`` (beside NNCF's file of the same network), ``qnn`` and ``qnn-a16``
 (in Qualcomm's emulator), ``portable`` (in OpenVINO, TVM and tract beside ONNX Runtime), ``litert`` (integers that
 differ between LiteRT and the executor). The batch is fixed to 1, and everything has one thread. SQNR is that of the
-first output against ONNX Runtime's float, over all evaluation samples that are run. Times are the least one and the
-median; the files run in turns. Each row is one line of JSON, with the commit and the versions.
+first output against ONNX Runtime's float, over all evaluation samples that are run. ``than_ort`` is the difference in
+dB from ONNX Runtime with its paired 95 % interval. Times are the least one and the
+median; the files run in turns, in both orders: what runs after a larger one finds less in the caches. Each row is one line of JSON, with the commit and the versions.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from result_files import read_commit
 
 import ptq
 from ptq.core.decibels import sqnr_db
+from ptq.evaluation.intervals import bootstrap_sums, percentile_interval
 from ptq.executor.runtimes.registry import open_in_runtime
 from ptq.executor.runtimes.runtime import summarize_placement
 from ptq.model.graph import Graph
@@ -52,12 +54,26 @@ def read_feeds(path: Path, names: Sequence[str], count: int) -> list[Feed]:
     ]
 
 
+def find_noise(
+    found: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any]]
+) -> NDArray[np.float64]:
+    """The energy of the error of each sample."""
+    pairs = zip(wanted, found, strict=True)
+    return np.array([float(((w - f).astype(np.float64) ** 2).sum()) for w, f in pairs])
+
+
+def compare_noise(one: NDArray[np.float64], other: NDArray[np.float64]) -> Row:
+    """By how many dB the SQNR of the first is higher, with its paired 95 % interval over samples."""
+    draws = bootstrap_sums(np.stack([one, other], axis=1))
+    ends = percentile_interval(10 * np.log10(draws[:, 1] / draws[:, 0]))
+    difference = float(10 * np.log10(other.sum() / one.sum()))
+    return {"than_ort": [round(value, 2) for value in (difference, *ends)]}
+
+
 def measure_accuracy(found: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any]]) -> Row:
     """SQNR in dB and the share of samples with float's best class."""
     signal = sum(float((w.astype(np.float64) ** 2).sum()) for w in wanted)
-    noise = sum(
-        float(((w - f).astype(np.float64) ** 2).sum()) for w, f in zip(wanted, found, strict=True)
-    )
+    noise = float(find_noise(found, wanted).sum())
     same = [np.argmax(w) == np.argmax(f) for w, f in zip(wanted, found, strict=True)]
     return {
         "sqnr": round(float(sqnr_db(signal, noise)), 2),
@@ -66,11 +82,11 @@ def measure_accuracy(found: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any
 
 
 def measure_times(runners: Mapping[str, Runner], feed: Feed) -> dict[str, Row]:
-    """Least and median milliseconds of each runner; they run in turns."""
+    """Least and median milliseconds of each runner; they run in turns, every second time in the opposite order."""
     taken: dict[str, list[float]] = {name: [] for name in runners}
     started = perf_counter()
     for number in range(_WARM_UP + _RUNS):
-        for name, run in runners.items():
+        for name, run in list(runners.items())[:: -1 if number % 2 else 1]:
             start = perf_counter()
             run(feed)
             if number >= _WARM_UP:
@@ -177,13 +193,16 @@ def measure(kind: str, options: argparse.Namespace) -> Row:
         run, inside = open_runner("qnn", ours, outputs)
         row["qnn"] = measure_accuracy([run(f) for f in evaluation], wanted)
         return row | {"placed": summarize_placement(inside.placement())}
+    noise: dict[str, NDArray[np.float64]] = {}
     for name, opened in (
         ("ort", open_runner("ort", ours, outputs)[0]),
         ("openvino", open_runner("openvino", ours, outputs)[0]),
         ("tract", open_in_tract(ours)),
         ("tvm", open_in_tvm(ours)),
     ):
-        row[name] = measure_accuracy([opened(f) for f in evaluation], wanted)
+        found = [opened(f) for f in evaluation]
+        noise[name] = find_noise(found, wanted)
+        row[name] = measure_accuracy(found, wanted) | compare_noise(noise[name], noise["ort"])
     return row
 
 
