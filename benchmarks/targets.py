@@ -7,8 +7,9 @@ The first word says what is measured: ``openvino`` (beside NNCF's file of the sa
 (in Qualcomm's emulator), ``portable`` (in OpenVINO, TVM and tract beside ONNX Runtime), ``litert`` (integers that
 differ between LiteRT and the executor). The batch is fixed to 1, and everything has one thread. SQNR is that of the
 first output against ONNX Runtime's float, over all evaluation samples that are run. ``than_ort`` is the difference in
-dB from ONNX Runtime with its paired 95 % interval. Times are the least one and the
-median; the files run in turns, in both orders: what runs after a larger one finds less in the caches. Each row is one line of JSON, with the commit and the versions.
+dB from ONNX Runtime with its paired 95 % interval. Times are the least one and the median. The files run in turns, in
+both orders: what runs after a larger one finds less in the caches. Each row is one line of JSON, with the commit and
+the versions.
 """
 
 from __future__ import annotations
