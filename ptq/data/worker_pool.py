@@ -191,7 +191,7 @@ class ProcessPool:
 def _start_worker(open_jobs: set[int]) -> WorkerProcess:
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(1, context, initializer=start_in_worker)
-    loaded = [name for name in sys.modules if name.startswith("ptq.")]
+    loaded = [name for name in list(sys.modules) if name.startswith("ptq.")]
     return WorkerProcess(executor, executor.submit(_load_modules, loaded), open_jobs)
 
 
