@@ -192,7 +192,10 @@ def _start_worker(open_jobs: set[int]) -> WorkerProcess:
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(1, context, initializer=start_in_worker)
     loaded = [name for name in list(sys.modules) if name.startswith("ptq.")]
-    return WorkerProcess(executor, executor.submit(_load_modules, loaded), open_jobs)
+    started = executor.submit(_load_modules, loaded)
+    # only the process writes here: while this end is open too, the rest of a message that it dies in is waited for
+    executor._result_queue._writer.close()  # type: ignore[attr-defined]
+    return WorkerProcess(executor, started, open_jobs)
 
 
 def _load_modules(names: Sequence[str]) -> bool:

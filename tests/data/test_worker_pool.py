@@ -1,0 +1,45 @@
+"""A worker process that dies is noticed, whatever it does; the process is real."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+
+import pytest
+from dying_job import DyingJob
+
+from ptq.data import worker_pool
+from ptq.data.sample_parts import Part
+from ptq.data.worker_pool import ProcessPool, WorkerProcess
+
+ENOUGH_SECONDS = 60
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessPool]:
+    monkeypatch.setattr(worker_pool, "ALONE_SECONDS", -1)
+    found = ProcessPool(2)
+    yield found
+    found.stop()
+
+
+def _start(pool: ProcessPool) -> WorkerProcess:
+    pool.ready()
+    assert pool._workers is not None
+    (worker,) = pool._workers
+    assert worker._started.result(ENOUGH_SECONDS)
+    return worker
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_a_process_that_dies_while_it_writes_a_result_gives_up_its_parts(
+    pool: ProcessPool,
+) -> None:
+    worker, job = _start(pool), pool.share(DyingJob())
+    part = pickle.dumps(Part(0, ()))
+    futures = [worker.submit(job, part) for _ in range(3)]
+    for future in futures:
+        future.exception(ENOUGH_SECONDS)
+        assert pool.receive(worker, future) is None
+    assert pool.ready() == []
