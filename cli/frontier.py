@@ -82,7 +82,7 @@ def frontier(
     from ptq.core.errors import UsageError
     from ptq.evaluation.exports.frontier_svg import render_svg
     from ptq.evaluation.presentation.html_rankings import render_frontier_page
-    from ptq.optimization.mixed_precision import frontier as verb
+    from ptq.optimization import frontier as verb
 
     from . import documents, outputs, render_frontier
     from .page import write_page

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from ptq.model.converted import Converted
     from ptq.observers.calibration_file import Calibration
     from ptq.optimization.benchmark import Benchmark, benchmark
+    from ptq.optimization.frontier import Frontier, frontier
     from ptq.optimization.inspect import inspect
-    from ptq.optimization.mixed_precision.frontier import Frontier, frontier
     from ptq.optimization.mixed_precision.sensitivity import sensitivity
     from ptq.optimization.tune import Tuned, tune
     from ptq.rewrite.prepare.prepare import OpsetOption
@@ -84,7 +84,7 @@ _MODULES = {
     "ptq.observers.calibration_file": "Calibration",
     "ptq.optimization.benchmark": "Benchmark benchmark",
     "ptq.optimization.inspect": "inspect",
-    "ptq.optimization.mixed_precision.frontier": "Frontier frontier",
+    "ptq.optimization.frontier": "Frontier frontier",
     "ptq.optimization.mixed_precision.sensitivity": "sensitivity",
     "ptq.optimization.tune": "Tuned tune",
     "ptq.rewrite.prepare.prepare": "OpsetOption",

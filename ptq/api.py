@@ -56,7 +56,7 @@ from ptq.optimization.pipeline import (
 )
 from ptq.optimization.preference import DEFAULT_PREFERENCE, PreferenceName
 from ptq.optimization.provenance import build_result
-from ptq.optimization.self_check.self_check import quantize_and_check
+from ptq.optimization.self_check.self_check import check_draft, quantize_and_check
 from ptq.optimization.speed_findings import add_speed_findings
 from ptq.optimization.target_runtime import describe_in_target_runtime
 from ptq.rewrite.prepare.prepare import OpsetOption
@@ -231,7 +231,12 @@ def quantize(
     recipe = choose_recipe(job, calibrated, folds)
     calibrated, solved = collect_for_rounding(job, calibrated, recipe)
     sessions = SessionCache(run)
-    draft, frontier = keep_knee_float(job, calibrated, Draft(recipe, solved), sessions)
+    draft, frontier = keep_knee_float(
+        job,
+        Draft(recipe, solved),
+        sessions,
+        lambda one: check_draft(job, calibrated, one, sessions),
+    )
     draft, search = search_within_budget(job, calibrated, draft, labels)
     made = quantize_and_check(job, calibrated, draft, sessions)
     log_decisions(made.changes, (*job.prepared.describe_changes(), draft.recipe.range_note))

@@ -8,6 +8,7 @@ kernel_times            the time of one kernel alone, in float and on integers
 tune                    the verb ``tune``: the time of each kernel on this machine
 benchmark               the verb ``benchmark``: several models timed in turns
 peak_memory             peak memory of a model in a process of its own
+frontier                the verb ``frontier``: every trade of speed against error
 evaluate                the verb ``evaluate``: a model measured on samples
 pipeline                the first stages of a quantization, shared by `ptq.quantize` and `ptq.sensitivity`
 expected_stages         the stages to come, for a progress bar
@@ -16,14 +17,8 @@ significance            test whether one output error is significantly lower tha
 range_candidates        the parameters that each range method gives a scale group
 range_search            a range method for each tensor, by output error
 channel_families        solver for the factors of channels that share scales
-equalization_factors    the channel families of a graph, and their factors
 smoothquant_factors     factors that equalize the channels that matrix products read (SmoothQuant)
-layer_pair_factors      factors of the channels between two layers with one scale for each weight
-form_statistics         statistics of a form with scaled channels, from the plain model's values
-form_evaluation         the output error of a form, by its best range method
-contender               a form of a model in a race, and the rule that ends it
-candidates              race between equalized models by cross-validation
-equalization            the stage that equalizes channels
+equalization            equalization of channels: forms of the model in a race (cross-layer equalization, SmoothQuant)
 outlier_channels        channels of a tensor that reach much farther than the others
 outlier_splitting       the stage that computes outlier channels in float (LLM.int8)
 compensation_fit        weights that compensate the error of their inputs, by ridge regression

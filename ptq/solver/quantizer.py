@@ -90,11 +90,13 @@ class Draft:
         recipe: The request.
         plan: Its plan; None if it is not solved.
         made: The quantized model; None if it is not made.
+        is_checked: Whether ``made`` has passed the self-check, or has what failed in float.
     """
 
     recipe: Recipe
     plan: Plan | None = None
     made: QuantizedModel | None = None
+    is_checked: bool = False
 
     def with_knee_note(self, note: str) -> Draft:
         """The same with a note on the nodes that stay float, which changes no integer."""

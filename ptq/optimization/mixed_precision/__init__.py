@@ -13,7 +13,6 @@ knee                 nodes that stay float without being asked for
 frontier_points      the Pareto curve of sets of float nodes
 frontier_error       the error that points are compared by: of logits, not of their probabilities
 frontier_estimates   speed and error of each point, through the measured ones
-frontier             `ptq.frontier`: every trade of speed against error
 float_reasons        the reason that a plan gives for such a node
 sensitivity          `ptq.sensitivity`: nodes ranked by the gain of keeping each in float
 """

@@ -8,6 +8,7 @@ decisions, counted with a model that is quantized on trial.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +48,7 @@ from ptq.optimization.preference import (
 )
 from ptq.rewrite.instrument.logits import logits_graph, segments_graph
 from ptq.solver.partition.shipped_tables import get_cost_table
-from ptq.solver.quantizer import CalibratedModel, Draft, QuantizedModel, apply_plan, solve_plan
+from ptq.solver.quantizer import Draft, QuantizedModel
 
 MAX_BYTES = 2**27
 """The largest weights of a model whose error is attributed by default: that holds them several times."""
@@ -64,18 +65,19 @@ _SAMPLES_FOR_DECISIONS, _SAMPLES_WITH_MOST_DECISIONS = 4, 8
 
 
 def keep_knee_float(
-    job: Job, model: CalibratedModel, draft: Draft, sessions: SessionCache
+    job: Job, draft: Draft, sessions: SessionCache, check: Callable[[Draft], Draft]
 ) -> tuple[Draft, EstimatedFrontier | None]:
     """The draft with the nodes that stay float by the rule; its recipe is the same where the rule does not apply.
 
     It applies to targets with a table of times, without a plan, with calibration samples, and where the effort and
-    the size of the model allow the estimate.
+    the size of the model allow the estimate. It starts from the model that passes the self-check: nodes that this one
+    leaves float can be all that is needed.
 
     Args:
         job: What is asked.
-        model: The calibrated model.
         draft: What is asked, resolved, and what is made of it already.
         sessions: Opens the quantized model, for the self-check too.
+        check: The self-check: quantizes, and leaves nodes float where the result fails.
 
     Returns:
         The draft; the estimated frontier, None where the rule does not apply.
@@ -84,7 +86,7 @@ def keep_knee_float(
         DataError: A sample is bad.
     """
     preference, per = PREFERENCES[job.options.prefer], job.effort.samples_per_attributed
-    recipe, table = draft.recipe, get_cost_table(get_target(draft.recipe.target))
+    table = get_cost_table(get_target(draft.recipe.target))
     if (
         table is None
         or not preference.spend
@@ -94,11 +96,11 @@ def keep_knee_float(
         or weight_bytes(job.prepared.graph.model) > MAX_BYTES
     ):
         return draft, None
-    plan = draft.plan or solve_plan(model, recipe)
-    if len(plan.tensors) > MAX_TENSORS:
+    draft = check(draft)
+    made = draft.made
+    if made is None or len(made.plan.tensors) > MAX_TENSORS:
         return draft, None
-    made = apply_plan(model, recipe, plan)
-    draft, times = Draft(recipe, plan, made), ModelTimes(made, table)
+    times = ModelTimes(made, table)
     if times.is_small or times.all_int8 >= times.in_float:
         return draft, None
     count = min(max(2, len(job.samples.calibration) // per), _MOST_SAMPLES)
@@ -177,8 +179,9 @@ def _find_knee(
     )
     saved = check_float_nodes(job, decisions, made, reasons) if lost else None
     if saved is not None:
-        if not saved.any:
-            note = f"all in integers: with {plural(len(best), 'node')} in float, {saved}"
+        if not saved.justify(spent):
+            rest = "no more nodes in float" if made.recipe.self_check_note else "all in integers"
+            note = f"{rest}: with {plural(len(best), 'node')} in float, {saved}"
             return _Knee({}, note, trace(frozenset()))
         note = f"{note}; {saved}"
         reasons = {name: f"{why}; {saved.describe()}" for name, why in reasons.items()}

@@ -21,7 +21,11 @@ from ptq.optimization.mixed_precision.decisions import (
     run_examples,
 )
 from ptq.optimization.pipeline import Job
+from ptq.optimization.preference import DECISION_FLOOR
 from ptq.solver.quantizer import QuantizedModel, apply_plan, solve_plan
+
+MOST_SPENT_ON_FEW = 0.05
+"""The share of the all-int8 model's time above which float nodes must save `DECISION_FLOOR` of the decisions."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,15 @@ class SavedDecisions:
         all_int8, with_floats, made = map(float, rows.sum(axis=0))
         return cls(len(rows), made, all_int8, with_floats, interval)
 
-    @property
-    def any(self) -> bool:
-        """Whether the float nodes save decisions; a single one is chance."""
-        return self.all_int8 - self.with_floats >= MIN_CHANGED
+    def justify(self, spent: float) -> bool:
+        """Whether the float nodes save enough decisions: a single one is chance, and few are not worth much time.
+
+        Args:
+            spent: The time that they cost, as a share of the all-int8 model's.
+        """
+        saved = self.all_int8 - self.with_floats
+        much = spent > MOST_SPENT_ON_FEW
+        return saved >= max(MIN_CHANGED, DECISION_FLOOR * self.made if much else 0)
 
     def describe(self) -> str:
         """The counts, for the reason of a node."""

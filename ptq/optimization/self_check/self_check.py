@@ -37,6 +37,28 @@ MAX_FAILING_BY_VALUES = 3
 """The same if rounding errors, to which all nodes can add, are the cause."""
 
 
+def check_draft(job: Job, model: CalibratedModel, draft: Draft, sessions: SessionCache) -> Draft:
+    """The draft, quantized, with nodes in float where the result fails; unchanged if checked or with a given plan.
+
+    Args:
+        job: What is asked.
+        model: The calibrated model.
+        draft: What is asked, resolved, and what is made of it already.
+        sessions: Where the models are opened.
+
+    Raises:
+        ModelError: ONNX Runtime does not take the float model, or preparing it has changed what it computes.
+        DataError: A sample is bad, or the float model fails on it.
+    """
+    if draft.is_checked or job.given.plan is not None:
+        return draft
+    made = draft.made or quantize_with(model, draft.recipe, draft.plan)
+    made = quantize_with_self_check(
+        model, draft.recipe, _samples_to_check(job), made=made, sessions=sessions
+    )
+    return Draft(made.recipe, made.plan, made, is_checked=True)
+
+
 def quantize_and_check(
     job: Job, model: CalibratedModel, draft: Draft, sessions: SessionCache
 ) -> QuantizedModel:
@@ -53,12 +75,16 @@ def quantize_and_check(
         PlanError: The given plan produces an invalid model.
         DataError: A sample is bad, or the float model fails on it.
     """
-    samples = job.samples.calibration or job.samples.evaluation or ()
-    if job.given.plan is None:
-        made = draft.made or quantize_with(model, draft.recipe, draft.plan)
-        return quantize_with_self_check(model, draft.recipe, samples, made=made, sessions=sessions)
-    plan = complete_user_plan(model, job.given.plan)
-    return apply_user_plan(model, draft.recipe, plan, samples, sessions=sessions)
+    if job.given.plan is not None:
+        plan = complete_user_plan(model, job.given.plan)
+        return apply_user_plan(model, draft.recipe, plan, _samples_to_check(job), sessions=sessions)
+    made = check_draft(job, model, draft, sessions).made
+    assert made is not None
+    return made
+
+
+def _samples_to_check(job: Job) -> Iterable[Sample]:
+    return job.samples.calibration or job.samples.evaluation or ()
 
 
 def quantize_with_self_check(

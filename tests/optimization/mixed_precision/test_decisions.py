@@ -119,7 +119,7 @@ def test_saved_boxes_are_those_that_the_second_model_does_not_change(
     saved = count_saved_decisions(job, counted.task, *graphs)
     assert (saved.samples, saved.made) == (60, 150)
     assert (saved.all_int8, saved.with_floats) == lost
-    assert saved.any == (lost[1] < lost[0])
+    assert saved.justify(0.15) == (lost[1] < lost[0])
 
 
 def test_the_interval_of_saved_decisions_is_that_of_pairs() -> None:
@@ -129,7 +129,22 @@ def test_the_interval_of_saved_decisions_is_that_of_pairs() -> None:
     other = SavedDecisions.from_rows(np.stack([odd, 1 - odd, np.ones(60)], axis=1).astype(float))
     assert same.interval == (0, 0)
     assert other.interval[0] < -0.15 < 0.15 < other.interval[1]
-    assert not same.any
+    assert not same.justify(0.0)
     assert str(same) == (
         "30 instead of 30 of 60 decisions change on 60 samples (+0.0 points, 95 % CI +0.0 … +0.0)"
     )
+
+
+@pytest.mark.parametrize(
+    ("left", "made", "spent", "justified"),
+    [
+        (3.0, 300.0, 0.05, True),
+        (3.0, 300.0, 0.06, False),
+        (3.0, 200.0, 0.06, True),
+        (4.0, 50.0, 0.01, False),
+    ],
+)
+def test_much_time_is_not_spent_on_few_boxes(
+    left: float, made: float, spent: float, justified: bool
+) -> None:
+    assert SavedDecisions(9, made, 5.0, left, (0.0, 0.1)).justify(spent) == justified

@@ -74,6 +74,20 @@ def test_nodes_that_cause_most_of_the_error_for_little_time_stay_float(data: Pat
     assert line.endswith("(estimated; prefer balanced)")
 
 
+def test_what_the_self_check_keeps_float_is_not_paid_for_again(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check asks for more than the spoiled tensor leaves: what it keeps float is all that the rule would keep."""
+    monkeypatch.setattr("ptq.optimization.self_check.checks.MIN_SQNR_DB", 37.0)
+    found, plain = (
+        ptq.quantize(_network(20.0), data, equalize=False, threads=1, prefer=prefer)
+        for prefer in ("balanced", "speed")
+    )
+    assert any(why.startswith("self-check: ") for why in plain.plan.floats.values())
+    assert not _knee(found)
+    assert found.plan.to_json() == plain.plan.to_json()
+
+
 def test_the_error_is_less_than_half_of_that_of_all_int8(data: Path) -> None:
     found, plain = _quantize(data), _quantize(data, prefer="speed")
     assert not _knee(plain)

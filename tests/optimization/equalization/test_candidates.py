@@ -16,10 +16,10 @@ from ptq.core.run_options import RunOptions
 from ptq.data import open_samples, split_folds
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
-from ptq.optimization import candidates
-from ptq.optimization.candidates import CandidateComparison
-from ptq.optimization.contender import Contender
 from ptq.optimization.effort import EFFORTS, EffortName
+from ptq.optimization.equalization import candidates
+from ptq.optimization.equalization.candidates import CandidateComparison
+from ptq.optimization.equalization.contender import Contender
 from ptq.optimization.output_error import RangeEvaluator
 from ptq.optimization.range_candidates import METHODS
 from ptq.optimization.significance import NEGLIGIBLE_ERROR

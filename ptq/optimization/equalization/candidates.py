@@ -30,7 +30,6 @@ from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import InputMean, find_float_means
-from ptq.optimization.contender import Contender, is_decided
 from ptq.optimization.effort import (
     COMPARED_VALUES,
     DEFAULT_EFFORT,
@@ -38,8 +37,9 @@ from ptq.optimization.effort import (
     SUFFICIENT_VALUES,
     Effort,
 )
-from ptq.optimization.form_evaluation import FormEvaluation, ParamsByFold
-from ptq.optimization.form_statistics import derive_statistics, is_derivable
+from ptq.optimization.equalization.contender import Contender, is_decided
+from ptq.optimization.equalization.form_evaluation import FormEvaluation, ParamsByFold
+from ptq.optimization.equalization.form_statistics import derive_statistics, is_derivable
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS, find_candidates, params_by_fold
 from ptq.optimization.significance import MAX_ERROR_RATIO, NEGLIGIBLE_ERROR

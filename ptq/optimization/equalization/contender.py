@@ -1,4 +1,4 @@
-"""A form of a model in the race of `ptq.optimization.candidates`, and the rule that ends the race."""
+"""A form of a model in the race of `ptq.optimization.equalization.candidates`, and the rule that ends the race."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
 from ptq.evaluation.intervals import CONFIDENCE, bootstrap_sums
 from ptq.observers.calibration_file import Calibration
-from ptq.optimization.form_evaluation import FormEvaluation
-from ptq.optimization.form_statistics import HALVES
+from ptq.optimization.equalization.form_evaluation import FormEvaluation
+from ptq.optimization.equalization.form_statistics import HALVES
 from ptq.rewrite.prepare.prepare import PreparedModel
 
 _EQUIVALENT_DB = 0.2

@@ -26,11 +26,11 @@ from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.model.shared_weights import weight_families
-from ptq.optimization.candidates import CandidateComparison
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, MEASURED_VALUES, Effort
-from ptq.optimization.equalization_factors import equalization_factors
+from ptq.optimization.equalization.candidates import CandidateComparison
+from ptq.optimization.equalization.equalization_factors import equalization_factors
+from ptq.optimization.equalization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
 from ptq.optimization.given import NOTHING_GIVEN, Given
-from ptq.optimization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import ChannelGroups, group_channels
 from ptq.rewrite.equalize.channel_walk import GATED_OPS

@@ -75,10 +75,11 @@ from ptq.optimization.preference import (
     PREFERENCES,
     PreferenceName,
 )
+from ptq.optimization.self_check.self_check import quantize_and_check
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
 from ptq.solver.partition.shipped_tables import get_cost_table
-from ptq.solver.quantizer import QuantizedModel
+from ptq.solver.quantizer import Draft, QuantizedModel
 from ptq.solver.recipe import DEFAULT_METHOD, MethodName
 
 ESTIMATION_SAMPLES, JOINT_SAMPLES = 8, 64
@@ -192,23 +193,21 @@ def frontier(
     job = optimize_before_calibration(job)
     calibrated, folds = calibrate_model(job)
     recipe = choose_recipe(job, calibrated, folds)
-    calibrated, _ = collect_for_rounding(job, calibrated, recipe)
+    calibrated, solved = collect_for_rounding(job, calibrated, recipe)
+    made = quantize_and_check(job, calibrated, Draft(recipe, solved), SessionCache(run))
     assert job.samples.search is not None
     held_out = list(
         run.track(job.samples.search.spread(MAX_SAMPLES), "reading samples to measure on")
     )
-    trials = Trials(calibrated, recipe, held_out, task=options.task, run=run)
-    made = trials.quantize({})
+    trials = Trials(calibrated, made.recipe, held_out, task=options.task, run=run)
     error = FrontierError(made, held_out, run)
     probe = error_sources_of(made, error.graph)
     if not probe.sources:
         raise UsageError("no node of the model is quantized; `ptq.inspect` gives the reasons")
     few, more = (evenly_spread(held_out, count) for count in (ESTIMATION_SAMPLES, JOINT_SAMPLES))
-    advance = run.start_stage("attributing the error", None)
-    injector = ErrorInjector(probe, run)
+    advance, injector = run.start_stage("attributing the error", None), ErrorInjector(probe, run)
     found = attribute_error(injector, few, advance=advance)
-    times = ModelTimes(made, table)
-    price = time_cost(float_time_model(made))
+    times, price = ModelTimes(made, table), time_cost(float_time_model(made))
     choice = _choose(job, made, found, times, price, options.prefer)
     curve = trace_curve(found, price, times, [choice] if choice else [])
     curve = add_neighbours(found, times, curve)
@@ -274,7 +273,8 @@ def _choose(
     best = choose_float_nodes(found, price, times.all_int8, preference, lost)
     reasons = dict.fromkeys(sorted(best), REASON_PREFIX)
     saved = check_float_nodes(job, decisions, made, reasons) if lost and best else None
-    return best if saved is None or saved.any else frozenset()
+    spent = times.estimate(best) / times.all_int8 - 1
+    return best if saved is None or saved.justify(spent) else frozenset()
 
 
 def _with_joint_errors(

@@ -16,8 +16,8 @@ from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
 from ptq.observers.channel_values import ChannelValues, take_values, to_stats, to_sums
 from ptq.observers.mse import mse
-from ptq.optimization.equalization import _with_factors
-from ptq.optimization.form_statistics import (
+from ptq.optimization.equalization.equalization import _with_factors
+from ptq.optimization.equalization.form_statistics import (
     HALVES,
     add_wider_statistics,
     derive_statistics,

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.observers.channel_spread import ChannelSpread
-from ptq.optimization.equalization_factors import equalization_factors
+from ptq.optimization.equalization.equalization_factors import equalization_factors
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
 from ptq.rewrite.equalize.scale_channels import scale_channels

@@ -15,7 +15,7 @@ from ptq.core.plan import Plan
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.optimization.candidates import CandidateComparison
+from ptq.optimization.equalization.candidates import CandidateComparison
 from ptq.rewrite.prepare.prepare import prepare
 
 CHANNELS = 16
