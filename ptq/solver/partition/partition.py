@@ -6,7 +6,8 @@ The cheapest partition of a graph is a minimum cut; of two equally cheap ones th
 A model without products becomes integers if it can as a whole.
 
 On ONNX Runtime some products are faster in float: first layers of few channels, groups of few, depthwise ones. There
-products take part in the cut. Those stay float that are slower on integers and gain their neighbours nothing.
+products take part in the cut. Those stay float that are slower on integers and gain their neighbours nothing. Where
+that does not make the whole model clearly faster, only first layers do (`first_layers`).
 
 Costs are counted in passes over the elements of a tensor (`cost_table`). For each element a quantizer costs one pass.
 An operator costs one on integers and one and a half in float, which has four bytes a value. Data movement of single
@@ -32,6 +33,7 @@ from ptq.solver.partition.cost_model import (
     largest_tensor,
 )
 from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, OrtCostTable
+from ptq.solver.partition.first_layers import leave_first_layers_float
 from ptq.solver.partition.partition_cost import PartitionProblem, float_tensors, is_product
 from ptq.solver.partition.shipped_tables import get_cost_table
 
@@ -91,21 +93,24 @@ def _partition_of_all(
     """The integer nodes of the cheapest partition, products included, if it gains enough; else those given."""
     table, nodes = problem.costs, problem.nodes
     all_float, given = (problem.cost_of(kept, costs) for kept in ((), integers))
-    unquantizable = sum(
+    others = sum(
         table.float_operator * largest_tensor(node, problem.size) + table.kernel_call
         for node in graph.nodes
         if node.name not in nodes
     )
-    limit = (given + unquantizable) * _required_ratio(problem, given < all_float) - unquantizable
+    if all_float <= table.small_model:
+        return integers
+    limit = (given + others) * _required_ratio(problem, given < all_float) - others
     lower_bound = sum(
         min(own.float_cost, own.integer_cost)
         for name, own in costs.items()
         if name not in problem.fused
     )
-    if all_float <= table.small_model or lower_bound >= limit:
-        return integers
-    found = _partition_with_some_products(problem, products, costs)
-    return found if problem.cost_of(found, costs) < limit else integers
+    if lower_bound < limit:
+        found = _partition_with_some_products(problem, products, costs)
+        if problem.cost_of(found, costs) < limit:
+            return found
+    return leave_first_layers_float(problem, costs, integers, others)
 
 
 def _required_ratio(problem: PartitionProblem, integers_gain: bool) -> float:

@@ -94,10 +94,11 @@ class PartitionProblem:
             new = [m for m in makers if m is not None and m.name not in visited]
             visited.update(m.name or "" for m in new)
             found.update(m.name or "" for m in new if m.name in self.nodes)
-            ahead += [m for m in new if not self._sets_layout(m)]
+            ahead += [m for m in new if not self.sets_layout(m)]
         return found
 
-    def _sets_layout(self, node: Node) -> bool:
+    def sets_layout(self, node: Node) -> bool:
+        """Whether the node is a product, which sets the layout of its output, on integers or in float."""
         spec = self.specs.get(node.name or "")
         return operator_of(node) in _LAYOUT_OPS if spec is None else is_product(spec)
 
