@@ -55,10 +55,10 @@ from ptq.optimization.mixed_precision.frontier_points import (
     thin_out,
     trace_curve,
 )
-from ptq.optimization.mixed_precision.knee import choose_float_nodes
+from ptq.optimization.mixed_precision.knee import list_float_sets
 from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX
 from ptq.optimization.mixed_precision.model_times import ModelTimes
-from ptq.optimization.mixed_precision.saved_decisions import check_float_nodes
+from ptq.optimization.mixed_precision.saved_decisions import choose_by_decisions
 from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import (
@@ -270,11 +270,10 @@ def _choose(
     decisions = count_decisions(job, made, SessionCache(job.run))
     changed = 0.0 if decisions is None else decisions.changed
     lost = changed if changed > DECISION_FLOOR else None
-    best = choose_float_nodes(found, price, times.all_int8, preference, lost)
-    reasons = dict.fromkeys(sorted(best), REASON_PREFIX)
-    saved = check_float_nodes(job, decisions, made, reasons) if lost and best else None
-    spent = times.estimate(best) / times.all_int8 - 1
-    return best if saved is None or saved.justify(spent) else frozenset()
+    sets = list_float_sets(found, price, times, preference, lost)
+    if not sets:
+        return frozenset()
+    return choose_by_decisions(job, decisions if lost else None, made, sets)[0]
 
 
 def _with_joint_errors(

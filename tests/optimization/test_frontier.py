@@ -134,7 +134,8 @@ def test_the_chosen_point_has_float_nodes_only_if_they_save_boxes(
     counted = CountedDecisions(task, [], [1, 49], 0.1)  # type: ignore[arg-type]
     saved = SavedDecisions(2, 50.0, 5.0, left, (0.0, 0.0))
     monkeypatch.setattr(f"{place}.count_decisions", lambda *_: counted)
-    monkeypatch.setattr(f"{place}.check_float_nodes", lambda *_: saved)
+    counts = "ptq.optimization.mixed_precision.saved_decisions.count_saved_decisions"
+    monkeypatch.setattr(counts, lambda *of: [saved] * len(of[-1]))
     found = ptq.frontier(
         _network(),  # type: ignore[arg-type]
         data,

@@ -3,7 +3,7 @@
 The error of each source is estimated on few samples. Nodes then stay float one set after another, the most error for
 the least time first, within the limits of `preference`. The estimate is first order; a last run with the remaining
 sources together confirms it. Where samples hold different numbers of decisions, like boxes, the nodes must also save
-decisions, counted with a model that is quantized on trial.
+decisions, counted with models that are quantized on trial: the cheapest set of nodes, and the dearest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ptq.optimization.mixed_precision.float_cost import (
 from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
 from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX, trace_frontier
 from ptq.optimization.mixed_precision.model_times import ModelTimes
-from ptq.optimization.mixed_precision.saved_decisions import check_float_nodes
+from ptq.optimization.mixed_precision.saved_decisions import choose_by_decisions
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import (
     DECISION_FLOOR,
@@ -158,31 +158,34 @@ def _find_knee(
     levels = preference.spend_for_decisions if lost else (preference.spend,)
     required = preference.required_error_for_decisions if lost else preference.required_error
     price, shares = time_cost(float_time_model(made)), found.mean_shares
-    best = choose_float_nodes(found, price, times.all_int8, preference, changed if lost else None)
-
-    def trace(chosen: frozenset[str]) -> EstimatedFrontier:
-        return trace_frontier(found, price, times, chosen, job.options.prefer)
-
-    if not best:
-        return _Knee({}, "", trace(frozenset()))
-    spent = times.estimate(best) / times.all_int8 - 1
-    left = list_remaining(probe.sources, best)
-    after = float(measure_joint_errors(injector, [left], samples).mean())
+    sets = list_float_sets(found, price, times, preference, changed if lost else None)
+    if decisions is None or not decisions.vary:
+        sets = dict(list(sets.items())[-1:])
     fastest = job.options.min_speedup
-    slow = fastest is not None and times.in_float < fastest * (1 + spent) * times.all_int8
-    if slow or spent > levels[-1] or not after <= required * joint:
+    most = levels[-1] if fastest is None else times.in_float / times.all_int8 / fastest - 1
+    sets = {one: spent for one, spent in sets.items() if spent <= min(levels[-1], most)}
+    left = [list_remaining(probe.sources, one) for one in sets]
+    errors = measure_joint_errors(injector, left, samples).mean(axis=0) if sets else ()
+    after = dict(zip(sets, map(float, errors), strict=True))
+    sets = {one: spent for one, spent in sets.items() if after[one] <= required * joint}
+
+    def trace(best: frozenset[str]) -> EstimatedFrontier:
+        return trace_frontier(found, price, times, best, job.options.prefer)
+
+    if not sets:
         return _Knee({}, "", trace(frozenset()))
-    reasons = explain_float_nodes(probe.sources, shares, best, REASON_PREFIX)
+    best, saved = choose_by_decisions(job, decisions if lost else None, made, sets)
+    if not best:
+        rest = "no more nodes in float" if made.recipe.self_check_note else "all in integers"
+        note = f"{rest}: with {plural(len(list(sets)[-1]), 'node')} in float, {saved}"
+        return _Knee({}, note, trace(best))
+    share = 100 * (1 - after[best] / joint)
     note = (
-        f"left in float: {plural(len(best), 'node')}, which cause {100 * (1 - after / joint):.0f} % of the output "
-        f"error and {_describe_time(spent)} of the int8 model's time (estimated; prefer {job.options.prefer})"
+        f"left in float: {plural(len(best), 'node')}, which cause {share:.0f} % of the output "
+        f"error and {_describe_time(sets[best])} of the int8 model's time (estimated; prefer {job.options.prefer})"
     )
-    saved = check_float_nodes(job, decisions, made, reasons) if lost else None
+    reasons = explain_float_nodes(probe.sources, shares, best, REASON_PREFIX)
     if saved is not None:
-        if not saved.justify(spent):
-            rest = "no more nodes in float" if made.recipe.self_check_note else "all in integers"
-            note = f"{rest}: with {plural(len(best), 'node')} in float, {saved}"
-            return _Knee({}, note, trace(frozenset()))
         note = f"{note}; {saved}"
         reasons = {name: f"{why}; {saved.describe()}" for name, why in reasons.items()}
     return _Knee(reasons, note, trace(best))
@@ -198,34 +201,40 @@ def _choose_samples(
     return chosen or list(calibration.spread(max(count, _SAMPLES_FOR_DECISIONS)))
 
 
-def choose_float_nodes(
+def list_float_sets(
     found: ErrorAttribution,
     price: CostFunction,
-    time: float,
+    times: ModelTimes,
     preference: Preference,
     changed: float | None,
-) -> frozenset[str]:
-    """The nodes that the rule leaves float, by estimates; none where they remove too little error.
+) -> dict[frozenset[str], float]:
+    """The nodes that the rule leaves float for each limit of the time, where they remove enough error by estimates.
 
     Args:
         found: The error of each source.
         price: The passes that float nodes cost.
-        time: The passes of the all-int8 model.
+        times: Those of the all-int8 model.
         preference: The limits.
-        changed: The share of decisions that int8 changes; None if few enough.
+        changed: The share of decisions that int8 changes; None if few enough. While it is too large, the next limit
+            is tried.
+
+    Returns:
+        The sets, the cheapest first, and the time that each costs as a share of the all-int8 model's.
     """
     lost, total = changed is not None, float(found.mean_shares.sum())
     least = preference.least_gain_for_decisions if lost else preference.least_gain
     required = preference.required_error_for_decisions if lost else preference.required_error
-    shares, best, error = found.mean_shares[None], frozenset[str](), 1.0
+    shares, sets = found.mean_shares[None], dict[frozenset[str], float]()
     for spend in preference.spend_for_decisions if lost else (preference.spend,):
         best = cheap_extras(
-            found.sources, shares, frozenset(), price, least=least, most=spend * time
+            found.sources, shares, frozenset(), price, least=least, most=spend * times.all_int8
         )
         error = found.remaining_share(best) / total
+        if best and best not in sets and error <= required:
+            sets[best] = times.estimate(best) / times.all_int8 - 1
         if changed is None or changed * np.sqrt(error) <= DECISION_FLOOR:
             break
-    return best if error <= required else frozenset()
+    return sets
 
 
 def _describe_time(spent: float) -> str:

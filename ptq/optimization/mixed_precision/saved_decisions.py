@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,38 +83,55 @@ class SavedDecisions:
         )
 
 
-def check_float_nodes(
-    job: Job, counted: CountedDecisions | None, made: QuantizedModel, floats: Mapping[str, str]
-) -> SavedDecisions | None:
-    """Count the decisions that chosen float nodes save; None where samples hold equally many, or none.
+def choose_by_decisions(
+    job: Job,
+    counted: CountedDecisions | None,
+    made: QuantizedModel,
+    sets: Mapping[frozenset[str], float],
+) -> tuple[frozenset[str], SavedDecisions | None]:
+    """The set of float nodes that saves enough decisions for its time, of the cheapest and the dearest.
+
+    The dearest is taken where it saves `DECISION_FLOOR` of the decisions more; where samples hold equally many
+    decisions, or none, it is not counted.
 
     Args:
         job: The job, with calibration samples.
-        counted: The decisions that the nodes were chosen by.
+        counted: The decisions that the sets were chosen by.
         made: The model with all in integers.
-        floats: The chosen nodes, each with its reason.
+        sets: Float nodes, and the time that they cost as a share of the all-int8 model's; the cheapest first.
+
+    Returns:
+        The set, empty if none saves enough; the decisions that it saves, or the dearest if it is empty.
 
     Raises:
         ModelError: ONNX Runtime does not take a model.
         DataError: A model fails on a sample.
     """
+    ends = list(sets)[:: max(1, len(sets) - 1)]
     if counted is None or not counted.vary:
-        return None
-    model, recipe = made.calibrated_model, made.recipe.with_float_nodes(floats)
-    other = apply_plan(model, recipe, solve_plan(model, recipe))
-    return count_saved_decisions(job, counted.task, made.quantized_graph, other.quantized_graph)
+        return ends[-1], None
+    model = made.calibrated_model
+    recipes = [made.recipe.with_float_nodes(dict.fromkeys(sorted(end), "on trial")) for end in ends]
+    others = [apply_plan(model, recipe, solve_plan(model, recipe)) for recipe in recipes]
+    graphs = [other.quantized_graph for other in others]
+    saved = count_saved_decisions(job, counted.task, made.quantized_graph, graphs)
+    enough = [found.justify(sets[end]) for end, found in zip(ends, saved, strict=True)]
+    more = saved[0].with_floats - saved[-1].with_floats
+    if enough[0] and more < max(MIN_CHANGED, DECISION_FLOOR * saved[0].made):
+        return ends[0], saved[0]
+    return (ends[-1] if enough[-1] else frozenset()), saved[-1]
 
 
 def count_saved_decisions(
-    job: Job, task: Task, all_int8: Graph, with_floats: Graph
-) -> SavedDecisions:
-    """Count the decisions that float nodes save, on up to `MOST_SAMPLES` samples.
+    job: Job, task: Task, all_int8: Graph, with_floats: Sequence[Graph]
+) -> list[SavedDecisions]:
+    """Count the decisions that sets of float nodes save, on up to `MOST_SAMPLES` samples.
 
     Args:
         job: The job, with calibration samples.
         task: What decides.
         all_int8: The quantized model with all in integers.
-        with_floats: The quantized model with the float nodes.
+        with_floats: The quantized model with each set of float nodes.
 
     Raises:
         ModelError: ONNX Runtime does not take a model.
@@ -123,10 +140,15 @@ def count_saved_decisions(
     assert job.samples.calibration is not None
     calibration = job.samples.calibration
     samples = list(calibration.spread(min(MOST_SAMPLES, len(calibration))))
-    graphs = job.prepared.graph, all_int8, with_floats
+    graphs = job.prepared.graph, all_int8, *with_floats
     runs = [run_examples(job, ModelOutputs(graph, "result", job.run), samples) for graph in graphs]
-    rows = []
+    changed, made = list[list[float]](), list[float]()
     for before, *after in zip(*runs, strict=True):
-        (one, number), (two, _) = (compare_examples(task, before, y) for y in after)
-        rows.append((one, two, number))
-    return SavedDecisions.from_rows(np.array(rows))
+        compared = [compare_examples(task, before, outputs) for outputs in after]
+        changed.append([one for one, _ in compared])
+        made.append(compared[0][1])
+    counts = np.array(changed)
+    return [
+        SavedDecisions.from_rows(np.stack([counts[:, 0], counts[:, k], np.array(made)], axis=1))
+        for k in range(1, counts.shape[1])
+    ]

@@ -19,8 +19,10 @@ from ptq.optimization.effort import EFFORTS, EffortName
 from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.saved_decisions import (
     SavedDecisions,
+    choose_by_decisions,
     count_saved_decisions,
 )
+from ptq.solver.recipe import Recipe
 
 CELLS = 40
 TASK: Any = None
@@ -116,7 +118,7 @@ def test_saved_boxes_are_those_that_the_second_model_does_not_change(
     made: Any = SimpleNamespace(quantized_graph=graphs[0])
     counted = count_decisions(job, made, SessionCache(job.run))
     assert counted is not None
-    saved = count_saved_decisions(job, counted.task, *graphs)
+    (saved,) = count_saved_decisions(job, counted.task, graphs[0], graphs[1:])
     assert (saved.samples, saved.made) == (60, 150)
     assert (saved.all_int8, saved.with_floats) == lost
     assert saved.justify(0.15) == (lost[1] < lost[0])
@@ -148,3 +150,38 @@ def test_much_time_is_not_spent_on_few_boxes(
     left: float, made: float, spent: float, justified: bool
 ) -> None:
     assert SavedDecisions(9, made, 5.0, left, (0.0, 0.1)).justify(spent) == justified
+
+
+@pytest.mark.parametrize(
+    ("cheap", "dear", "chosen"),
+    [
+        (3.0, 2.0, "cheap"),  # one box more is chance
+        (3.0, 1.0, "dear"),
+        (5.0, 1.0, "dear"),
+        (1.0, 4.0, "cheap"),
+        (5.0, 4.0, ""),
+    ],
+)
+def test_the_dearer_float_nodes_must_save_more_boxes(
+    cheap: float, dear: float, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All in integers changes 5 of 60; the counts are given."""
+    place = "ptq.optimization.mixed_precision.saved_decisions"
+    saved = [SavedDecisions(9, 60.0, 5.0, left, (0.0, 0.0)) for left in (cheap, dear)]
+    monkeypatch.setattr(f"{place}.count_saved_decisions", lambda *_: saved)
+    monkeypatch.setattr(f"{place}.solve_plan", lambda *_: None)
+    monkeypatch.setattr(f"{place}.apply_plan", lambda *_: SimpleNamespace(quantized_graph=None))
+    anything: Any = SimpleNamespace(
+        calibrated_model=None, recipe=Recipe(), quantized_graph=None, task=None, vary=True
+    )
+    sets = {frozenset(["cheap"]): 0.03, frozenset(["between"]): 0.06, frozenset(["dear"]): 0.15}
+    found, counts = choose_by_decisions(anything, anything, anything, sets)
+    assert found == frozenset([chosen] if chosen else [])
+    assert counts == saved[chosen != "cheap"]
+
+
+def test_without_samples_of_different_numbers_of_decisions_the_dearest_is_taken() -> None:
+    anything: Any = SimpleNamespace(vary=False)
+    sets = {frozenset(["cheap"]): 0.03, frozenset(["dear"]): 0.15}
+    assert choose_by_decisions(anything, anything, anything, sets) == (frozenset(["dear"]), None)
+    assert choose_by_decisions(anything, None, anything, sets) == (frozenset(["dear"]), None)

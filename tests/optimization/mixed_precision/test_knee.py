@@ -177,7 +177,8 @@ def test_nodes_stay_float_only_if_that_saves_boxes_on_the_samples(
     saved = SavedDecisions(2, 50.0, 5.0, left, (0.0, 0.0))
     monkeypatch.setattr(CountedDecisions, "choose_samples", choose)
     monkeypatch.setattr(f"{knee}.count_decisions", lambda *_: counted)
-    monkeypatch.setattr(f"{knee}.check_float_nodes", lambda *_: saved)
+    counts = "ptq.optimization.mixed_precision.saved_decisions.count_saved_decisions"
+    monkeypatch.setattr(counts, lambda *of: [saved] * len(of[-1]))
     result = ptq.quantize(_network(20.0), data, equalize=False, threads=1)
     assert bool(_knee(result)) == kept
     assert all(
