@@ -3,7 +3,7 @@
 Spend up to 3 % of the time of the all-int8 model if that at least halves the error. While it changes more than 1 % of
 the decisions on calibration samples, go on to 15 %, if that removes a quarter of the error. Where samples hold
 different numbers of decisions, like boxes, float nodes for decisions must save some; above 5 % of the time, 1 % of
-them. So must the dearest set of nodes beside the cheapest.
+them. So must the most expensive set of nodes beside the cheapest.
 """
 
 from __future__ import annotations

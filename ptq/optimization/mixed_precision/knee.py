@@ -3,7 +3,7 @@
 The error of each source is estimated on few samples. Nodes then stay float one set after another, the most error for
 the least time first, within the limits of `preference`. The estimate is first order; a last run with the remaining
 sources together confirms it. Where samples hold different numbers of decisions, like boxes, the nodes must also save
-decisions, counted with models that are quantized on trial: the cheapest set of nodes, and the dearest.
+decisions, counted with models that are quantized on trial: the cheapest set of nodes, and the most expensive.
 """
 
 from __future__ import annotations

@@ -89,9 +89,9 @@ def choose_by_decisions(
     made: QuantizedModel,
     sets: Mapping[frozenset[str], float],
 ) -> tuple[frozenset[str], SavedDecisions | None]:
-    """The set of float nodes that saves enough decisions for its time, of the cheapest and the dearest.
+    """The set of float nodes that saves enough decisions for its time, of the cheapest and the most expensive.
 
-    The dearest is taken where it saves `DECISION_FLOOR` of the decisions more; where samples hold equally many
+    The most expensive is taken where it saves `DECISION_FLOOR` of the decisions more; where samples hold equally many
     decisions, or none, it is not counted.
 
     Args:
@@ -101,7 +101,7 @@ def choose_by_decisions(
         sets: Float nodes, and the time that they cost as a share of the all-int8 model's; the cheapest first.
 
     Returns:
-        The set, empty if none saves enough; the decisions that it saves, or the dearest if it is empty.
+        The set, empty if none saves enough; the decisions that it saves, or the most expensive if it is empty.
 
     Raises:
         ModelError: ONNX Runtime does not take a model.

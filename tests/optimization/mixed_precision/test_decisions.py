@@ -153,35 +153,42 @@ def test_much_time_is_not_spent_on_few_boxes(
 
 
 @pytest.mark.parametrize(
-    ("cheap", "dear", "chosen"),
+    ("cheap", "expensive", "chosen"),
     [
         (3.0, 2.0, "cheap"),  # one box more is chance
-        (3.0, 1.0, "dear"),
-        (5.0, 1.0, "dear"),
+        (3.0, 1.0, "expensive"),
+        (5.0, 1.0, "expensive"),
         (1.0, 4.0, "cheap"),
         (5.0, 4.0, ""),
     ],
 )
-def test_the_dearer_float_nodes_must_save_more_boxes(
-    cheap: float, dear: float, chosen: str, monkeypatch: pytest.MonkeyPatch
+def test_more_expensive_float_nodes_must_save_more_boxes(
+    cheap: float, expensive: float, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All in integers changes 5 of 60; the counts are given."""
     place = "ptq.optimization.mixed_precision.saved_decisions"
-    saved = [SavedDecisions(9, 60.0, 5.0, left, (0.0, 0.0)) for left in (cheap, dear)]
+    saved = [SavedDecisions(9, 60.0, 5.0, left, (0.0, 0.0)) for left in (cheap, expensive)]
     monkeypatch.setattr(f"{place}.count_saved_decisions", lambda *_: saved)
     monkeypatch.setattr(f"{place}.solve_plan", lambda *_: None)
     monkeypatch.setattr(f"{place}.apply_plan", lambda *_: SimpleNamespace(quantized_graph=None))
     anything: Any = SimpleNamespace(
         calibrated_model=None, recipe=Recipe(), quantized_graph=None, task=None, vary=True
     )
-    sets = {frozenset(["cheap"]): 0.03, frozenset(["between"]): 0.06, frozenset(["dear"]): 0.15}
+    sets = {
+        frozenset(["cheap"]): 0.03,
+        frozenset(["between"]): 0.06,
+        frozenset(["expensive"]): 0.15,
+    }
     found, counts = choose_by_decisions(anything, anything, anything, sets)
     assert found == frozenset([chosen] if chosen else [])
     assert counts == saved[chosen != "cheap"]
 
 
-def test_without_samples_of_different_numbers_of_decisions_the_dearest_is_taken() -> None:
+def test_without_samples_of_different_numbers_of_decisions_the_most_expensive_is_taken() -> None:
     anything: Any = SimpleNamespace(vary=False)
-    sets = {frozenset(["cheap"]): 0.03, frozenset(["dear"]): 0.15}
-    assert choose_by_decisions(anything, anything, anything, sets) == (frozenset(["dear"]), None)
-    assert choose_by_decisions(anything, None, anything, sets) == (frozenset(["dear"]), None)
+    sets = {frozenset(["cheap"]): 0.03, frozenset(["expensive"]): 0.15}
+    assert choose_by_decisions(anything, anything, anything, sets) == (
+        frozenset(["expensive"]),
+        None,
+    )
+    assert choose_by_decisions(anything, None, anything, sets) == (frozenset(["expensive"]), None)
