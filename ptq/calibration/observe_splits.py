@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ptq.calibration.collect import (
     NO_SAMPLES,
@@ -48,11 +49,15 @@ def observe_splits(
         DataError: There is no sample, or the model fails on one; the text names it.
     """
     split_of = {name: number for number, names in enumerate(splits) for name in names}
-    job = _ObserveJob(graph, wanted, split_of, len(splits), tuple(held), run.for_job())
-    parts = SampleMap(job, run).map(samples, least=_LEAST, most=None)
-    counted: list[RunningStatistics] = []
-    for found in parts:
-        counted = list(map(RunningStatistics.merge, counted, found)) if counted else found
+    own = [empty_statistics(wanted) for _ in splits]
+    job = _ObserveJob(graph, wanted, split_of, len(splits), tuple(held), run.for_job(), own)
+    counted = own
+    for found in SampleMap(job, run, runs_all=True).map(samples, least=_LEAST, most=None):
+        if found is not own:
+            received = counted is not own
+            counted = list(map(RunningStatistics.merge, counted, found)) if received else found
+    if counted is not own and any(one.samples for one in own):
+        counted = list(map(RunningStatistics.merge, own, counted))
     if not any(one.samples for one in counted):
         raise DataError(NO_SAMPLES)
     digest = graph.digest()
@@ -61,12 +66,24 @@ def observe_splits(
 
 @dataclass(frozen=True, eq=False)
 class _ObserveJob:
+    """Counts the values of a part, by split.
+
+    Attributes:
+        own: What this process counts all its parts into, as none has to be moved; None in another process.
+    """
+
     graph: Graph
     wanted: CollectedTensors
     split_of: Mapping[str, int]
     splits: int
     held: Sequence[str]
     run: RunOptions
+    own: list[RunningStatistics] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _ObserveJob, (
+            self.graph, self.wanted, self.split_of, self.splits, self.held, self.run,
+        )  # fmt: skip
 
     def open(self) -> Callable[[Part], list[RunningStatistics]]:
         session = session_with_outputs(
@@ -81,9 +98,10 @@ class _ObserveJob:
         latest: list[RunningStatistics] = []
 
         def observe(part: Part) -> list[RunningStatistics]:
-            counted = [empty_statistics(self.wanted) for _ in range(self.splits)]
-            for new, earlier in zip(counted, latest, strict=False):
-                new.expect_values_as(earlier)
+            counted = self.own or [empty_statistics(self.wanted) for _ in range(self.splits)]
+            if self.own is None:
+                for new, earlier in zip(counted, latest, strict=False):
+                    new.expect_values_as(earlier)
             split_of = {name: counted[number] for name, number in self.split_of.items()}
             count_groups(memory, _group_by_split(part.samples, split_of, memory))
             latest[:] = counted

@@ -92,9 +92,11 @@ class ClusterPool:
     Attributes:
         count: How many parts run at once.
         works_here: This process runs no parts.
+        most_seconds: Nothing that this process measures.
     """
 
     works_here = False
+    most_seconds = 0.0
 
     def __init__(
         self, name: str, adapter: Adapter, *, threads: int | None, maker: Record | None

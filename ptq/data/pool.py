@@ -38,10 +38,12 @@ class Pool(Protocol):
     Attributes:
         count: How many parts run at once, with this process if it works too.
         works_here: Whether this process runs parts too, and those again that a worker cannot run.
+        most_seconds: For each sample, in the slowest stage so far; 0 before.
     """
 
     count: int
     works_here: bool
+    most_seconds: float
 
     def expect(self, runs: int) -> None:
         """Take the number of runs of one sample to come, in all stages."""

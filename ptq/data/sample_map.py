@@ -47,7 +47,12 @@ class SampleMap(Generic[R]):
     """A job, open in this process and on the workers of the pool."""
 
     def __init__(
-        self, job: SampleJob[R], run: RunOptions, opened: Callable[[Part], R] | None = None
+        self,
+        job: SampleJob[R],
+        run: RunOptions,
+        opened: Callable[[Part], R] | None = None,
+        *,
+        runs_all: bool = False,
     ) -> None:
         """Open nothing yet.
 
@@ -55,9 +60,12 @@ class SampleMap(Generic[R]):
             job: The job.
             run: How the job runs here, with the pool.
             opened: The job, if it is open in this process already.
+            runs_all: No search ends before all samples have run. Then the time of earlier stages says at once whether
+                other processes should open the job.
         """
         self._job, self._opened = job, opened
         self._pool, self._threads = cast(Pool | None, run.pool), run.threads or 1
+        self._guess = self._pool.most_seconds if self._pool is not None and runs_all else 0.0
         self._shared: SharedJob | None = None
         self._gain, self._opening = SharingGain(), set[Worker]()
 
@@ -152,7 +160,7 @@ class SampleMap(Generic[R]):
                 elif (
                     self._works_here
                     and len(waiting) <= most
-                    and (part := parts.take(first=not self._gain.each)) is not None
+                    and (part := self._take_own(parts)) is not None
                 ):
                     waiting.append(WaitingPart(part, message=self._try_here(part)))
                 elif (own := next((one for one in waiting if one.is_open), None)) is not None:
@@ -200,11 +208,17 @@ class SampleMap(Generic[R]):
                 if part is not None:
                     waiting.append(self._submit(part, worker))
 
+    def _take_own(self, parts: Parts) -> Part | None:
+        """The next part for this process: all the rest where it is too little to share."""
+        alone = self._pool is not None and not self._pays(parts.samples_left)
+        first = not self._gain.each and not (alone and self._guess)
+        return parts.take(first=first, alone=alone)
+
     def _pays(self, samples: int) -> bool:
         """Whether workers should take some of so many samples, by what this process has measured so far."""
         if not self._works_here or self._shared is not None:
             return True
-        return self._gain.pays(samples)
+        return self._gain.pays(samples, self._guess)
 
     def _submit(self, part: Part, worker: Worker | None) -> WaitingPart:
         if worker is None:

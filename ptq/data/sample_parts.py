@@ -133,8 +133,8 @@ class Parts(Protocol):
         """How many samples are left at most."""
         ...
 
-    def take(self, *, first: bool = False) -> Part | None:
-        """The next part, a small one if it is the first; None if there is none."""
+    def take(self, *, first: bool = False, alone: bool = False) -> Part | None:
+        """The next part, a small one if it is the first, a large one if no other process works; None at the end."""
         ...
 
 
@@ -169,11 +169,12 @@ class ConsecutiveParts:
         """How many samples are left at most."""
         return self.cut.remaining
 
-    def take(self, *, first: bool = False) -> Part | None:
+    def take(self, *, first: bool = False, alone: bool = False) -> Part | None:
         """The next part, of the fewest samples if it is the first; None if there is none."""
         size = self.least
         if not first or self.processes == 1:
-            size = max(self._smallest, self.cut.remaining // (2 * self.processes))
+            share = 1 if alone else 2 * self.processes
+            size = max(self._smallest, self.cut.remaining // share)
         limit = self.cut.most if self.most is None else self.most
         return self.cut.take(min(size - size % self.least, limit)) if self.cut.remaining else None
 
@@ -208,7 +209,7 @@ class ShardParts:
         """How many samples the other shards have."""
         return self.remaining * len(self.samples) // max(len(self.shards), 1)
 
-    def take(self, *, first: bool = False) -> Part | None:
+    def take(self, *, first: bool = False, alone: bool = False) -> Part | None:
         """The next shard; None if there is none."""
         if not self.remaining:
             return None

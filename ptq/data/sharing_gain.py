@@ -63,10 +63,15 @@ class SharingGain:
         self.spent += seconds
         self.parts += 1
 
-    def pays(self, samples: int) -> bool:
-        """Whether other processes should take some of so many samples."""
+    def pays(self, samples: int, guess: float = 0.0) -> bool:
+        """Whether other processes should take some of so many samples.
+
+        Args:
+            samples: How many are left.
+            guess: Seconds for each, before the first part.
+        """
         least = LEAST_GAIN * self.opening + _MOVING_GAIN * self.moving
-        return _EXPECTED_AGAIN * self.before + samples * self.each > least
+        return _EXPECTED_AGAIN * self.before + samples * (self.each or guess) > least
 
     def smallest_part(self, samples: int, processes: int) -> int:
         """Samples of a part at least, of so many in all: moving must cost little, and each process gets some."""

@@ -96,6 +96,7 @@ class ProcessPool:
     Attributes:
         count: The number of processes.
         works_here: This process runs parts too.
+        most_seconds: For each sample, in the slowest stage so far; 0 before.
     """
 
     works_here = True
@@ -103,6 +104,7 @@ class ProcessPool:
     def __init__(self, count: int) -> None:
         """Start nothing yet."""
         self.count = count
+        self.most_seconds = 0.0
         self._began, self._jobs, self._runs = time.process_time(), 0, 0
         self._open_jobs: set[int] = set()
         self._workers: list[WorkerProcess] | None = None
@@ -126,6 +128,7 @@ class ProcessPool:
 
     def prepare(self, seconds: float, samples: int) -> None:
         """Start the processes now if long work is expected; see `ptq.data.pool.Pool.prepare`."""
+        self.most_seconds = max(seconds, self.most_seconds)
         expected = seconds * max(samples, self._runs)
         if self._workers is None and expected > _SURE * ALONE_SECONDS:
             self._workers = self._start()

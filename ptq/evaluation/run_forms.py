@@ -59,7 +59,7 @@ def run_forms(
     elsewhere = {name: opener for name, opener in openers.items() if opener is not None}
     here = {name: engine for name, engine in engines.items() if name not in elsewhere}
     opened = partial(_run_part, {name: engines[name] for name in elsewhere}, batch)
-    parts = SampleMap(_FormsJob(elsewhere, batch), run, opened)
+    parts = SampleMap(_FormsJob(elsewhere, batch), run, opened, runs_all=True)
     for found in parts.map(samples, least=size, most=size):
         own = _run_groups(here, split_into_batches([sample for sample, _ in found], batch))
         for (sample, outputs), (_, more) in zip(found, own, strict=True):

@@ -45,9 +45,9 @@ def _list_stages(job: Job) -> Iterator[ExpectedStage]:
         yield ExpectedStage("choosing ranges", runs)
     if job.recipe.rounding == "second-order":
         yield ExpectedStage("rounding", 2 * calibration)  # a run and a matrix product
+    yield ExpectedStage("checking", _CHECKED)
     if options.max_drop is not None:
         yield ExpectedStage("searching", _SEARCHED * (calibration or evaluation))
-    yield ExpectedStage("checking", _CHECKED)
     if job.recipe.rounding == "second-order" and effort.compensate:
         yield ExpectedStage("compensating", calibration)
     yield ExpectedStage("evaluating", 3 * evaluation)  # float, int8, integers

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptq.data import Sample
+from ptq.data.sample_parts import ConsecutiveParts, PartCutter
 from ptq.data.sharing_gain import SharingGain, count_bytes
 
 
@@ -44,3 +46,17 @@ def test_a_part_is_larger_the_more_its_result_costs_but_each_process_gets_some()
         gain.record(0.1, 4, np.zeros(size, np.uint8))
     assert [gain.smallest_part(1000, 2) for gain in gains] == [0, 16, 160]
     assert gains[2].smallest_part(100, 4) == 25
+
+
+def test_before_the_first_part_an_earlier_stage_tells_the_time() -> None:
+    gain = SharingGain(opening=0.1)
+    assert [gain.pays(6), gain.pays(6, 0.1), gain.pays(4, 0.1)] == [False, True, False]
+    gain.record(0.001, 1, 0)
+    assert not gain.pays(6, 0.1)
+
+
+def test_what_does_not_pay_to_share_is_one_part() -> None:
+    samples, gain = [Sample(str(k), {}) for k in range(14)], SharingGain()
+    parts = ConsecutiveParts(PartCutter(samples, (), alone=False), 2, None, 2, gain)
+    taken = [parts.take(first=True), parts.take(), parts.take(alone=True), parts.take(alone=True)]
+    assert [None if part is None else part.count for part in taken] == [2, 2, 8, 2]
