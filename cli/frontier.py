@@ -72,7 +72,7 @@ def frontier(
     """Show every trade of speed against error.
 
     Each point says which nodes stay in float. Speed and error of each point are estimated from one set of
-    runs of the float model and from a table of measured times. The ends, three points between and the
+    runs of the float model and from a table of measured times. The ends, five points between and the
     point that --prefer chooses are measured.
     """
     from functools import partial

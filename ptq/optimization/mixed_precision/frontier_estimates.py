@@ -1,8 +1,8 @@
-"""Estimates of all points, drawn through those that are measured for this purpose: both ends and three between.
+"""Estimates of all points, drawn through those that are measured for this purpose: both ends and five between.
 
 The table of times knows kernels, not this machine and this model as a whole; and injected errors leave out the effect
 of rounding on later rounding. So the estimated time and error of a point lie between the measured ones of its
-neighbours among these five, as far as its estimated passes and its injected error do.
+neighbours among these seven, as far as its estimated passes and its injected error do.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ptq.evaluation.frontier import FrontierPoint
 from ptq.optimization.mixed_precision.frontier_points import CurvePoint
 
 _TINY = 1e-30
-_QUARTERS = 4
-"""With halves the error of a recurrent network was 4 dB off between its ends."""
+_PARTS = 6
+"""Parts of the gain between measured points. With two, the errors of a recurrent network were 4 dB off between them."""
 
 
 def list_anchors(curve: Sequence[CurvePoint]) -> list[int]:
-    """The numbers of the points to measure: the ends, and those nearest to each quarter of the gain in dB."""
+    """The numbers of the points to measure: the ends, and those nearest to each sixth of the gain in dB."""
     gains = [_gain_db(point) for point in curve]
-    levels = [gains[-1] * quarter / _QUARTERS for quarter in range(_QUARTERS + 1)]
+    levels = [gains[-1] * part / _PARTS for part in range(_PARTS + 1)]
     nearest = (min(range(len(gains)), key=lambda k: abs(gains[k] - level)) for level in levels)
     return sorted({0, *nearest, len(gains) - 1})
 
