@@ -17,7 +17,7 @@ from ptq.optimization.mixed_precision.frontier_points import CurvePoint
 
 _TINY = 1e-30
 _PARTS = 6
-"""Parts of the gain between measured points. With two, the errors of a recurrent network were 4 dB off between them."""
+"""Parts of the gain between measured points. With two, errors of a recurrent network were 4 dB off between them."""
 
 
 def list_anchors(curve: Sequence[CurvePoint]) -> list[int]:
