@@ -37,6 +37,9 @@ from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
 from ptq.solver.partition.shipped_tables import get_shipped_table
 
 _MIN_OF_KIND, _LARGEST_FACTOR = 3, 20.0
+_LEAST_CALLS = 4
+"""How many times as long as a call a kernel must take in both forms to tell anything of larger ones. In a text-line
+classifier, layers of one pixel made integers look twice as fast as they are in all pointwise layers."""
 GRID_SECONDS = 60.0
 """Time after which no further kernel of the standard grid is started; the 82 kernels take about 20 s."""
 
@@ -156,10 +159,12 @@ def fit_scales(
         base: The shipped table, whose formulas are scaled.
 
     Returns:
-        The factors of kinds of which at least `_MIN_OF_KIND` kernels were timed.
+        The factors of kinds of which at least `_MIN_OF_KIND` kernels were timed that take longer than calls.
     """
     ratios: dict[str, list[tuple[float, float]]] = {}
     for key, (in_float, on_integers) in kernels.items():
+        if min(in_float, on_integers) < _LEAST_CALLS * base.kernel_call:
+            continue
         graph, node = nodes[key]
         own = estimate_cost(node, OPS[spec_name(node)], estimate_sizes(graph), base)
         if own.float_cost > 0 and own.integer_cost > 0:

@@ -201,6 +201,15 @@ def test_estimates_of_a_kind_are_scaled_by_the_median_of_its_timed_kernels() -> 
     assert {"Conv", "Conv, depthwise", "MatMul", "Add"} <= scales.keys()
 
 
+def test_kernels_that_take_little_longer_than_a_call_tell_nothing_of_larger_ones() -> None:
+    call = ORT_1_31_AVX512_VNNI.kernel_call
+    grid = [(kernel_key(g.nodes[0]) or "", g) for g in build_kernel_grid()]
+    nodes = {key: (graph, graph.nodes[0]) for key, graph in grid}
+    short = dict.fromkeys(nodes, (3.9 * call, 100 * call))
+    assert fit_scales(nodes, short, ORT_1_31_AVX512_VNNI) == {}
+    assert fit_scales(nodes, dict.fromkeys(nodes, (4 * call, 4 * call)), ORT_1_31_AVX512_VNNI)
+
+
 @pytest.mark.parametrize(("version", "scales"), [("1.31.1", {}), ("1.32.0", {"Add": (1.0, 0.9)})])
 def test_what_is_not_timed_has_the_times_of_the_table_of_this_onnx_runtime(
     version: str, scales: dict[str, Any], monkeypatch: pytest.MonkeyPatch
