@@ -51,13 +51,11 @@ def observe_splits(
     split_of = {name: number for number, names in enumerate(splits) for name in names}
     own = [empty_statistics(wanted) for _ in splits]
     job = _ObserveJob(graph, wanted, split_of, len(splits), tuple(held), run.for_job(), own)
-    counted = own
+    received: list[RunningStatistics] = []
     for found in SampleMap(job, run, runs_all=True).map(samples, least=_LEAST, most=None):
         if found is not own:
-            received = counted is not own
-            counted = list(map(RunningStatistics.merge, counted, found)) if received else found
-    if counted is not own and any(one.samples for one in own):
-        counted = list(map(RunningStatistics.merge, own, counted))
+            received = list(map(RunningStatistics.merge, received, found)) if received else found
+    counted = list(map(RunningStatistics.merge, own, received)) if received else own
     if not any(one.samples for one in counted):
         raise DataError(NO_SAMPLES)
     digest = graph.digest()

@@ -164,7 +164,7 @@ def frontier(
         effort: How many samples and runs each decision may take, as for ``quantize``.
         prefer: The rule that chooses a point.
         cost_table: A table of times from ``tune``, or its file; it decides in place of the shipped one.
-        measure_all: Measure all points, not only the ends and the chosen one.
+        measure_all: Measure all points, not only the ends, five between and the chosen one.
         preprocess: How images, audio or text become arrays.
         samples: Use that many samples of ``data``, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.

@@ -34,7 +34,7 @@ def test_it_stays_float_where_that_is_clearly_faster(inputs: int, outputs: int) 
     assert "faster in float" in done.plan.floats["Conv_c"]
 
 
-# 1.04, 0.84 and 0.89 times; six channels make no difference worth a quantizer
+# 1.04, 0.84 and 0.89 times; six channels are not few, and were not timed
 @pytest.mark.parametrize(("inputs", "outputs"), [(3, 32), (3, 64), (1, 64), (6, 16)])
 def test_it_becomes_integers_elsewhere(inputs: int, outputs: int) -> None:
     assert quantize_network(_network(inputs, outputs, 640)).plan.floats == {}
