@@ -16,6 +16,7 @@ from ptq.solver.partition.eligibility import (
 )
 from ptq.solver.partition.node_precision import assess_nodes
 from ptq.solver.partition.padded_depthwise import padded_depthwise_below_zero
+from ptq.solver.partition.positions import nodes_with_positions
 from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
 from ptq.solver.scales.group_qparams import tensors_holding_values
@@ -51,7 +52,12 @@ class PrecisionRules:
         self._graph, self._stats, self._target = graph, stats, target
         unlike = {} if target.has_lookup_tables else concats_with_unlike_ranges(graph, stats)
         slower = padded_depthwise_below_zero(graph, stats, target)
-        self._skip = {**small_divisors(graph, stats), **unlike, **slower}
+        self._skip = {
+            **nodes_with_positions(graph),
+            **small_divisors(graph, stats),
+            **unlike,
+            **slower,
+        }
         self._refused = unquantizable_tensors(graph, stats)
         self._eligibility = Eligibility(graph, target, assess_nodes(graph, self._refused))
 

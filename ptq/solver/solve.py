@@ -19,9 +19,10 @@ from ptq.solver.partition.float_layers import get_layer_times
 from ptq.solver.partition.node_precision import QuantizedNode
 from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
-from ptq.solver.scales.clamp_bounds import clamp_bounds
+from ptq.solver.scales.clamp_bounds import can_fold, clamp_bounds
 from ptq.solver.scales.group_qparams import group_qparams
 from ptq.solver.scales.litert_nodes import nodes_beyond_litert
+from ptq.solver.scales.near_ranges import share_near_ranges
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
 from ptq.solver.scales.shared_scales import shared_weight_qparams
 from ptq.solver.scales.weight_qparams import weight_and_bias_qparams
@@ -33,12 +34,6 @@ from ptq.solver.scales.wide_tensors import (
     widen_qparams,
 )
 from ptq.solver.skipped_nodes import check_skipped_nodes
-
-_FOLD_TOLERANCE_LSB = 0.5 + 1e-4
-"""How far the range of the integers may exceed the bounds of a folded activation.
-
-The range [-1, 1] in 255 LSB puts both ends half an LSB outside; 1e-4 is for float rounding.
-"""
 
 
 def solve(
@@ -95,6 +90,9 @@ def _solve_draft(
         reason = next((asked[name] for name in group.tensors if name in asked), "")
         is_wide = bool(reason) or not widened.keys().isdisjoint(group.tensors)
         _solve_group(draft, group, groups, stats, wide if is_wide and wide else target, reason)
+    near = share_near_ranges(assignment, groups, draft.tensors, target)
+    for name, (params, why) in near.items():
+        draft.tensors[name], draft.why[name] = params, why or draft.why[name]
     widened = {**widened, **asked}
     _solve_requantized_inputs(draft, groups.requantized_inputs)
     if widened:
@@ -249,14 +247,10 @@ def _solve_activation(draft: _Draft, integer: QuantizedNode) -> None:
         return
     producer = draft.assignment.fused_activations[name]
     params = draft.tensors[name_of(integer.node.outputs[0])]
-    lo, hi = clamp_bounds(integer)
-    scale, zero = float(params.scale), int(params.zero_point)
-    lowest, highest = scale * (params.qtype.lo - zero), scale * (params.qtype.hi - zero)
-    tolerance = scale * _FOLD_TOLERANCE_LSB
-    if lo <= 0 <= hi and lowest >= lo - tolerance and highest <= hi + tolerance:
+    if can_fold(integer, params):
         draft.folded[name] = producer
         before = name_of(integer.inputs_with_role(Role.ACTIVATION)[0])
         del draft.tensors[before], draft.why[before]
     else:
-        qlo, qhi = (int(params.quantize(bound)) for bound in (lo, hi))
+        qlo, qhi = (int(params.quantize(bound)) for bound in clamp_bounds(integer))
         draft.clamps[name] = Clamp(producer, qlo, qhi)

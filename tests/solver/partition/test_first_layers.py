@@ -10,15 +10,20 @@ BODY = (
     "d = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(r, u)\ne = Relu(d)\n"
     "f = Conv<pads = [1, 1, 1, 1]>(e, v)\ng = Relu(f)\nh = Conv<pads = [1, 1, 1, 1]>(g, v)\ny = Relu(h)"
 )
-FIRST = "c = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>({of}, w)\nr = Relu(c)\n"
+FIRST = "c = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>({of}, w)\n"
 
 
 def _network(
-    inputs: int, outputs: int, side: int | str, before: str = "", of: str = "x"
+    inputs: int,
+    outputs: int,
+    side: int | str,
+    before: str = "",
+    of: str = "x",
+    activation: str = "r = Relu(c)\n",
 ) -> ModelProto:
     """Too large for a cache at 640 pixels: the time of the whole model is then a guess."""
     return build_network(
-        before + FIRST.format(of=of) + BODY,
+        before + FIRST.format(of=of) + activation + BODY,
         {"x": (1, inputs, 640, side)},
         w=gaussian_array(outputs, inputs, 3, 3),
         u=gaussian_array(32, outputs, 3, 3),
@@ -61,3 +66,9 @@ def test_the_quantized_model_is_computed_as_in_onnx_runtime() -> None:
     done = quantize_network(build_network(nodes, {"x": (1, 1, 256, 256)}, **weights))
     assert set(done.plan.floats) == {"Conv_c", "Relu_r"}
     assert find_disagreements(done) == []
+
+
+def test_a_silu_behind_it_stays_float_for_it_is_one_kernel_there() -> None:
+    # the two integer kernels take 2.5 times as long as QuickGelu, and the quantizer reads the same tensor
+    model = _network(3, 16, 640, activation="s = Sigmoid(c)\nr = Mul(c, s)\n")
+    assert set(quantize_network(model).plan.floats) == {"Conv_c", "Sigmoid_s", "Mul_r"}

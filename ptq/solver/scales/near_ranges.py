@@ -1,0 +1,106 @@
+"""Inputs that other nodes read too, and whose range is nearly that of a Concat: they take one scale with its output.
+
+With a scale of its own an input is rounded a second time where it is joined, which adds as much error as the first
+rounding, and every value is computed anew instead of copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptq.core.opspec import OutputRule, Role
+from ptq.core.plan import Why
+from ptq.core.target import Target
+from ptq.core.types import QuantParams, Range
+from ptq.model.node import name_of
+from ptq.observers.qparams import asymmetric_qparams
+from ptq.solver.partition.eligibility import PrecisionAssignment
+from ptq.solver.scales.clamp_bounds import can_fold, covered_range
+from ptq.solver.scales.scale_groups import ScaleGroups
+
+MOST_WIDENED = 1.25
+"""How many times a range may become as long: the error of its rounding grows by up to 1.9 dB.
+
+A second rounding in the same scale adds 3 dB.
+"""
+
+
+def share_near_ranges(
+    assignment: PrecisionAssignment,
+    groups: ScaleGroups,
+    tensors: Mapping[str, QuantParams],
+    target: Target,
+) -> dict[str, tuple[QuantParams, Why | None]]:
+    """Join the groups of a Concat's output and of inputs with nearly its range.
+
+    Args:
+        assignment: The nodes that will be quantized.
+        groups: The scale groups; joined ones become one, in place.
+        tensors: The parameters of every tensor so far.
+        target: The target. Where LiteRT's specification holds, all inputs share a scale already.
+
+    Returns:
+        The parameters that change, by tensor, with the reason; None where the reason stays.
+    """
+    changed: dict[str, tuple[QuantParams, Why | None]] = {}
+    if target.follows_litert_spec:
+        return changed
+    shortest: dict[str, float] = {}
+    for name, integer in assignment.quantized_nodes.items():
+        if target.output_rule(integer.spec) is not OutputRule.ONE_GROUP:
+            continue
+        output = name_of(integer.node.outputs[0])
+        for value in integer.inputs_with_role(Role.ACTIVATION):
+            pair = output, name_of(value)
+            own, other = (changed[n][0] if n in changed else tensors.get(n) for n in pair)
+            roots = [groups.find_root(n) for n in pair]
+            if own is None or other is None or roots[0] == roots[1]:
+                continue
+            joint = _join(own, other)
+            lengths = zip(roots, map(_length, (own, other)), strict=True)
+            least = min(shortest.get(root, length) for root, length in lengths)
+            if joint is None or _length(joint) > MOST_WIDENED * least:
+                continue
+            if not _may_share(groups, pair, assignment, joint):
+                continue
+            for old, this, that in ((own, *pair), (other, *reversed(pair))):
+                why = Why("same", f"{that}, through {name}: nearly the same range")
+                for member in groups.members_of(this) if old != joint else ():
+                    if member in tensors:
+                        changed[member] = joint, why if member == this else None
+            groups.union(*pair, name)
+            shortest[groups.find_root(output)] = least
+    return changed
+
+
+def _may_share(
+    groups: ScaleGroups, pair: tuple[str, str], assignment: PrecisionAssignment, joint: QuantParams
+) -> bool:
+    """Whether no specification prescribes the parameters, and activations that fold still do."""
+    if any(groups.fixed_qparams_of(name) is not None for name in pair):
+        return False
+    members = [member for name in pair for member in groups.members_of(name)]
+    makers = (groups.values[member].producer() for member in members)
+    names = [maker.name or "" for maker in makers if maker is not None]
+    return all(
+        can_fold(assignment.quantized_nodes[name], joint)
+        for name in names
+        if name in assignment.fused_activations
+    )
+
+
+def _join(one: QuantParams, other: QuantParams) -> QuantParams | None:
+    """The parameters that cover both ranges; None where widths differ."""
+    if one.qtype != other.qtype:
+        return None
+    (low, high), (least, most) = covered_range(one), covered_range(other)
+    if low <= least and most <= high:
+        return one
+    if least <= low and high <= most:
+        return other
+    return asymmetric_qparams(Range(min(low, least), max(high, most)), one.qtype)
+
+
+def _length(params: QuantParams) -> float:
+    low, high = covered_range(params)
+    return high - low
