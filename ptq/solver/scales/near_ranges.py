@@ -51,7 +51,8 @@ def share_near_ranges(
             continue
         output = name_of(integer.node.outputs[0])
         for value in integer.inputs_with_role(Role.ACTIVATION):
-            pair = output, name_of(value)
+            source = name_of(value)
+            pair = output, source
             own, other = (changed[n][0] if n in changed else tensors.get(n) for n in pair)
             roots = [groups.find_root(n) for n in pair]
             if own is None or other is None or roots[0] == roots[1]:
@@ -63,12 +64,12 @@ def share_near_ranges(
                 continue
             if not _may_share(groups, pair, assignment, joint):
                 continue
-            for old, this, that in ((own, *pair), (other, *reversed(pair))):
+            for old, this, that in ((own, output, source), (other, source, output)):
                 why = Why("same", f"{that}, through {name}: nearly the same range")
                 for member in groups.members_of(this) if old != joint else ():
                     if member in tensors:
                         changed[member] = joint, why if member == this else None
-            groups.union(*pair, name)
+            groups.union(output, source, name)
             shortest[groups.find_root(output)] = least
     return changed
 
