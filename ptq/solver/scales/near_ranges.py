@@ -6,7 +6,7 @@ rounding, and every value is computed anew instead of copied.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ptq.core.opspec import OutputRule, Role
 from ptq.core.plan import Why
@@ -43,35 +43,38 @@ def share_near_ranges(
         The parameters that change, by tensor, with the reason; None where the reason stays.
     """
     changed: dict[str, tuple[QuantParams, Why | None]] = {}
-    if target.follows_litert_spec:
-        return changed
     shortest: dict[str, float] = {}
-    for name, integer in assignment.quantized_nodes.items():
-        if target.output_rule(integer.spec) is not OutputRule.ONE_GROUP:
+    for name, output, source in _list_inputs(assignment, target):
+        pair = output, source
+        own, other = (changed[n][0] if n in changed else tensors.get(n) for n in pair)
+        roots = [groups.find_root(n) for n in pair]
+        if own is None or other is None or roots[0] == roots[1]:
             continue
-        output = name_of(integer.node.outputs[0])
-        for value in integer.inputs_with_role(Role.ACTIVATION):
-            source = name_of(value)
-            pair = output, source
-            own, other = (changed[n][0] if n in changed else tensors.get(n) for n in pair)
-            roots = [groups.find_root(n) for n in pair]
-            if own is None or other is None or roots[0] == roots[1]:
-                continue
-            joint = _join(own, other)
-            lengths = zip(roots, map(_length, (own, other)), strict=True)
-            least = min(shortest.get(root, length) for root, length in lengths)
-            if joint is None or _length(joint) > MOST_WIDENED * least:
-                continue
-            if not _may_share(groups, pair, assignment, joint):
-                continue
-            for old, this, that in ((own, output, source), (other, source, output)):
-                why = Why("same", f"{that}, through {name}: nearly the same range")
-                for member in groups.members_of(this) if old != joint else ():
-                    if member in tensors:
-                        changed[member] = joint, why if member == this else None
-            groups.union(output, source, name)
-            shortest[groups.find_root(output)] = least
+        joint = _join(own, other)
+        lengths = zip(roots, map(_length, (own, other)), strict=True)
+        least = min(shortest.get(root, length) for root, length in lengths)
+        if joint is None or _length(joint) > MOST_WIDENED * least:
+            continue
+        if not _may_share(groups, pair, assignment, joint):
+            continue
+        for old, this, that in ((own, output, source), (other, source, output)):
+            why = Why("same", f"{that}, through {name}: nearly the same range")
+            for member in groups.members_of(this) if old != joint else ():
+                if member in tensors:
+                    changed[member] = joint, why if member == this else None
+        groups.union(output, source, name)
+        shortest[groups.find_root(output)] = least
     return changed
+
+
+def _list_inputs(assignment: PrecisionAssignment, target: Target) -> Iterator[tuple[str, str, str]]:
+    """Each node that joins tensors, with the names of its output and of an input."""
+    if target.follows_litert_spec:
+        return
+    for name, integer in assignment.quantized_nodes.items():
+        if target.output_rule(integer.spec) is OutputRule.ONE_GROUP:
+            for value in integer.inputs_with_role(Role.ACTIVATION):
+                yield name, name_of(integer.node.outputs[0]), name_of(value)
 
 
 def _may_share(
