@@ -20,12 +20,13 @@ from waiting_pool import start_at_once
 import ptq
 from ptq.core.errors import DataError, UsageError
 from ptq.core.run_options import RunOptions
-from ptq.data import sharing_gain, worker_pool
+from ptq.data import sample_map, sharing_gain, worker_pool
 from ptq.data.run_part import run_part
 from ptq.data.splits import SampleOptions
 from ptq.data.start_workers import start_workers, stop_workers_at_end
 from ptq.evaluation.reference import ReferenceOutputs
 from ptq.evaluation.session_cache import SessionCache
+from ptq.kernels.thread_pool import map_ahead
 from ptq.model.graph import Graph
 from ptq.model.open import open_model
 from ptq.observers.calibration_file import Calibration
@@ -239,13 +240,25 @@ def _count_parts(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return sent
 
 
+def _list_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many threads ran the parts of each set of samples, as they start."""
+    found: list[int] = []
+
+    def map_and_count(job: Any, items: Any, threads: int) -> Any:
+        found.append(threads)
+        return map_ahead(job, items, threads)
+
+    monkeypatch.setattr(sample_map, "map_ahead", map_and_count)
+    return found
+
+
 def test_the_self_check_finds_the_same_on_one_two_and_three_workers(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = quantize(place, place / "files")
     graph, source = Graph.from_proto(made.model), open_model(place / "model.onnx")
     samples = list(SampleOptions().open(place / "files", source))[:CONFIRMING_SHALLOW]
-    sent = _count_parts(monkeypatch)
+    threads = _list_threads(monkeypatch)
 
     @stop_workers_at_end
     def check(workers: int) -> str:
@@ -259,16 +272,16 @@ def test_the_self_check_finds_the_same_on_one_two_and_three_workers(
         return f"{failure} {failure.error_shares.tobytes().hex()}"
 
     one = check(1)
-    assert sent == []
+    assert threads == []
     assert check(2) == one == check(3)
-    assert len({(job.run, job.number) for job in sent}) == 4  # both models, in both runs
+    assert {*threads} == {2, 3}
 
 
 def test_changed_decisions_are_the_same_on_one_two_and_three_workers(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = quantize(place, place / "files")
-    sent = _count_parts(monkeypatch)
+    threads = _list_threads(monkeypatch)
 
     @stop_workers_at_end
     def share(workers: int) -> float | None:
@@ -284,9 +297,9 @@ def test_changed_decisions_are_the_same_on_one_two_and_three_workers(
 
     one = share(1)
     assert one is not None
-    assert sent == []
+    assert threads == []
     assert share(2) == one == share(3)
-    assert sent
+    assert {*threads} == {2, 3}
 
 
 @pytest.mark.parametrize("least", [0.0, 1e9])

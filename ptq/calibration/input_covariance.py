@@ -61,7 +61,7 @@ def collect_covariances(
     keep = KeptInputs() if keep is None else keep
     job = CovarianceJob(graph, plan, frozenset(held_out), count, keep.names, run.for_job())
     found: InputSums | None = None
-    for part in SampleMap(job, run, runs_all=True).map(samples, least=BATCH, most=None):
+    for part in SampleMap(job, run, runs=1).map(samples, least=BATCH, most=None):
         found = part if found is None else found.add(part)
     items = samples.items if isinstance(samples, TrackedItems) else samples
     if run.pool is not None and isinstance(items, Samples) and items.skipped:

@@ -52,7 +52,7 @@ def observe_splits(
     own = [empty_statistics(wanted) for _ in splits]
     job = _ObserveJob(graph, wanted, split_of, len(splits), tuple(held), run.for_job(), own)
     received: list[RunningStatistics] = []
-    for found in SampleMap(job, run, runs_all=True).map(samples, least=_LEAST, most=None):
+    for found in SampleMap(job, run, runs=1).map(samples, least=_LEAST, most=None):
         if found is not own:
             received = list(map(RunningStatistics.merge, received, found)) if received else found
     counted = list(map(RunningStatistics.merge, own, received)) if received else own

@@ -46,6 +46,7 @@ class WorkerPool(Protocol):
     """Processes that run parts of the samples; see `ptq.data.worker_pool`."""
 
     count: int
+    works_here: bool
 
     def expect(self, runs: int) -> None:
         """Take the number of runs of one sample to come, in all stages."""
@@ -140,6 +141,11 @@ class RunOptions:
     def for_job(self) -> RunOptions:
         """What another process needs of these options."""
         return replace(self, progress=None, pool=None)
+
+    @property
+    def jobs_at_once(self) -> int:
+        """How many jobs this process may run at once: it has the threads of the processes that wait for it."""
+        return self.pool.count if self.pool is not None and self.pool.works_here else 1
 
     def expect(self, stages: Sequence[ExpectedStage]) -> None:
         """Announce the stages to come, in their order, to the pool and to a callback that has a method ``expect``.

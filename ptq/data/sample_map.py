@@ -18,21 +18,20 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ptq.core.errors import DataError, PtqError
 from ptq.core.run_options import RunOptions, SizedIterable, Stage, TrackedItems
+from ptq.data.await_worker import await_worker
 from ptq.data.pool import Pool, Worker
 from ptq.data.run_part import NO_PART, SharedJob
 from ptq.data.sample import Sample, Samples
 from ptq.data.sample_parts import ConsecutiveParts, Part, PartCutter, Parts, Shard, ShardParts
 from ptq.data.sharing_gain import SharingGain
 from ptq.data.waiting_part import WaitingPart
-from ptq.kernels.thread_pool import limit_threads
+from ptq.kernels.thread_pool import limit_threads, map_ahead
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 _WAITING_PARTS = 4
 """Parts for each process that may wait for an earlier one; they bound the memory of results."""
-_SECONDS_WITHOUT_WORKERS, _PAUSE_SECONDS = 30.0, 0.05
-"""How long a cluster may have no workers, and after how long it is asked again."""
 
 
 class SampleJob(Protocol[R_co]):
@@ -52,7 +51,8 @@ class SampleMap(Generic[R]):
         run: RunOptions,
         opened: Callable[[Part], R] | None = None,
         *,
-        runs_all: bool = False,
+        runs: int = 0,
+        thread_seconds: float = 0.0,
     ) -> None:
         """Open nothing yet.
 
@@ -60,12 +60,15 @@ class SampleMap(Generic[R]):
             job: The job.
             run: How the job runs here, with the pool.
             opened: The job, if it is open in this process already.
-            runs_all: No search ends before all samples have run. Then the time of earlier stages says at once whether
-                other processes should open the job.
+            runs: How often the model runs on each sample at least; 0 if a search can end before all samples have run.
+                The time of earlier stages then says at once whether other processes should open the job.
+            thread_seconds: Threads of this process may run the job at once, and do if that is expected to take less
+                than so many seconds: then no other process of this machine opens it. 0 where only one may.
         """
         self._job, self._opened = job, opened
         self._pool, self._threads = cast(Pool | None, run.pool), run.threads or 1
-        self._guess = self._pool.most_seconds if self._pool is not None and runs_all else 0.0
+        self._guess = 0.0 if self._pool is None else runs * self._pool.most_seconds
+        self._thread_seconds = thread_seconds
         self._shared: SharedJob | None = None
         self._gain, self._opening = SharingGain(), set[Worker]()
 
@@ -118,9 +121,14 @@ class SampleMap(Generic[R]):
             stage = samples.run.start_stage(samples.stage, len(samples.items))
             samples = samples.items
         self._gain.start()
-        cut = PartCutter(samples, arguments, alone=self._pool is None)
+        on_threads = self._prefers_threads(len(samples))
+        cut = PartCutter(samples, arguments, alone=self._pool is None or on_threads)
         parts = ConsecutiveParts(cut, least, most, self._count, self._gain)
-        for part, (result, seen) in self._run_parts(parts, in_turn=in_turn):
+        found = self._run_parts(parts, in_turn=in_turn)
+        if on_threads:
+            opened, each = self.open_here(), iter(parts.take, None)
+            found = map_ahead(lambda part: (part, part.run(opened)), each, self._count)
+        for part, (result, seen) in found:
             cut.record(part, seen)
             yield result
             if stage is not None:
@@ -142,6 +150,11 @@ class SampleMap(Generic[R]):
         parts = ShardParts(samples, shards, self._count)
         for part, (result, _) in self._run_parts(parts, in_order=False):
             yield shards[part.first], result
+
+    def _prefers_threads(self, samples: int) -> bool:
+        """Whether threads of this process run the job, which has the threads of the processes that wait for it."""
+        shares_machine = self._pool is not None and self._works_here
+        return shares_machine and samples * self._guess < self._thread_seconds
 
     def _run_parts(
         self, parts: Parts, *, in_order: bool = True, in_turn: bool = False
@@ -168,7 +181,8 @@ class SampleMap(Generic[R]):
                 elif waiting:
                     self._wait(waiting)
                 elif parts.remaining:
-                    self._wait_for_worker()
+                    assert self._pool is not None
+                    await_worker(self._pool)
                 else:
                     return
         finally:
@@ -238,19 +252,6 @@ class SampleMap(Generic[R]):
             self._opening.add(worker)
             worker.submit(self._share(), NO_PART)
 
-    def _wait_for_worker(self) -> None:
-        """Wait until a cluster, where this process runs nothing, has a worker for the next part."""
-        assert self._pool is not None
-        end = time.monotonic() + _SECONDS_WITHOUT_WORKERS
-        time.sleep(_PAUSE_SECONDS)
-        while not self._pool.ready():
-            self._pool.check()
-            if time.monotonic() > end:
-                raise PtqError(
-                    f"the cluster had no workers for {_SECONDS_WITHOUT_WORKERS:g} s; start some, and run again"
-                )
-            time.sleep(_PAUSE_SECONDS)
-
     def _wait(self, waiting: Sequence[WaitingPart]) -> None:
         """Wait until a part ends that has not ended yet."""
         futures = [one.future for one in waiting if one.future is not None and not one.is_done]
@@ -261,7 +262,7 @@ class SampleMap(Generic[R]):
     def _try_here(self, part: Part) -> Any:
         """The result of a part, or the error: that of an earlier part comes first. Others may compute meanwhile."""
         try:
-            with limit_threads(self._threads if self._pool is not None else None):
+            with limit_threads(None if self._shared is None else self._threads):
                 return part.run(self.run_here)
         except PtqError as error:
             return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,14 +40,15 @@ class ModelOutputs:
             ModelError: ONNX Runtime does not take it.
         """
         job = _OutputsJob(partial(_OPEN[purpose], graph, threads=run.threads))
-        self._map = SampleMap(job, run)
+        self._map = SampleMap(job, run, thread_seconds=math.inf)
         self._map.open_here()
 
     @classmethod
     def of_session(cls, session: Session, opener: SessionOpener, run: RunOptions) -> ModelOutputs:
         """A model that is loaded in this process already; others load it by ``opener``."""
         found = cls.__new__(cls)
-        found._map = SampleMap(_OutputsJob(opener), run, partial(_run_part, session))
+        opened = partial(_run_part, session)
+        found._map = SampleMap(_OutputsJob(opener), run, opened, thread_seconds=math.inf)
         return found
 
     def run(

@@ -24,6 +24,11 @@ _MAX_BATCH_BYTES = 2**21
 """Bytes of samples that run at once; the integers of a convolution take about 40 times as many."""
 _PART = 8
 """Samples of a part at most, unless a batch has more."""
+_THREAD_SECONDS = 5.0
+"""Time below which threads of this process run the forms: another process opens them in about 0.3 s.
+
+Threads gain less where layers are small, as they wait for the interpreter's lock.
+"""
 
 
 def run_forms(
@@ -59,7 +64,9 @@ def run_forms(
     elsewhere = {name: opener for name, opener in openers.items() if opener is not None}
     here = {name: engine for name, engine in engines.items() if name not in elsewhere}
     opened = partial(_run_part, {name: engines[name] for name in elsewhere}, batch)
-    parts = SampleMap(_FormsJob(elsewhere, batch), run, opened, runs_all=True)
+    parts = SampleMap(
+        _FormsJob(elsewhere, batch), run, opened, runs=1, thread_seconds=_THREAD_SECONDS
+    )
     for found in parts.map(samples, least=size, most=size):
         own = _run_groups(here, split_into_batches([sample for sample, _ in found], batch))
         for (sample, outputs), (_, more) in zip(found, own, strict=True):

@@ -10,10 +10,11 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache, wraps
 from itertools import count
 from math import prod
@@ -98,7 +99,8 @@ def run_tiles(
 ) -> None:
     """Call ``tile(i)`` for every i below ``tiles``, on all threads, in no particular order.
 
-    A tile that runs on several threads runs its own inner tiles on its thread alone.
+    A tile that runs on several threads runs its own inner tiles on its thread alone. Context variables have the
+    values that they have here.
 
     Args:
         tile: Computes one tile.
@@ -123,7 +125,7 @@ def run_tiles(
     if helpers < 1:
         return share()
     pool = _shared_pool()
-    futures = [pool.submit(share_alone) for _ in range(helpers)]
+    futures = [pool.submit(copy_context().run, share_alone) for _ in range(helpers)]
     try:
         share_alone()
     finally:
@@ -151,6 +153,36 @@ def parallel_map(
 
     run_tiles(tile, len(items), math.inf, most=most)
     return [found[i] for i in range(len(items))]
+
+
+def map_ahead(
+    job: Callable[[Item], Result], items: Iterable[Item], threads: int
+) -> Iterator[Result]:
+    """The results of the job for each item, in order, while the next items run; their kernels run on one thread each.
+
+    Where the caller stops early, the items that have started end first.
+
+    Args:
+        job: Called once for each item.
+        items: What the jobs work on; one more waits for a thread.
+        threads: How many jobs run at once.
+    """
+
+    def run_alone(item: Item) -> Result:
+        _local.sharing = True
+        return job(item)
+
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="ptq-map")
+    running = deque[Future[Result]]()
+    try:
+        for item in items:
+            running.append(pool.submit(copy_context().run, run_alone, item))
+            if len(running) > threads:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def worker_count(work: float) -> int:

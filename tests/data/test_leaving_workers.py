@@ -14,7 +14,7 @@ import pytest
 
 from ptq.core.errors import DataError, PtqError
 from ptq.core.run_options import DEFAULT_RUN
-from ptq.data import InputSpec, Sample, cluster_pool, open_samples, sample_map
+from ptq.data import InputSpec, Sample, await_worker, cluster_pool, open_samples
 from ptq.data.cluster_adapters import ExecutorAdapter, Submit
 from ptq.data.cluster_pool import ClusterPool, open_cluster
 from ptq.data.sample_map import SampleMap
@@ -76,7 +76,7 @@ class ForgettingAdapter(ExecutorAdapter):
 @pytest.fixture
 def executor(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadPoolExecutor]:
     monkeypatch.setattr(cluster_pool, "_REFRESH_SECONDS", 0.0)
-    monkeypatch.setattr(sample_map, "_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(await_worker, "_PAUSE_SECONDS", 0.001)
     with ThreadPoolExecutor(2) as found:
         yield found
 
@@ -99,7 +99,7 @@ def test_samples_wait_for_workers_that_come_back(executor: ThreadPoolExecutor) -
 def test_a_cluster_whose_workers_stay_away_is_an_error(
     executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample_map, "_SECONDS_WITHOUT_WORKERS", 0.05)
+    monkeypatch.setattr(await_worker, "_SECONDS_WITHOUT_WORKERS", 0.05)
     with pytest.raises(PtqError, match=r"had no workers for 0\.05 s; start some"):
         run_on(LeavingAdapter(executor, 10**9))
 

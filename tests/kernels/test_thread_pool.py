@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextvars import ContextVar
 
 import pytest
 
@@ -99,3 +100,24 @@ def test_tiles_of_a_shared_tile_stay_on_its_thread(monkeypatch: pytest.MonkeyPat
 def test_results_of_jobs_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_pool, "thread_count", lambda: 3)
     assert thread_pool.parallel_map(lambda i: i * i, range(20)) == [i * i for i in range(20)]
+
+
+def test_jobs_on_other_threads_see_the_context_of_the_caller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 4)
+    monkeypatch.delenv("PTQ_THREADS", raising=False)
+    value: ContextVar[int] = ContextVar("value", default=0)
+    together = threading.Barrier(4, timeout=10)
+
+    def job(_: int) -> tuple[int, int]:
+        together.wait()  # each job is on a thread of its own
+        return threading.get_ident(), value.get()
+
+    token = value.set(7)
+    try:
+        found = thread_pool.parallel_map(job, range(4))
+    finally:
+        value.reset(token)
+    assert len({thread for thread, _ in found}) == 4
+    assert {seen for _, seen in found} == {7}

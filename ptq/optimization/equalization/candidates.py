@@ -25,6 +25,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples, rank_by_digest
+from ptq.kernels.thread_pool import parallel_map
 from ptq.model.external_data import weight_bytes
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
@@ -141,12 +142,13 @@ class CandidateComparison:
         remaining = list(contenders)
         advance = self._run.start_stage("comparing forms", None)
         for _ in self._observe_stages(remaining):
-            for contender in remaining:
-                contender.errors.append(self._errors(contender))
-                advance()
-                if contender is contenders[0] and contender.weighted_mean() <= NEGLIGIBLE_ERROR:
+            for some in self._split_into_turns(remaining, contenders[0]):
+                for contender, errors in zip(some, self._measure_at_once(some), strict=True):
+                    contender.errors.append(errors)
+                    advance()
+                if some == [contenders[0]] and some[0].weighted_mean() <= NEGLIGIBLE_ERROR:
                     advance.end()
-                    return contender
+                    return some[0]
             best = min(remaining, key=Contender.weighted_mean)
             for contender in [c for c in remaining if c is not best and is_decided(best, c)]:
                 contender.evaluation = None  # closes its sessions
@@ -155,6 +157,22 @@ class CandidateComparison:
                 break
         advance.end()
         return min(remaining, key=Contender.weighted_mean)
+
+    def _split_into_turns(
+        self, remaining: Sequence[Contender], plain: Contender
+    ) -> list[list[Contender]]:
+        """The contenders that are measured at once: the plain one alone, and large ones."""
+        most = self._run.jobs_at_once
+        if weight_bytes(self._prepared.graph.model) > _KEPT_WEIGHTS:
+            most = 1
+        alone = [[contender] for contender in remaining if contender is plain]
+        rest = [contender for contender in remaining if contender is not plain]
+        return [*alone, *(rest[k : k + most] for k in range(0, len(rest), most))]
+
+    def _measure_at_once(self, some: Sequence[Contender]) -> list[NDArray[np.float64]]:
+        """The errors of each contender; several run on one thread each."""
+        run = self._run if len(some) == 1 else replace(self._run, pool=None)
+        return parallel_map(lambda contender: self._errors(contender, run), some)
 
     def _observe_stages(self, remaining: Sequence[Contender]) -> Iterator[int]:
         """The number of samples of each stage that compares, after those remaining have observed them."""
@@ -190,9 +208,9 @@ class CandidateComparison:
         added = list(self._samples.subset(names.__contains__)) if names else []
         return added, [fold_of[sample.name] for sample in added]
 
-    def _errors(self, contender: Contender) -> NDArray[np.float64]:
+    def _errors(self, contender: Contender, run: RunOptions) -> NDArray[np.float64]:
         """The error of each sample with the best range method: by activations, plus a share of that by weights."""
-        evaluation = contender.evaluation or self._open_evaluation(contender)
+        evaluation = contender.evaluation or self._open_evaluation(contender, run)
         is_kept = (
             contender.is_observed and weight_bytes(contender.form.graph.model) <= _KEPT_WEIGHTS
         )
@@ -203,7 +221,7 @@ class CandidateComparison:
             release_memory()
         return errors
 
-    def _open_evaluation(self, contender: Contender) -> FormEvaluation:
+    def _open_evaluation(self, contender: Contender, run: RunOptions) -> FormEvaluation:
         form = contender.form
         folds, whole = contender.to_folds(self._samples)
         model = CalibratedModel(self._name, form.graph, form, whole)
@@ -216,7 +234,7 @@ class CandidateComparison:
         corrected = plan.tensors if recipe.correct_bias else ()
         means = {n: InputMean(mean, 0.0) for n, mean in find_float_means(whole, corrected).items()}
         graph = _with_weight_errors(form.graph, plan, means)
-        evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, self._run)
+        evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, run)
         first, count = self._methods[0], len(folds)
         params: dict[str, ParamsByFold] = {
             m: params_by_fold(candidates, count, m, first) for m in self._methods

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,7 @@ class ErrorInjector:
         self.probe, self.runs = probe, 0
         self._known = set[str]()
         job = _InjectionJob(probe, run.for_job())
-        self._map = SampleMap(job, run)
+        self._map = SampleMap(job, run, thread_seconds=math.inf)
         self._map.open_here()
 
     def output_error_energies(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,8 @@ from ptq.calibration.calibration import FOLDS, collect_in_folds, collect_statist
 from ptq.core.run_options import RunOptions
 from ptq.data import open_samples, split_folds
 from ptq.data.splits import input_specs
+from ptq.data.worker_pool import ProcessPool
+from ptq.kernels import thread_pool
 from ptq.model.graph import Graph
 from ptq.optimization.effort import EFFORTS, EffortName
 from ptq.optimization.equalization import candidates
@@ -29,6 +32,7 @@ from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import Recipe
 
 SAMPLES = 64
+ONE_THREAD = RunOptions(threads=1)
 WEIGHTS = {
     "w": gaussian_array(6, 4),
     "v": gaussian_array(3, 6, seed=1),
@@ -53,10 +57,10 @@ def comparison(
     method: str = "auto",
     effort: EffortName = "default",
     samples: int = SAMPLES,
+    run: RunOptions = ONE_THREAD,
 ) -> CandidateComparison:
     data = [{"x": gaussian_array(1, 4, seed=seed)} for seed in range(samples)]
     opened = open_samples(lambda: iter(data), input_specs(plain.graph))
-    run = RunOptions(threads=1)
     return CandidateComparison("m", plain, Recipe(method=method), opened, run, EFFORTS[effort])
 
 
@@ -70,7 +74,7 @@ def set_errors(
 ) -> None:
     """Let each form have the error that stands beside its note."""
 
-    def of_contender(self: Any, contender: Contender) -> Any:
+    def of_contender(self: Any, contender: Contender, run: RunOptions) -> Any:
         notes, count = contender.form.notes, self._reference.count
         return np.full(count, errors[notes[0]] if notes else plain)
 
@@ -106,6 +110,39 @@ def test_a_form_that_computes_another_function_is_not_applied(plain):
     kept = comparison(plain).select_best([PreparedModel(graph, notes=("scaled",))])
     assert kept.graph is plain.graph
     assert kept.notes[-1].startswith("equalization: not applied (SQNR ")
+
+
+def test_forms_that_are_measured_at_once_have_the_same_errors(
+    plain: PreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forms = [PreparedModel(_scaled(plain, by), notes=(f"by {by}",)) for by in (0.9, 0.95, 1.02)]
+    measured: list[tuple[str, tuple[float, ...], int]] = []
+    errors = CandidateComparison._errors
+
+    def record(self: Any, contender: Contender, run: RunOptions) -> Any:
+        found = errors(self, contender, run)
+        thread = threading.get_ident() if run.pool is None else 0
+        measured.append(("".join(contender.form.notes), tuple(found), thread))
+        return found
+
+    monkeypatch.setattr(CandidateComparison, "_errors", record)
+    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 3)
+    alone = comparison(plain, samples=16).select_best(forms).notes
+    one = sorted(row[:2] for row in measured)
+    measured.clear()
+    pool = ProcessPool(3)
+    at_once = comparison(plain, samples=16, run=RunOptions(threads=1, pool=pool)).select_best(forms)
+    pool.stop()
+    assert at_once.notes == alone
+    assert sorted(row[:2] for row in measured) == one
+    assert len({thread for note, _, thread in measured if note}) > 1
+
+
+def _scaled(plain: PreparedModel, by: float) -> Graph:
+    graph = plain.graph.copy()
+    node = next(node for node in graph.nodes if node.op_type == "Gemm")
+    set_constant(graph, node, 1, WEIGHTS["w"] * np.float32(by), "w")
+    return graph
 
 
 @pytest.mark.parametrize(
@@ -162,7 +199,7 @@ def test_the_race_goes_on_while_chance_can_decide(
     """Two forms of which each is better on half of the samples."""
     counts: list[int] = []
 
-    def errors(self: Any, contender: Contender) -> Any:
+    def errors(self: Any, contender: Contender, run: RunOptions) -> Any:
         count = self._reference.count
         if not contender.form.notes:
             counts.append(count)
@@ -179,7 +216,7 @@ def test_a_form_that_is_worse_for_certain_does_not_run_again(
 ) -> None:
     runs: list[str] = []
 
-    def errors(self: Any, contender: Contender) -> Any:
+    def errors(self: Any, contender: Contender, run: RunOptions) -> Any:
         note, count = (*contender.form.notes, "plain")[0], self._reference.count
         runs.append(note)
         seed, factor = {"plain": (1, 1e-2), "a": (1, 1e-3), "b": (2, 1e-3)}[note]
