@@ -101,19 +101,24 @@ def time_in_turns(
         is_enough: Whether the rounds so far are enough.
 
     Returns:
-        Seconds of each model in each round. The model that starts changes from round to round.
+        Seconds of each model in each round. The model that starts changes from round to round; of three and more
+        models, each also follows each neighbour: what a model finds in the caches depends on the one before.
     """
     rounds: list[tuple[float, ...]] = []
     first = perf_counter()
     while len(rounds) < _MIN_ROUNDS or (len(rounds) < most and perf_counter() - first < seconds):
-        turn = len(rounds) % len(sessions)
         feed = feeds[len(rounds) % len(feeds)]
-        taken = [_time_run(session, feed) for session in (*sessions[turn:], *sessions[:turn])]
-        start = len(sessions) - turn
-        rounds.append((*taken[start:], *taken[:start]))
+        taken = {n: _time_run(sessions[n], feed) for n in _order_of(len(rounds), len(sessions))}
+        rounds.append(tuple(taken[n] for n in range(len(sessions))))
         if is_enough(rounds):
             break
     return rounds
+
+
+def _order_of(number: int, models: int) -> list[int]:
+    """The order of the models in a round: each starts in turn, three and more forwards and backwards."""
+    order = [(number + place) % models for place in range(models)]
+    return order[::-1] if models > 2 and number // models % 2 else order
 
 
 def _is_sure(rounds: Sequence[tuple[float, ...]]) -> bool:

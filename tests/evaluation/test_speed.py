@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from typing import Any, cast
 
 import numpy as np
@@ -47,6 +48,19 @@ def test_the_models_run_in_turns_and_each_starts_as_often(monkeypatch: pytest.Mo
     clock = Clock(monkeypatch)
     measure_speed(clock.model("f", 0.01), clock.model("i", 0.01), {})
     assert "".join(clock.order[:8]) == "fiiffiif"
+
+
+def test_of_three_models_each_follows_each_other_one_as_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+    models = [clock.model(name, 0.01) for name in "fab"]
+    speed.time_in_turns(models, [{}], seconds=1e9, most=60)
+    rounds = ["".join(clock.order[start : start + 3]) for start in range(0, 180, 3)]
+    assert {*map(len, map(set, rounds))} == {3}
+    assert [sum(order[0] == name for order in rounds) for name in "fab"] == [20, 20, 20]
+    followers = Counter(pair for order in rounds for pair in (order[:2], order[1:]))
+    assert {*followers.values()} == {20}
 
 
 def test_what_a_model_finds_in_the_caches_does_not_widen_the_interval(
