@@ -4,7 +4,7 @@
     python benchmarks/frontier.py --plots docs/frontier --page docs/frontier.md
 
 DATA is anything that `ptq frontier --data` takes; images of sample_data need --mean 0.2860 --std 0.3530. Each
-network is tuned first (`ptq.tune`), on one thread. All points are measured. ``--tables`` keeps the tables of times: a
+network is tuned first (`ptq.tune`), on one thread, unless its sizes vary. All points are measured. ``--tables`` keeps the tables of times: a
 later run, or one of this network in pieces, does not time the kernels again.
 
 ``--processor-time`` measures the time of the processor instead of that of the clock, for a machine that other work
@@ -82,11 +82,15 @@ def main() -> None:
 
 
 def read_table(name: str, model: str, folder: Path | None) -> Any:
-    """The table of times of a network: the kept one, else a new one."""
+    """The table of times of a network: the kept one, else a new one; None for the shipped one if sizes vary."""
     kept = None if folder is None else folder / f"{name}.json"
     if kept is not None and kept.exists():
         return kept
-    tuned = ptq.tune(model, threads=1)
+    try:
+        tuned = ptq.tune(model, threads=1)
+    except ptq.UsageError as error:
+        print(f"{name}: {error}")
+        return None
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         tuned.save(kept)
