@@ -4,8 +4,8 @@
     python benchmarks/frontier.py --plots docs/frontier --page docs/frontier.md
 
 DATA is anything that `ptq frontier --data` takes; images of sample_data need --mean 0.2860 --std 0.3530. Each
-network is tuned first (`ptq.tune`), on one thread, unless its sizes vary. All points are measured. ``--tables`` keeps the tables of times: a
-later run, or one of this network in pieces, does not time the kernels again.
+network is tuned first (`ptq.tune`), on one thread, unless its sizes vary. All points are measured. ``--tables`` keeps
+the tables of times: a later run, or one of this network in pieces, does not time the kernels again.
 
 ``--processor-time`` measures the time of the processor instead of that of the clock, for a machine that other work
 shares.

@@ -77,7 +77,7 @@ def _output(spec: OpSpec, target: Target) -> str:
     if isinstance(rule, FixedQParams):
         return f"scale 1/{1 / rule.scale:g}, zero point {rule.zero_point}"
     if rule is OutputRule.ONE_GROUP and not target.follows_litert_spec:
-        return "shared with inputs that only it reads, and with those of nearly its range"
+        return "shared with inputs that only it reads or whose range is nearly the same"
     return rule.value
 
 

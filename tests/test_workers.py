@@ -20,12 +20,13 @@ from waiting_pool import start_at_once
 import ptq
 from ptq.core.errors import DataError, UsageError
 from ptq.core.run_options import RunOptions
-from ptq.data import sample_map, sharing_gain, worker_pool
+from ptq.data import run_on_threads, sharing_gain, worker_pool
 from ptq.data.run_part import run_part
 from ptq.data.splits import SampleOptions
 from ptq.data.start_workers import start_workers, stop_workers_at_end
 from ptq.evaluation.reference import ReferenceOutputs
 from ptq.evaluation.session_cache import SessionCache
+from ptq.kernels import thread_pool
 from ptq.kernels.thread_pool import map_ahead
 from ptq.model.graph import Graph
 from ptq.model.open import open_model
@@ -248,7 +249,9 @@ def _list_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(threads)
         return map_ahead(job, items, threads)
 
-    monkeypatch.setattr(sample_map, "map_ahead", map_and_count)
+    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 8)
+    monkeypatch.delenv("PTQ_THREADS", raising=False)
+    monkeypatch.setattr(run_on_threads, "map_ahead", map_and_count)
     return found
 
 

@@ -1,7 +1,7 @@
 """What another process does with a part of the samples: it opens the job once, reads the samples, and runs them.
 
-Each thread of a process opens a job for itself, because a job that is open runs one part at a time. What belongs to
-an earlier run is freed when a part of the next run arrives.
+Each thread of such a process opens a job for itself: not every job runs several parts at a time. What belongs to an
+earlier run is freed when a part of the next run arrives.
 """
 
 from __future__ import annotations

@@ -11,21 +11,24 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import closing
+from math import inf
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from ptq.core.errors import DataError, PtqError
+from ptq.core.errors import PtqError
 from ptq.core.run_options import RunOptions, SizedIterable, Stage, TrackedItems
 from ptq.data.await_worker import await_worker
 from ptq.data.pool import Pool, Worker
+from ptq.data.run_on_threads import run_on_threads
 from ptq.data.run_part import NO_PART, SharedJob
 from ptq.data.sample import Sample, Samples
 from ptq.data.sample_parts import ConsecutiveParts, Part, PartCutter, Parts, Shard, ShardParts
 from ptq.data.sharing_gain import SharingGain
-from ptq.data.waiting_part import WaitingPart
-from ptq.kernels.thread_pool import limit_threads, map_ahead
+from ptq.data.waiting_part import WaitingPart, shows_bad_samples
+from ptq.kernels.thread_pool import limit_threads
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -35,7 +38,7 @@ _WAITING_PARTS = 4
 
 
 class SampleJob(Protocol[R_co]):
-    """What runs on samples; it can be pickled."""
+    """What runs on samples; it can be pickled. Open, it runs one part at a time, or several if threads may run it."""
 
     def open(self) -> Callable[[Part], R_co]:
         """What runs a part; it may load models, and keep what later parts need."""
@@ -63,7 +66,7 @@ class SampleMap(Generic[R]):
             runs: How often the model runs on each sample at least; 0 if a search can end before all samples have run.
                 The time of earlier stages then says at once whether other processes should open the job.
             thread_seconds: Threads of this process may run the job at once, and do if that is expected to take less
-                than so many seconds: then no other process of this machine opens it. 0 where only one may.
+                than so many seconds: then no other process of this machine opens it. 0 if one thread alone may.
         """
         self._job, self._opened = job, opened
         self._pool, self._threads = cast(Pool | None, run.pool), run.threads or 1
@@ -126,14 +129,14 @@ class SampleMap(Generic[R]):
         parts = ConsecutiveParts(cut, least, most, self._count, self._gain)
         found = self._run_parts(parts, in_turn=in_turn)
         if on_threads:
-            opened, each = self.open_here(), iter(parts.take, None)
-            found = map_ahead(lambda part: (part, part.run(opened)), each, self._count)
-        for part, (result, seen) in found:
-            cut.record(part, seen)
-            yield result
-            if stage is not None:
-                for _ in range(part.count):
-                    stage()
+            found = run_on_threads(self.open_here(), parts, self._count)
+        with closing(found):
+            for part, (result, seen) in found:
+                cut.record(part, seen)
+                yield result
+                if stage is not None:
+                    for _ in range(part.count):
+                        stage()
         if isinstance(samples, Samples):
             if cut.has_places:
                 samples.skipped = cut.skipped
@@ -153,12 +156,14 @@ class SampleMap(Generic[R]):
 
     def _prefers_threads(self, samples: int) -> bool:
         """Whether threads of this process run the job, which has the threads of the processes that wait for it."""
-        shares_machine = self._pool is not None and self._works_here
-        return shares_machine and samples * self._guess < self._thread_seconds
+        here = self._pool is not None and self._works_here
+        return here and (
+            self._thread_seconds == inf or 0 < samples * self._guess < self._thread_seconds
+        )
 
     def _run_parts(
         self, parts: Parts, *, in_order: bool = True, in_turn: bool = False
-    ) -> Iterator[tuple[Part, Any]]:
+    ) -> Generator[tuple[Part, Any], None, None]:
         waiting = deque[WaitingPart]()
         most = _WAITING_PARTS * self._count
         try:
@@ -237,8 +242,8 @@ class SampleMap(Generic[R]):
     def _submit(self, part: Part, worker: Worker | None) -> WaitingPart:
         if worker is None:
             return WaitingPart(part)
-        content = bytes(ForkingPickler.dumps(part))
-        return WaitingPart(part, worker, worker.submit(self._share(), content))
+        content = ForkingPickler.dumps(part)
+        return WaitingPart(part, worker, worker.submit(self._share(), bytes(content)))
 
     def _share(self) -> SharedJob:
         assert self._pool is not None
@@ -286,14 +291,10 @@ class SampleMap(Generic[R]):
         if one.future is not None:
             assert self._pool is not None
             message = self._pool.receive(one.worker, one.future)
-            if self._works_here and (isinstance(message, DataError) or _has_skipped(message)):
+            if self._works_here and shows_bad_samples(message):
                 message = None
         if message is None:
             message = self._try_here(one.part)
         if isinstance(message, Exception):
             raise message
         return message
-
-
-def _has_skipped(message: Any) -> bool:
-    return isinstance(message, tuple) and message[1] is not None and bool(message[1].skipped)

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from ptq.core.errors import DataError
 from ptq.data.pool import Worker
 from ptq.data.sample_parts import Part
 
@@ -35,3 +36,9 @@ class WaitingPart:
     def is_open(self) -> bool:
         """Whether this process is to run it, and has not."""
         return self.future is None and self.message is None
+
+
+def shows_bad_samples(message: Any) -> bool:
+    """Whether a sample of a part failed or was left out; then it runs again in this process."""
+    skipped = isinstance(message, tuple) and message[1] is not None and bool(message[1].skipped)
+    return isinstance(message, DataError) or skipped

@@ -117,8 +117,9 @@ def time_in_turns(
 
 def _order_of(number: int, models: int) -> list[int]:
     """The order of the models in a round: each starts in turn, three and more forwards and backwards."""
-    order = [(number + place) % models for place in range(models)]
-    return order[::-1] if models > 2 and number // models % 2 else order
+    if models > 2 and number // models % 2:
+        return [(-1 - number - place) % models for place in range(models)]
+    return [(number + place) % models for place in range(models)]
 
 
 def _is_sure(rounds: Sequence[tuple[float, ...]]) -> bool:

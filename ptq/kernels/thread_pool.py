@@ -170,17 +170,28 @@ def map_ahead(
 
     def run_alone(item: Item) -> Result:
         _local.sharing = True
-        return job(item)
+        with limit_threads(1):
+            return job(item)
 
     pool = ThreadPoolExecutor(threads, thread_name_prefix="ptq-map")
-    running = deque[Future[Result]]()
+    running, remaining = deque[Future[Result]](), iter(items)
+    failure: Exception | None = None
     try:
-        for item in items:
+        while True:
+            try:
+                item = next(remaining)
+            except StopIteration:
+                break
+            except Exception as error:  # earlier items come first, with their errors
+                failure = error
+                break
             running.append(pool.submit(copy_context().run, run_alone, item))
             if len(running) > threads:
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()
+        if failure is not None:
+            raise failure
     finally:
         pool.shutdown(cancel_futures=True)
 

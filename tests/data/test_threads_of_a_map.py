@@ -23,6 +23,12 @@ SAMPLES = [Sample(str(n), {"x": np.full(1, n)}, ()) for n in range(12)]
 THREADS = 3
 
 
+@pytest.fixture(autouse=True)
+def _many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 8)
+    monkeypatch.delenv("PTQ_THREADS", raising=False)
+
+
 @dataclass
 class _Job:
     """What runs each sample; it notes which ones started, and on which threads."""
@@ -77,16 +83,15 @@ def test_a_search_that_ends_early_runs_few_samples_more() -> None:
     assert max(job.started) <= 2 + THREADS
 
 
-def test_kernels_of_a_job_run_on_its_thread_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 8)
+def test_kernels_of_a_job_run_on_its_thread_alone() -> None:
     found = []
     job = _Job(lambda _: found.append(thread_pool.worker_count(1e12)))
     list(_map(job).map(SAMPLES))
     assert {*found} == {1}
 
 
-@pytest.mark.parametrize(("seconds", "on_threads"), [(0.1, True), (1.0, False)])
-def test_a_long_job_is_for_processes(seconds: float, on_threads: bool) -> None:
+@pytest.mark.parametrize(("seconds", "on_threads"), [(0.1, True), (1.0, False), (0.0, False)])
+def test_a_job_that_is_long_or_unknown_is_for_processes(seconds: float, on_threads: bool) -> None:
     pool, job = ProcessPool(THREADS), _Job()
     pool.most_seconds = seconds
     done = SampleMap(job, RunOptions(threads=1, pool=pool), runs=1, thread_seconds=5.0)

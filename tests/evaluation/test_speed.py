@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -61,6 +62,7 @@ def test_of_three_models_each_follows_each_other_one_as_often(
     assert [sum(order[0] == name for order in rounds) for name in "fab"] == [20, 20, 20]
     followers = Counter(pair for order in rounds for pair in (order[:2], order[1:]))
     assert {*followers.values()} == {20}
+    assert all(one != other for one, other in pairwise(clock.order))
 
 
 def test_what_a_model_finds_in_the_caches_does_not_widen_the_interval(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from contextvars import ContextVar
 
 import pytest
@@ -121,3 +122,23 @@ def test_jobs_on_other_threads_see_the_context_of_the_caller(
         value.reset(token)
     assert len({thread for thread, _ in found}) == 4
     assert {seen for _, seen in found} == {7}
+
+
+def test_an_error_of_an_item_comes_before_that_of_reading_a_later_one() -> None:
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise ValueError("reading")
+
+    def job(item: int) -> int:
+        if item == 1:
+            raise KeyError("item 1")
+        return item
+
+    results = thread_pool.map_ahead(job, items(), 4)
+    assert next(results) == 0
+    with pytest.raises(KeyError, match="item 1"):
+        next(results)
+    good = thread_pool.map_ahead(lambda item: item, items(), 4)
+    assert [next(good), next(good), next(good)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="reading"):
+        next(good)

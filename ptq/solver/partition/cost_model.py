@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OpSpec
@@ -35,7 +35,6 @@ from ptq.model.node import (
 )
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
-from ptq.solver.partition.silu import is_sigmoid_of_silu
 
 VIEWS = frozenset(["Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"])
 """Operators that only name the same bytes anew: they take no time."""
@@ -159,17 +158,7 @@ class GraphCosts:
 
 
 def kernel_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
-    """The passes of a node: those of its kernel where it was timed, else by all that was measured of its operator.
-
-    In float the Sigmoid of a SiLU takes no time: the kernel of the product computes it.
-    """
-    found = _timed_or_estimated_cost(node, spec, size, costs)
-    return replace(found, float_cost=0.0) if is_sigmoid_of_silu(node) else found
-
-
-def _timed_or_estimated_cost(
-    node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable
-) -> KernelCost:
+    """The passes of a node: those of its kernel where it was timed, else by all that was measured of its operator."""
     timed = costs.kernels.get(kernel_key(node) or "") if costs.kernels else None
     if timed is not None:
         return KernelCost(*timed)

@@ -102,7 +102,7 @@ def _partition_of_all(
         return integers
     limit = (given + others) * _required_ratio(problem, given < all_float) - others
     lower_bound = sum(
-        min(own.float_cost, own.integer_cost)
+        min(0.0 if name in problem.silus else own.float_cost, own.integer_cost)
         for name, own in costs.items()
         if name not in problem.fused
     )

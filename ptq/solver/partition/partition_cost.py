@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.target import Target
@@ -17,6 +18,7 @@ from ptq.model.node import Node, Value, consumers_of, is_constant, is_float32, o
 from ptq.solver.partition.cost_model import VIEWS, KernelCost, TensorSizes
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.min_cut import FLOATS, INTEGERS, MinCut
+from ptq.solver.partition.silu import find_silus
 
 _CROSSING_KERNELS = 2
 """Kernel calls at a crossing without blocks: the quantizer and the Transpose."""
@@ -44,6 +46,11 @@ class PartitionProblem:
     target: Target
     costs: OrtCostTable
 
+    @cached_property
+    def silus(self) -> Mapping[str, str]:
+        """The Sigmoid nodes that take no time in float, where the kernel of the named product computes them."""
+        return find_silus(self.nodes.values())
+
     def integer_nodes(self, free: Collection[str], costs: Mapping[str, KernelCost]) -> set[str]:
         """The integer nodes of the cheapest partition.
 
@@ -63,7 +70,9 @@ class PartitionProblem:
             if name in self.fused:
                 cut.add_edge(vertices[self.fused[name]], name, own.float_cost)
             else:
-                cut.add_edge(INTEGERS, name, own.float_cost)
+                product = self.silus.get(name)
+                beside = INTEGERS if product is None else vertices.get(product, FLOATS)
+                cut.add_edge(beside, name, own.float_cost)
                 cut.add_edge(name, FLOATS, own.integer_cost)
             for other in self._required_nodes(name):
                 if other in free:
@@ -122,8 +131,10 @@ class PartitionProblem:
             own = costs[name]
             if name in self.fused:
                 total += 0.0 if (name in kept) == (self.fused[name] in kept) else own.float_cost
-            else:
-                total += own.integer_cost if name in kept else own.float_cost
+            elif name in kept:
+                total += own.integer_cost
+            elif name not in self.silus or self.silus[name] in kept:
+                total += own.float_cost
         for value in float_tensors(self.nodes[name] for name in some):
             maker = value.producer()
             made = maker is not None and maker.name in kept

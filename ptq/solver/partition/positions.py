@@ -1,61 +1,73 @@
-"""Positions that follow from the sizes of tensors, such as a detector's grid of anchors.
+"""Numbers that grow with the size of the input, such as the positions of a detector's grid of anchors.
 
-They are counted by Range from what Shape returns, so that they grow with the input. A range that was calibrated with
-small images would cut them off in larger ones: boxes right of it would all land in one place.
+They follow from what Shape returns, and are counted by Range. A range that was calibrated with small images would cut
+them off in larger ones: boxes right of it would all land in one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from ptq.core.ops import ELEMENTWISE, OPS
+from ptq.core.opspec import Role
 from ptq.model.graph import Graph
-from ptq.model.node import (
-    Node,
-    Value,
-    dtype_of,
-    is_constant,
-    is_float32,
-    operator_of,
-    spec_name,
-)
+from ptq.model.node import Node, Value, constant_of, is_float32, operator_of, spec_name
 
 _REASON = "it computes with positions, which in larger inputs exceed any calibrated range"
+# the inputs with which an output grows, by operator
+_ALL_INPUTS = ELEMENTWISE | {"Concat", "MatMul", "Range"}
+_FIRST_INPUT = frozenset(["Abs", "Cast", "Ceil", "CumSum", "Floor", "Neg", "Relu", "Round"])
+_SOME_INPUTS = {"ScatterElements": (0, 2), "ScatterND": (0, 2), "Where": (1, 2)}
 
 
 def nodes_with_positions(graph: Graph) -> dict[str, str]:
-    """The nodes that compute, move or add positions, with the reason to keep them float."""
-    of_sizes: set[Value] = set()
-    positions: set[Value] = set()
-    found = {}
+    """The nodes that read numbers which grow with the size of the input, with the reason to keep them float."""
+    growing, shares, found = set[Value](), set[Value](), dict[str, str]()
     for node in graph.nodes:
-        inputs = [value for value in node.inputs if value is not None and not is_constant(value)]
-        if operator_of(node) in ("Shape", "Size") or (inputs and of_sizes.issuperset(inputs)):
-            of_sizes.update(node.outputs)
-        if positions.intersection(inputs) and _keeps_positions(node, positions):
+        if operator_of(node) in ("Shape", "Size"):
+            growing.update(node.outputs)
+            continue
+        if any(is_float32(value) for value in _list_operands(node) if value in growing):
             found[node.name or ""] = _REASON
-            positions.update(node.outputs)
-        elif of_sizes.issuperset(node.outputs) and _counts(node):
-            positions.update(node.outputs)
+        values, divisor = _list_values(node), _divisor_of(node)
+        if divisor in growing:
+            if growing.isdisjoint(values):
+                shares.update(
+                    node.outputs
+                )  # of the size: such a share times a position does not grow
+        elif not growing.isdisjoint(values) and shares.isdisjoint(values):
+            growing.update(node.outputs)
     return found
 
 
-def _counts(node: Node) -> bool:
-    """Whether the node, which reads sizes, starts float positions: a Range, or integers that become float."""
-    if operator_of(node) == "Cast":
-        source = node.inputs[0]
-        before = None if source is None else dtype_of(source)
-        return before is not None and before.kind in "iu" and is_float32(node.outputs[0])
-    return operator_of(node) == "Range" and is_float32(node.outputs[0])
-
-
-def _keeps_positions(node: Node, positions: Collection[Value]) -> bool:
-    """Whether the output of a node that reads positions grows with them: a sum, a product, data movement.
-
-    Positions by a size are shares of it, and do not grow.
-    """
+def _list_operands(node: Node) -> Iterator[Value]:
+    """The inputs that would be quantized."""
     spec = OPS.get(spec_name(node))
-    if operator_of(node) == "Div":
-        return node.inputs[1] not in positions
-    moves = spec is not None and (spec.moves_integers or spec.op == "Concat")
-    return moves or operator_of(node) in ELEMENTWISE
+    for position, value in enumerate(node.inputs):
+        role = None if spec is None else spec.role_of(position)
+        if value is not None and role in (Role.ACTIVATION, Role.WEIGHT):
+            yield value
+
+
+def _list_values(node: Node) -> Collection[Value | None]:
+    """The inputs with which the output grows; none where its values are bounded, as those of a comparison are."""
+    operator, spec = operator_of(node), OPS.get(spec_name(node))
+    if operator == "Div":
+        return node.inputs[:1]
+    if operator in _ALL_INPUTS:
+        return node.inputs
+    if operator in _SOME_INPUTS:
+        return [node.inputs[k] for k in _SOME_INPUTS[operator] if k < len(node.inputs)]
+    if operator == "Clip":
+        upper = node.inputs[2] if len(node.inputs) > 2 else None
+        return node.inputs[:1] if upper is None or constant_of(upper) is None else ()
+    moves = spec is not None and spec.moves_integers
+    return node.inputs[:1] if moves or operator in _FIRST_INPUT else ()
+
+
+def _divisor_of(node: Node) -> Value | None:
+    """The input that the output shrinks with."""
+    operator = operator_of(node)
+    if operator == "Div":
+        return node.inputs[1]
+    return node.inputs[0] if operator == "Reciprocal" else None

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ptq.model.node import Node, consumers_of, operator_of
 
 
-def is_sigmoid_of_silu(node: Node) -> bool:
-    """Whether only a product with its own input reads the Sigmoid."""
-    readers = consumers_of(node.outputs[0]) if operator_of(node) == "Sigmoid" else []
-    return (
-        len(readers) == 1
-        and operator_of(readers[0]) == "Mul"
-        and node.inputs[0] in readers[0].inputs
-        and not node.outputs[0].is_graph_output()
-    )
+def find_silus(nodes: Iterable[Node]) -> dict[str, str]:
+    """The Sigmoid nodes of SiLUs, each with the product that reads it: no other node does."""
+    found = {}
+    for node in nodes:
+        readers = consumers_of(node.outputs[0]) if operator_of(node) == "Sigmoid" else []
+        if (
+            len(readers) == 1
+            and operator_of(readers[0]) == "Mul"
+            and node.inputs[0] in readers[0].inputs
+            and not node.outputs[0].is_graph_output()
+        ):
+            found[node.name or ""] = readers[0].name or ""
+    return found

@@ -55,13 +55,17 @@ def share_near_ranges(
         least = min(shortest.get(root, length) for root, length in lengths)
         if joint is None or _length(joint) > MOST_WIDENED * least:
             continue
-        if not _may_share(groups, pair, assignment, joint):
+        if not _may_share(groups, pair, assignment, joint) or (
+            _holds_input(groups, output, own != joint)
+            or _holds_input(groups, source, other != joint)
+        ):
             continue
         for old, this, that in ((own, output, source), (other, source, output)):
-            why = Why("same", f"{that}, through {name}: nearly the same range")
+            why = Why("derived", f"range of {this} and {that}, nearly the same, which {name} joins")
             for member in groups.members_of(this) if old != joint else ():
                 if member in tensors:
-                    changed[member] = joint, why if member == this else None
+                    _, reason = changed.get(member, (None, None))
+                    changed[member] = joint, why if member == this else reason
         groups.union(output, source, name)
         shortest[groups.find_root(output)] = least
     return changed
@@ -75,6 +79,12 @@ def _list_inputs(assignment: PrecisionAssignment, target: Target) -> Iterator[tu
         if target.output_rule(integer.spec) is OutputRule.ONE_GROUP:
             for value in integer.inputs_with_role(Role.ACTIVATION):
                 yield name, name_of(integer.node.outputs[0]), name_of(value)
+
+
+def _holds_input(groups: ScaleGroups, name: str, changes: bool) -> bool:
+    """Whether the scale of an input of the model changes: 8-bit images are exact in theirs."""
+    members = groups.members_of(name) if changes else ()
+    return any(groups.values[member].is_graph_input() for member in members)
 
 
 def _may_share(

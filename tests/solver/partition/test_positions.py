@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from networks import QuantizedNetwork, build_network, gaussian_array, quantize_network
@@ -42,27 +44,36 @@ def test_boxes_of_a_larger_image_are_not_cut_off() -> None:
     assert np.abs(wanted - found).max() < 0.2  # up to 50 where the range of 8 pixels cuts off
 
 
+def _float_nodes(nodes: str) -> set[str]:
+    constants = {
+        **CONSTANTS,
+        "k": np.array([1, 1, 1, -1]),
+        "row": np.array([0]),
+        "more": np.float32(3),
+        "v": gaussian_array(2, 4, 1, 1),
+        "angles": gaussian_array(2, 1),
+    }
+    model = build_network(WIDTH + nodes, {"x": (1, 3, 8, "W")}, **constants)
+    return {*nodes_with_positions(Graph.from_proto(model).with_shapes())}
+
+
 @pytest.mark.parametrize(
     "moved",
     [
         "m = Reshape(g, k)\ny = Sub(c, m)",
         "i = Range(begin, n, step)\nh = Cast<to = 1>(i)\nm = Mul(h, half)\ny = Add(m, c)",
         "m = Add(g, c)\ny = Concat<axis = 1>(m, c)",
+        "l = Less(c, half)\nm = Where(l, g, c)\ny = Add(m, c)",
+        "m = Neg(g)\np = Relu(m)\ny = Add(p, c)",
+        "u = Unsqueeze(g, row)\nm = MatMul(angles, u)\ny = Cos(m)",
+        "m = Add(c, g)\ny = Conv(m, v)",
     ],
-    ids=["moved", "counted in integers", "joined"],
+    ids=["moved", "counted in integers", "joined", "chosen", "negated", "angles", "convolved"],
 )
-def test_what_moves_and_scales_them_stays_float_too(moved: str) -> None:
-    model = build_network(
-        WIDTH + CENTRES + moved,
-        {"x": (1, 3, 8, "W")},
-        **CONSTANTS,
-        k=np.array([1, 1, 1, -1]),
-    )
-    graph = Graph.from_proto(model).with_shapes()
-    names = {node.name or "" for node in graph.nodes}
-    assert {name for name in names if name.endswith(("_m", "_y"))} <= nodes_with_positions(
-        graph
-    ).keys()
+def test_what_reads_them_stays_float_too(moved: str) -> None:
+    lines = [re.split(r" = |[(<]", line) for line in moved.splitlines()]
+    names = {f"{operator}_{output}" for output, operator, *_ in lines if output in "my"}
+    assert names <= _float_nodes(CENTRES + moved)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +87,28 @@ def test_what_moves_and_scales_them_stays_float_too(moved: str) -> None:
 )
 def test_what_stays_bounded_in_any_size_becomes_integers(bounded: str) -> None:
     assert "Add_y" not in _quantize(bounded).plan.floats
+
+
+@pytest.mark.parametrize(
+    "bounded",
+    [
+        "f = Cast<to = 1>(n)\nr = Range(zero, f, one)\nb = Div(more, f)\nm = Mul(r, b)\ny = Add(c, m)",
+        "f = Cast<to = 1>(n)\nb = Reciprocal(f)\nr = Range(zero, f, one)\nm = Mul(b, r)\ny = Add(c, m)",
+        "f = Cast<to = 1>(n)\nb = Sqrt(f)\ny = Div(c, b)",
+        "d = Shape(c)\no = ConstantOfShape(d)\nm = Sub(one, o)\ny = Add(c, m)",
+        "i = Range(begin, n, step)\nl = Less(i, step)\nm = Cast<to = 1>(l)\ny = Add(c, m)",
+    ],
+    ids=[
+        "from 0 to 3",
+        "by the size",
+        "scale of attention",
+        "mask of a shape",
+        "mask of a comparison",
+    ],
+)
+def test_what_is_bounded_is_no_position(bounded: str) -> None:
+    assert "Add_y" not in _float_nodes(bounded)
+    assert "Div_y" not in _float_nodes(bounded)
 
 
 def test_positions_of_a_fixed_size_are_constants() -> None:
