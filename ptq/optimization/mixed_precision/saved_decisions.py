@@ -25,7 +25,8 @@ from ptq.optimization.preference import DECISION_FLOOR
 from ptq.solver.quantizer import QuantizedModel, apply_plan, solve_plan
 
 MOST_SPENT_ON_FEW = 0.05
-"""The share of the all-int8 model's time above which float nodes must save `DECISION_FLOOR` of the decisions."""
+"""The share of the all-int8 model's time above which float nodes must save `DECISION_FLOOR` of the decisions, and not
+by chance."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,11 @@ class SavedDecisions:
             spent: The time that they cost, as a share of the all-int8 model's.
         """
         saved = self.all_int8 - self.with_floats
-        much = spent > MOST_SPENT_ON_FEW
-        return saved >= max(MIN_CHANGED, DECISION_FLOOR * self.made if much else 0)
+        if spent > MOST_SPENT_ON_FEW and (
+            saved < DECISION_FLOOR * self.made or self.interval[0] <= 0
+        ):
+            return False
+        return saved >= MIN_CHANGED
 
     def describe(self) -> str:
         """The counts, for the reason of a node."""
@@ -117,7 +121,7 @@ def choose_by_decisions(
     saved = count_saved_decisions(job, counted.task, made.quantized_graph, graphs)
     enough = [found.justify(sets[end]) for end, found in zip(ends, saved, strict=True)]
     more = saved[0].with_floats - saved[-1].with_floats
-    if enough[0] and more < max(MIN_CHANGED, DECISION_FLOOR * saved[0].made):
+    if enough[0] and (not enough[-1] or more < max(MIN_CHANGED, DECISION_FLOOR * saved[0].made)):
         return ends[0], saved[0]
     return (ends[-1] if enough[-1] else frozenset()), saved[-1]
 

@@ -138,36 +138,39 @@ def test_the_interval_of_saved_decisions_is_that_of_pairs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "made", "spent", "justified"),
+    ("left", "made", "least", "spent", "justified"),
     [
-        (3.0, 300.0, 0.05, True),
-        (3.0, 300.0, 0.06, False),
-        (3.0, 200.0, 0.06, True),
-        (4.0, 50.0, 0.01, False),
+        (3.0, 300.0, 0.0, 0.05, True),
+        (3.0, 300.0, 0.001, 0.06, False),
+        (3.0, 200.0, 0.001, 0.06, True),
+        (3.0, 200.0, 0.0, 0.06, False),  # by chance
+        (4.0, 50.0, 0.001, 0.01, False),
     ],
 )
-def test_much_time_is_not_spent_on_few_boxes(
-    left: float, made: float, spent: float, justified: bool
+def test_much_time_is_not_spent_on_few_boxes_nor_on_chance(
+    left: float, made: float, least: float, spent: float, justified: bool
 ) -> None:
-    assert SavedDecisions(9, made, 5.0, left, (0.0, 0.1)).justify(spent) == justified
+    assert SavedDecisions(9, made, 5.0, left, (least, 0.1)).justify(spent) == justified
 
 
 @pytest.mark.parametrize(
-    ("cheap", "expensive", "chosen"),
+    ("cheap", "expensive", "least", "chosen"),
     [
-        (3.0, 2.0, "cheap"),  # one box more is chance
-        (3.0, 1.0, "expensive"),
-        (5.0, 1.0, "expensive"),
-        (1.0, 4.0, "cheap"),
-        (5.0, 4.0, ""),
+        (3.0, 2.0, 0.01, "cheap"),  # one box more is chance
+        (3.0, 1.0, 0.01, "expensive"),
+        (5.0, 1.0, 0.01, "expensive"),
+        (1.0, 4.0, 0.01, "cheap"),
+        (5.0, 4.0, 0.01, ""),
+        (3.0, 1.0, 0.0, "cheap"),
+        (5.0, 1.0, 0.0, ""),
     ],
 )
 def test_more_expensive_float_nodes_must_save_more_boxes(
-    cheap: float, expensive: float, chosen: str, monkeypatch: pytest.MonkeyPatch
+    cheap: float, expensive: float, least: float, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All in integers changes 5 of 60; the counts are given."""
     place = "ptq.optimization.mixed_precision.saved_decisions"
-    saved = [SavedDecisions(9, 60.0, 5.0, left, (0.0, 0.0)) for left in (cheap, expensive)]
+    saved = [SavedDecisions(9, 60.0, 5.0, left, (least, 0.1)) for left in (cheap, expensive)]
     monkeypatch.setattr(f"{place}.count_saved_decisions", lambda *_: saved)
     monkeypatch.setattr(f"{place}.solve_plan", lambda *_: None)
     monkeypatch.setattr(f"{place}.apply_plan", lambda *_: SimpleNamespace(quantized_graph=None))
