@@ -47,8 +47,8 @@ class PartitionProblem:
     costs: OrtCostTable
 
     @cached_property
-    def silus(self) -> Mapping[str, str]:
-        """The Sigmoid nodes that take no time in float, where the kernel of the named product computes them."""
+    def silus(self) -> Mapping[str, tuple[str, str]]:
+        """The Sigmoid nodes that take no time in float if both named nodes, before and behind it, are float too."""
         return find_silus(self.nodes.values())
 
     def integer_nodes(self, free: Collection[str], costs: Mapping[str, KernelCost]) -> set[str]:
@@ -70,8 +70,8 @@ class PartitionProblem:
             if name in self.fused:
                 cut.add_edge(vertices[self.fused[name]], name, own.float_cost)
             else:
-                product = self.silus.get(name)
-                beside = INTEGERS if product is None else vertices.get(product, FLOATS)
+                silu = self.silus.get(name)
+                beside = INTEGERS if silu is None else vertices.get(silu[0], FLOATS)
                 cut.add_edge(beside, name, own.float_cost)
                 cut.add_edge(name, FLOATS, own.integer_cost)
             for other in self._required_nodes(name):
@@ -133,7 +133,7 @@ class PartitionProblem:
                 total += 0.0 if (name in kept) == (self.fused[name] in kept) else own.float_cost
             elif name in kept:
                 total += own.integer_cost
-            elif name not in self.silus or self.silus[name] in kept:
+            elif name not in self.silus or not {*self.silus[name]}.isdisjoint(kept):
                 total += own.float_cost
         for value in float_tensors(self.nodes[name] for name in some):
             maker = value.producer()

@@ -1,4 +1,7 @@
-"""SiLU, x · sigmoid(x): in float ONNX Runtime computes both operators in one kernel, QuickGelu."""
+"""SiLU, x · sigmoid(x): in float ONNX Runtime computes both operators in one kernel, QuickGelu.
+
+It does not where x comes from integers: each operator then reads a DequantizeLinear of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from collections.abc import Iterable
 from ptq.model.node import Node, consumers_of, operator_of
 
 
-def find_silus(nodes: Iterable[Node]) -> dict[str, str]:
-    """The Sigmoid nodes of SiLUs, each with the product that reads it: no other node does."""
+def find_silus(nodes: Iterable[Node]) -> dict[str, tuple[str, str]]:
+    """The Sigmoid nodes of SiLUs, each with the node before it, or an empty text, and the product that reads it."""
     found = {}
     for node in nodes:
         readers = consumers_of(node.outputs[0]) if operator_of(node) == "Sigmoid" else []
@@ -18,5 +21,8 @@ def find_silus(nodes: Iterable[Node]) -> dict[str, str]:
             and node.inputs[0] in readers[0].inputs
             and not node.outputs[0].is_graph_output()
         ):
-            found[node.name or ""] = readers[0].name or ""
+            source = node.inputs[0]
+            maker = None if source is None else source.producer()
+            before = "" if maker is None else maker.name or ""
+            found[node.name or ""] = before, readers[0].name or ""
     return found

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from networks import build_network, find_disagreements, gaussian_array, quantize_network
 from onnx import ModelProto
+
+from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, use_cost_table
 
 BODY = (
     "d = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(r, u)\ne = Relu(d)\n"
@@ -72,3 +76,12 @@ def test_a_silu_behind_it_stays_float_for_it_is_one_kernel_there() -> None:
     # the two integer kernels take 2.5 times as long as QuickGelu, and the quantizer reads the same tensor
     model = _network(3, 16, 640, activation="s = Sigmoid(c)\nr = Mul(c, s)\n")
     assert set(quantize_network(model).plan.floats) == {"Conv_c", "Sigmoid_s", "Mul_r"}
+
+
+def test_a_silu_between_integers_is_two_kernels_in_float() -> None:
+    # with times as ptq tune measures them, both kernels on integers take longer than one of them in float
+    slow = dict.fromkeys(("Sigmoid", "Mul"), (1.5, 2.7))
+    nodes = "c = Conv(x, u)\ns = Sigmoid(c)\nr = Mul(c, s)\ny = Conv(r, u)"
+    model = build_network(nodes, {"x": (1, 64, 64, 64)}, u=gaussian_array(64, 64, 3, 3))
+    with use_cost_table(replace(ORT_1_31_AVX512_VNNI, scales=slow)):
+        assert quantize_network(model).plan.floats == {}
