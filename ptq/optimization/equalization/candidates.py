@@ -161,7 +161,7 @@ class CandidateComparison:
     def _split_into_turns(
         self, remaining: Sequence[Contender], plain: Contender
     ) -> list[list[Contender]]:
-        """The contenders that are measured at once: the plain one alone, and large ones."""
+        """Groups of contenders that are measured at once. The plain one stands alone, and so does each large one."""
         most = self._run.jobs_at_once
         if weight_bytes(self._prepared.graph.model) > _KEPT_WEIGHTS:
             most = 1

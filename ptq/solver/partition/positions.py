@@ -31,10 +31,9 @@ def nodes_with_positions(graph: Graph) -> dict[str, str]:
             found[node.name or ""] = _REASON
         values, divisor = _list_values(node), _divisor_of(node)
         if divisor in growing:
+            # a share of the size: times a position it does not grow
             if growing.isdisjoint(values):
-                shares.update(
-                    node.outputs
-                )  # of the size: such a share times a position does not grow
+                shares.update(node.outputs)
         elif not growing.isdisjoint(values) and shares.isdisjoint(values):
             growing.update(node.outputs)
     return found
