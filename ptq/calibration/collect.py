@@ -6,6 +6,7 @@ statistics must not.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, StatsError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
-from ptq.kernels.thread_pool import parallel_map
+from ptq.kernels.thread_pool import parallel_map, thread_count
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.session import OutputMemory, Session
@@ -121,14 +122,10 @@ class RunningStatistics:
             for stack in [arrays] if isinstance(arrays, np.ndarray) else [a[None] for a in arrays]:
                 self.channels[name].update_batch(stack)
 
-    def expect_values_as(self, earlier: RunningStatistics) -> None:
-        """Keep no distinct values of tensors that have too many in statistics that these will be merged with.
-
-        What is merged is the same without it. These must be empty, and count faster with it.
-        """
+    def expect_merge(self, earlier: RunningStatistics) -> None:
+        """Count faster, as these will be merged with earlier ones; see `TensorStats.expect_merge`."""
         for name, stats in self.tensors.items():
-            if earlier.tensors[name].values is None:
-                stats.values = None
+            stats.expect_merge(earlier.tensors[name])
 
     def merge(self, other: RunningStatistics) -> RunningStatistics:
         """The statistics of the samples of both."""
@@ -209,9 +206,19 @@ def count_groups(
 class BatchBuffers:
     """Memory for the tensors of a batch of samples, stacked; every batch reuses it."""
 
-    def __init__(self, session: Session, names: Sequence[str], batch: int) -> None:
-        """Take a session that returns the named tensors, unless they are inputs, and the batch size."""
-        self.batch = batch
+    def __init__(
+        self, session: Session, names: Sequence[str], batch: int, *, at_once: bool = False
+    ) -> None:
+        """Memory of a session that returns the named tensors, unless they are inputs.
+
+        Args:
+            session: It.
+            names: The tensors.
+            batch: How many samples at most have their tensors in memory together.
+            at_once: Several samples run at once if this process has threads that one run does not use. Each takes
+                the memory of a run.
+        """
+        self.batch, self._at_once = batch, at_once
         self._session = session
         self._fed = [name for name in names if name in session.inputs]
         self._computed = [name for name in names if name not in session.inputs]
@@ -256,12 +263,18 @@ class BatchBuffers:
             for name, array in first.items():
                 self._stacks[name][0] = array
             done = 1
-        for place, sample in enumerate(group[done:], done):
-            try:
-                self._session.run_into(sample.feed, self._bind(place))
-            except DataError:
-                return None
+        runs = [(sample.feed, self._bind(place)) for place, sample in enumerate(group[done:], done)]
+        try:
+            parallel_map(
+                lambda run: self._session.run_into(*run), runs, most=self._most_runs_at_once
+            )
+        except DataError:
+            return None
         return {name: stack[: len(group)] for name, stack in self._stacks.items()}
+
+    @property
+    def _most_runs_at_once(self) -> int:
+        return thread_count() // (self._session.threads or sys.maxsize) if self._at_once else 1
 
     def _bind(self, place: int) -> OutputMemory:
         """The memory of so many samples' place in the stacks."""

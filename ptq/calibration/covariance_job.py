@@ -130,7 +130,7 @@ class CovarianceJob:
         families = weight_families(graph)
         uses_of = {name: len(family) for name, family in families.items()}
         session = session_with_outputs(graph, CollectedTensors(names), threads=self.run.threads)
-        buffers = BatchBuffers(session, names, BATCH)
+        buffers = BatchBuffers(session, names, BATCH, at_once=self.run.memory is None)
         release_memory()  # loading took memory that the tensors need now
 
         def collect(part: Part) -> InputSums:

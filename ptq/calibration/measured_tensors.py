@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +128,8 @@ def measure_tensors(
     arguments: list[int] = []
     if run.pool is not None and isinstance(items, Samples):
         arguments = [opened.find_distance(items)] * len(items)
-    parts = SampleMap(job, run, opened).map(samples, most=_BATCH, arguments=arguments)
+    measured = SampleMap(job, run, opened, thread_seconds=math.inf)
+    parts = measured.map(samples, most=_BATCH, arguments=arguments)
     for name, tensors in itertools.chain.from_iterable(parts):
         index = fold_of[name]
         into.samples[index] += 1
@@ -133,6 +137,7 @@ def measure_tensors(
             known = into.folds[index].setdefault(tensor, ChannelValues(axes[tensor]))
             if values is not None:
                 known.add(values)
+    measured.prepare_workers()
 
 
 _Measured = list[tuple[str, dict[str, SampleValues | None]]]
@@ -151,40 +156,54 @@ class _MeasureJob:
 
 
 class _Measurement:
-    """A model that is loaded to measure its tensors."""
+    """A model that is loaded to measure its tensors; each thread has memory of its own."""
 
     def __init__(self, job: _MeasureJob) -> None:
         self._axes, self._count, self._distance = job.axes, job.count, 0
         computed = [n for n in job.axes if n not in {name_of(v) for v in job.graph.inputs}]
         wanted = CollectedTensors(computed)
-        session = session_with_outputs(job.graph, wanted, threads=job.run.threads)
-        self._buffers = BatchBuffers(session, list(job.axes), _BATCH)
+        self._session = session_with_outputs(job.graph, wanted, threads=job.run.threads)
+        self._unused: list[BatchBuffers] = []
 
     def find_distance(self, samples: Iterable[Sample]) -> int:
         """Of how many values one is kept, by the size of the tensors on the first sample."""
-        for sample in samples:
-            tensors = self._buffers.run([sample])
-            size = sum(arrays[0].size for arrays in tensors.values())
-            return -(-size * self._count // KEPT_VALUES)
+        with self._buffers() as buffers:
+            for sample in samples:
+                return self._distance_for(buffers.run([sample]))
         return 1
 
     def __call__(self, part: Part) -> _Measured:
         found: _Measured = []
         remaining = iter(part.samples)
-        if part.arguments:
-            self._distance = part.arguments[0]
-        while group := list(islice(remaining, _BATCH)):
-            tensors = self._buffers.run(group)
-            if not self._distance:
-                size = sum(arrays[0].size for arrays in tensors.values())
-                self._distance = -(-size * self._count // KEPT_VALUES)
-            for place, sample in enumerate(group):
-                arrays = {
-                    name: tensors[name][place].astype(np.float32, copy=False) for name in self._axes
-                }
-                values = {
-                    name: take_values(array, self._axes[name], self._distance)
-                    for name, array in arrays.items()
-                }
-                found.append((sample.name, values))
+        with self._buffers() as buffers:
+            while group := list(islice(remaining, _BATCH)):
+                tensors = buffers.run(group)
+                if part.arguments:
+                    distance = part.arguments[0]
+                else:
+                    distance = self._distance = self._distance or self._distance_for(tensors)
+                for place, sample in enumerate(group):
+                    arrays = {
+                        name: tensors[name][place].astype(np.float32, copy=False)
+                        for name in self._axes
+                    }
+                    values = {
+                        name: take_values(array, self._axes[name], distance)
+                        for name, array in arrays.items()
+                    }
+                    found.append((sample.name, values))
         return found
+
+    @contextmanager
+    def _buffers(self) -> Iterator[BatchBuffers]:
+        """Memory that no other thread uses meanwhile."""
+        try:
+            buffers = self._unused.pop()
+        except IndexError:
+            buffers = BatchBuffers(self._session, list(self._axes), _BATCH)
+        yield buffers
+        self._unused.append(buffers)
+
+    def _distance_for(self, tensors: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]) -> int:
+        size = sum(arrays[0].size for arrays in tensors.values())
+        return -(-size * self._count // KEPT_VALUES)

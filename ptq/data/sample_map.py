@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing
 from math import inf
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from ptq.core.errors import PtqError
 from ptq.core.run_options import RunOptions, SizedIterable, Stage, TrackedItems
@@ -25,24 +25,16 @@ from ptq.data.pool import Pool, Worker
 from ptq.data.run_on_threads import run_on_threads
 from ptq.data.run_part import NO_PART, SharedJob
 from ptq.data.sample import Sample, Samples
+from ptq.data.sample_job import SampleJob
 from ptq.data.sample_parts import ConsecutiveParts, Part, PartCutter, Parts, Shard, ShardParts
 from ptq.data.sharing_gain import SharingGain
 from ptq.data.waiting_part import WaitingPart, shows_bad_samples
 from ptq.kernels.thread_pool import limit_threads
 
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 
 _WAITING_PARTS = 4
 """Parts for each process that may wait for an earlier one; they bound the memory of results."""
-
-
-class SampleJob(Protocol[R_co]):
-    """What runs on samples; it can be pickled. Open, it runs one part at a time, or several if threads may run it."""
-
-    def open(self) -> Callable[[Part], R_co]:
-        """What runs a part; it may load models, and keep what later parts need."""
-        ...
 
 
 class SampleMap(Generic[R]):
@@ -129,7 +121,8 @@ class SampleMap(Generic[R]):
         parts = ConsecutiveParts(cut, least, most, self._count, self._gain)
         found = self._run_parts(parts, in_turn=in_turn)
         if on_threads:
-            found = run_on_threads(self.open_here(), parts, self._count)
+            self.open_here()
+            found = run_on_threads(self.run_here, parts, self._count)
         with closing(found):
             for part, (result, seen) in found:
                 cut.record(part, seen)
@@ -153,6 +146,11 @@ class SampleMap(Generic[R]):
         parts = ShardParts(samples, shards, self._count)
         for part, (result, _) in self._run_parts(parts, in_order=False):
             yield shards[part.first], result
+
+    def prepare_workers(self) -> None:
+        """Start the other processes if the stages to come are long, by the time that these samples took."""
+        if self._pool is not None:
+            self._pool.prepare(self._gain.usual, 0)
 
     def _prefers_threads(self, samples: int) -> bool:
         """Whether threads of this process run the job, which has the threads of the processes that wait for it."""
@@ -220,6 +218,7 @@ class SampleMap(Generic[R]):
             self._open_on(worker)
             while (
                 parts.remaining
+                and (parts.pays_to_move or not self._works_here)
                 and len(waiting) <= most
                 and worker.waiting < worker.slots * (1 if parts.is_near_end else 2)
             ):
@@ -231,7 +230,7 @@ class SampleMap(Generic[R]):
         """The next part for this process: all the rest where it is too little to share."""
         alone = self._pool is not None and not self._pays(parts.samples_left)
         first = not self._gain.each and not (alone and self._guess)
-        return parts.take(first=first, alone=alone)
+        return parts.take(first=first, alone=alone, own=True)
 
     def _pays(self, samples: int) -> bool:
         """Whether workers should take some of so many samples, by what this process has measured so far."""

@@ -129,12 +129,23 @@ class Parts(Protocol):
         ...
 
     @property
+    def pays_to_move(self) -> bool:
+        """Whether what is left is worth the time that another process needs to send its result."""
+        ...
+
+    @property
     def samples_left(self) -> int:
         """How many samples are left at most."""
         ...
 
-    def take(self, *, first: bool = False, alone: bool = False) -> Part | None:
-        """The next part, a small one if it is the first, a large one if no other process works; None at the end."""
+    def take(self, *, first: bool = False, alone: bool = False, own: bool = False) -> Part | None:
+        """The next part; None at the end.
+
+        Args:
+            first: It is the first one, so it is small.
+            alone: No other process works, so it is large.
+            own: This process runs it.
+        """
         ...
 
 
@@ -165,14 +176,23 @@ class ConsecutiveParts:
         return self.cut.remaining <= 4 * self._smallest
 
     @property
+    def pays_to_move(self) -> bool:
+        """Whether what is left is worth the time that another process needs to send its result."""
+        return self.cut.remaining >= self._smallest
+
+    @property
     def samples_left(self) -> int:
         """How many samples are left at most."""
         return self.cut.remaining
 
-    def take(self, *, first: bool = False, alone: bool = False) -> Part | None:
-        """The next part, of the fewest samples if it is the first; None if there is none."""
+    def take(self, *, first: bool = False, alone: bool = False, own: bool = False) -> Part | None:
+        """The next part, of the fewest samples if it is the first; None if there is none.
+
+        So is one near the end that this process runs: no result is moved, and workers soon get their next part.
+        """
         size = self.least
-        if not first or self.processes == 1:
+        is_small = first or (own and self.is_near_end and not alone)
+        if not is_small or self.processes == 1:
             share = 1 if alone else 2 * self.processes
             size = max(self._smallest, self.cut.remaining // share)
         limit = self.cut.most if self.most is None else self.most
@@ -205,11 +225,16 @@ class ShardParts:
         return self.remaining <= 2 * self.processes
 
     @property
+    def pays_to_move(self) -> bool:
+        """Whether there is a shard: its result is needed as it is."""
+        return self.remaining > 0
+
+    @property
     def samples_left(self) -> int:
         """How many samples the other shards have."""
         return self.remaining * len(self.samples) // max(len(self.shards), 1)
 
-    def take(self, *, first: bool = False, alone: bool = False) -> Part | None:
+    def take(self, *, first: bool = False, alone: bool = False, own: bool = False) -> Part | None:
         """The next shard; None if there is none."""
         if not self.remaining:
             return None

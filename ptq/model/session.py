@@ -48,6 +48,7 @@ class Session:
     Attributes:
         inputs: Names of the model's inputs.
         outputs: Names of the model's outputs.
+        threads: Threads of one operator; 0 means one a core.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Session:
         Raises:
             ModelError: ONNX Runtime refuses the model, or the model would crash it.
         """
-        self._crash_guard = find_crash_risks(graph)
+        self.threads, self._crash_guard = threads, find_crash_risks(graph)
         options = onnxruntime.SessionOptions()
         # More threads than processors wait for each other: 1,024 on two take minutes for a tiny model.
         options.intra_op_num_threads = min(threads, os.cpu_count() or 1)

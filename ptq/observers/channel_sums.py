@@ -35,6 +35,11 @@ class ChannelSums:
         self._sums: NDArray[np.int64] | None = None
         self._waiting: list[tuple[NDArray[np.float64], int]] = []
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the sums of single samples, which take more bytes than their total."""
+        self._split_waiting()
+        return self.__dict__
+
     @property
     def count(self) -> int:
         """Number of observed values of one channel."""

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.types import FloatArray
+
 _ROWS = 128
 """Rows multiplied at once: 128 · 255² < 2^24, so float32 adds the products of codes without rounding."""
 _STRIP, _TILE = 48, 80
@@ -137,9 +139,7 @@ class Covariance:
         for (start, end), strip in zip(_slices(length, _STRIP), self._strips, strict=True):
             # A copy: for a product of an array with itself numpy calls syrk, which uses all threads at any size.
             mine, found = rows[:, start:end].copy(), products[:, : end - start, :end]
-            for left, right in _slices(end, _TILE):
-                theirs = rows[:, left:right].transpose(0, 2, 1)
-                np.matmul(mine, theirs, out=found[:, :, left:right])
+            _multiply_by_tiles(mine, rows[:, :end], found)
             strip += found.astype(np.int32)
 
 
@@ -167,6 +167,19 @@ class PooledCovariance:
         if centred:
             second -= mean[:, :, None] * mean[:, None, :]
         return second
+
+
+def _multiply_by_tiles(mine: FloatArray, theirs: FloatArray, out: FloatArray) -> None:
+    """Write mine · theirsᵀ of each group into out, in one call for all whole tiles: a call asks for Python's lock."""
+    groups, length, count = theirs.shape
+    tiles = length // _TILE
+    whole = tiles * _TILE
+    if tiles:
+        stacked = theirs[:, :whole].reshape(groups, tiles, _TILE, count).transpose(0, 1, 3, 2)
+        into = out[:, :, :whole].reshape(groups, -1, tiles, _TILE).transpose(0, 2, 1, 3)
+        np.matmul(mine[:, None], stacked, out=into)
+    if whole < length:
+        np.matmul(mine, theirs[:, whole:].transpose(0, 2, 1), out=out[:, :, whole:])
 
 
 @cache

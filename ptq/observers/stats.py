@@ -28,8 +28,8 @@ _MAX_PIECE = 1 << 30
 """Values counted at once. The cell counts of one piece are int32."""
 _GUESSED = 1 << 10
 """Values of the first array from which the share of zeros is guessed."""
-Bounds = tuple[float, float]
-UNBOUNDED: Bounds = -math.inf, math.inf
+UNBOUNDED = -math.inf, math.inf
+_DAMAGED = "statistics are damaged ({}); calibrate again"
 
 
 class TensorStats:
@@ -50,7 +50,9 @@ class TensorStats:
         ranges: Ranges chosen so far; `update` empties it. It is neither compared, merged nor saved.
     """
 
-    def __init__(self, channel_axis: int | None = None, bounds: Bounds = UNBOUNDED) -> None:
+    def __init__(
+        self, channel_axis: int | None = None, bounds: tuple[float, float] = UNBOUNDED
+    ) -> None:
         """Statistics of no value. That none lies beyond the bounds changes the speed only."""
         self.channel_axis, self._bounds = channel_axis, bounds
         self.count = self.zeros = self.at_min = self.at_max = 0
@@ -71,6 +73,12 @@ class TensorStats:
     def cell_counts(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Occupied cells of the nonzero values, ascending as integers, and their counts."""
         return self._all_prefixes().to_sparse()
+
+    def expect_merge(self, earlier: TensorStats) -> None:
+        """Begin with the extremes and binades of earlier statistics, for speed. These are empty, and merged later."""
+        self.min, self.max = earlier.min, earlier.max
+        if earlier.values is None:
+            self.values, self._prefixes = None, earlier._prefixes.emptied()
 
     def update(self, x: NDArray[Any]) -> None:
         """Count the values of one array of any shape, as float32.
@@ -121,9 +129,8 @@ class TensorStats:
         if not isinstance(other, TensorStats):
             return NotImplemented
         mine, theirs = self.to_arrays(), other.to_arrays()
-        return mine.keys() == theirs.keys() and all(
-            np.array_equal(mine[name], theirs[name]) for name in mine
-        )
+        known = mine.keys() == theirs.keys()
+        return known and all(np.array_equal(mine[name], theirs[name]) for name in mine)
 
     def __repr__(self) -> str:
         return f"TensorStats({self.count} values in [{self.min}, {self.max}])"
@@ -175,7 +182,7 @@ class TensorStats:
             if "channels" in arrays:
                 stats.channel_min, stats.channel_max = arrays["channels"].astype(np.float32)
         except (KeyError, ValueError, TypeError, IndexError) as error:
-            raise StatsError(f"statistics are damaged ({error}); calibrate again") from None
+            raise StatsError(_DAMAGED.format(error)) from None
         counted = int(counts.sum()) + (stats.zeros if stats.values is None else 0)
         consistent = (
             keys.shape == counts.shape
@@ -185,9 +192,7 @@ class TensorStats:
             and (stats.count > 0) == (stats.min <= stats.max)
         )
         if not consistent:
-            raise StatsError(
-                "statistics are damaged (counts contradict each other); calibrate again"
-            )
+            raise StatsError(_DAMAGED.format("counts contradict each other"))
         return stats
 
     def _count(self, flat: FloatArray) -> None:
@@ -254,11 +259,9 @@ class TensorStats:
     def _record_extreme(self, end: float, count: int, *, negative: bool) -> None:
         """Update one extreme with the extreme of one array and its count."""
         if negative and end <= self.min:
-            self.at_min = count + (self.at_min if end == self.min else 0)
-            self.min = end
+            self.at_min, self.min = count + (self.at_min if end == self.min else 0), end
         if not negative and end >= self.max:
-            self.at_max = count + (self.at_max if end == self.max else 0)
-            self.max = end
+            self.at_max, self.max = count + (self.at_max if end == self.max else 0), end
 
     def _widen_channels(self, lo: FloatArray, hi: FloatArray) -> None:
         if self.channel_min is None or self.channel_max is None:
@@ -293,6 +296,5 @@ class TensorStats:
         self.values, self.value_counts = None, np.empty(0, np.int64)
 
     def _all_prefixes(self) -> PrefixCounts:
-        if self.values is None:
-            return self._prefixes
-        return from_values(self.values, self.value_counts)
+        known = self.values
+        return self._prefixes if known is None else from_values(known, self.value_counts)

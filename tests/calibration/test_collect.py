@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from collections.abc import Mapping
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +16,16 @@ from parts import CONV, SAME, WB, V
 
 import ptq
 from ptq.calibration.calibration import tensors_to_collect
-from ptq.calibration.collect import RunningStatistics, empty_statistics, observe
+from ptq.calibration.collect import (
+    BatchBuffers,
+    RunningStatistics,
+    empty_statistics,
+    observe,
+)
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
-from ptq.model.exposed_session import CollectedTensors
+from ptq.kernels import thread_pool
+from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
@@ -117,25 +126,54 @@ def test_only_float_tensors_are_asked_for(name: str) -> None:
         assert values[tensor].const_value is None
 
 
-def test_a_part_that_expects_many_values_merges_to_the_same_bytes() -> None:
+@pytest.mark.parametrize("bounds", [{}, {"clipped": (0.0, 6.0)}])
+def test_a_part_that_expects_a_merge_merges_to_the_same_bytes(
+    bounds: dict[str, tuple[float, float]],
+) -> None:
     rng = np.random.default_rng(0)
-    wanted = CollectedTensors(["x", "few"], {"x": 1})
-    arrays = [
-        {"x": rng.normal(size=(2, 3, 400)), "few": rng.integers(0, 9, (2, 5))} for _ in range(3)
-    ]
+    wanted = CollectedTensors(["x", "few", "clipped"], {"x": 1}, bounds)
+    arrays = []
+    for scale in (1.0, 3.0, 0.1, 0.0, 3.0):
+        x = scale * rng.normal(size=(2, 3, 400))
+        arrays.append(
+            {"x": x, "few": rng.integers(0, 9, (2, 5)), "clipped": np.clip(4 * x + 1, 0.0, 6.0)}
+        )
+    arrays[1]["x"][0, 0, :2] = np.nan, -np.inf
+    arrays.insert(2, {})
     parts = []
     for number, tensors in enumerate(arrays):
         plain, told = empty_statistics(wanted), empty_statistics(wanted)
         if number:
-            told.expect_values_as(parts[0][1])
+            told.expect_merge(parts[-1][1])
             assert told.tensors["x"].values is None
             assert told.tensors["few"].values is not None
         for counted in (plain, told):
             counted.add_all({name: a.astype(np.float32) for name, a in tensors.items()})
         parts.append((plain, told))
-    plain, told = (reduce(RunningStatistics.merge, each) for each in zip(*parts, strict=True))
-    assert told.tensors == plain.tensors
-    assert np.array_equal(told.channels["x"].mean, plain.channels["x"].mean)
+    for order in (parts, parts[::-1]):
+        plain, told = (reduce(RunningStatistics.merge, each) for each in zip(*order, strict=True))
+        assert told.tensors == plain.tensors
+        assert np.array_equal(told.channels["x"].sums, plain.channels["x"].sums)
+
+
+def test_samples_that_run_at_once_are_those_that_run_one_after_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 3)
+    session = session_with_outputs(GRAPH, CollectedTensors(["y"]), threads=1)
+    run_into, together = session.run_into, threading.Barrier(3, timeout=10)
+
+    def run_together(feed: Mapping[str, Any], memory: Any) -> None:
+        together.wait()  # it opens only if three run at once
+        run_into(feed, memory)
+
+    samples = [*to_samples(FEEDS[:7])]
+    one_by_one = BatchBuffers(session, ["x", "y"], 6)
+    expected = [one_by_one.run(samples[:1])["y"][0], *one_by_one.run(samples[1:])["y"]]
+    at_once = BatchBuffers(session, ["x", "y"], 6, at_once=True)
+    first = at_once.run(samples[:1])["y"][0]
+    monkeypatch.setattr(session, "run_into", run_together)
+    np.testing.assert_array_equal([first, *at_once.run(samples[1:])["y"]], expected)
 
 
 def test_the_bounds_of_a_clip_are_known_before_it_is_observed() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from dying_job import DyingJob
+from modules_job import ModulesJob
 
 from ptq.data import worker_pool
 from ptq.data.sample_parts import Part
@@ -43,3 +44,13 @@ def test_a_process_that_dies_while_it_writes_a_result_gives_up_its_parts(
         future.exception(ENOUGH_SECONDS)
         assert pool.receive(worker, future) is None
     assert pool.ready() == []
+
+
+def test_a_process_has_loaded_what_counts_values_and_what_this_one_has(pool: ProcessPool) -> None:
+    worker, job = _start(pool), pool.share(ModulesJob())
+    future = worker.submit(job, pickle.dumps(Part((), 0)))
+    future.exception(ENOUGH_SECONDS)
+    (modules, searches_garbage, frozen), _ = pool.receive(worker, future)
+    assert {"scipy.sparse", *(name for name in sys.modules if name.startswith("ptq."))} <= modules
+    assert searches_garbage
+    assert frozen > 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import numpy as np
@@ -344,3 +345,17 @@ def test_an_extreme_at_its_bound_is_not_searched_for_again(
     told.update(x)
     assert searched == []
     assert (told.max, told.at_max) == (6.0, 2 * np.count_nonzero(x == 6))
+
+
+@pytest.mark.parametrize("times", [1, 2**31])
+def test_a_pickle_is_exact_and_small_unless_the_counts_are_large(times: int) -> None:
+    x = np.random.default_rng(0).normal(size=5000).astype(np.float32)
+    once = TensorStats()
+    once.update(x)
+    arrays = once.to_arrays()
+    large = {"tally": arrays["tally"] * times, "counts": arrays["counts"] * times}
+    stats = TensorStats.from_arrays({**arrays, **large})
+    sent = pickle.dumps(stats)
+    assert pickle.loads(sent) == stats
+    dense = stats._all_prefixes().counts
+    assert (len(sent) < 0.6 * dense.nbytes + 2000) == (int(dense.max()) < 2**32)

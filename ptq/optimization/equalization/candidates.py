@@ -171,7 +171,11 @@ class CandidateComparison:
 
     def _measure_at_once(self, some: Sequence[Contender]) -> list[NDArray[np.float64]]:
         """The errors of each contender; several run on one thread each."""
-        run = self._run if len(some) == 1 else replace(self._run, pool=None)
+        if len(some) == 1:
+            return [self._errors(some[0], self._run)]
+        run = replace(self._run, pool=None)
+        for contender in some:  # in turn: forms share ranges, each of which is then chosen once
+            contender.evaluation = contender.evaluation or self._open_evaluation(contender, run)
         return parallel_map(lambda contender: self._errors(contender, run), some)
 
     def _observe_stages(self, remaining: Sequence[Contender]) -> Iterator[int]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from networks import build_network, gaussian_array
 
 from ptq.calibration.calibration import FOLDS, tensors_to_collect
+from ptq.calibration.collect import BatchBuffers
 from ptq.calibration.measured_tensors import MeasuredTensors, measure_tensors
 from ptq.calibration.observe_splits import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.core.types import UINT8
-from ptq.data import Samples, open_samples, rank_by_digest
+from ptq.data import Sample, Samples, open_samples, rank_by_digest
 from ptq.data.splits import input_specs
+from ptq.data.worker_pool import ProcessPool
+from ptq.kernels import thread_pool
 from ptq.model.graph import Graph
 from ptq.observers.channel_values import ChannelValues, take_values, to_stats, to_sums
 from ptq.observers.mse import mse
@@ -47,13 +54,38 @@ def samples(plain: PreparedModel) -> Samples:
     return open_samples(lambda: iter(data), input_specs(plain.graph))
 
 
-def measure(plain: PreparedModel, samples: Samples) -> MeasuredTensors:
+def measure(plain: PreparedModel, samples: Samples, run: RunOptions = RUN) -> MeasuredTensors:
     wanted, ranked = tensors_to_collect(plain.graph), rank_by_digest(samples)
     axes = {**dict.fromkeys(wanted.tensors, 1), **wanted.channel_axes}
     measured = MeasuredTensors([{} for _ in range(FOLDS)], [0] * FOLDS)
     names = [ranked[fold::FOLDS] for fold in range(FOLDS)]
-    measure_tensors(plain.graph, axes, samples, names, len(ranked), into=measured, run=RUN)
+    measure_tensors(plain.graph, axes, samples, names, len(ranked), into=measured, run=run)
     return measured
+
+
+def test_values_measured_on_threads_are_those_of_one_thread(
+    plain: PreparedModel, samples: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 3)
+    together, threads = threading.Barrier(3, timeout=10), set[int]()
+    run = BatchBuffers.run
+
+    def run_together(self: BatchBuffers, group: Sequence[Sample]) -> Any:
+        thread = threading.get_ident()
+        if thread != threading.main_thread().ident and thread not in threads:
+            threads.add(thread)
+            together.wait()  # it opens only if three run at once
+        return run(self, group)
+
+    one = measure(plain, samples)
+    monkeypatch.setattr(BatchBuffers, "run", run_together)
+    several = measure(plain, samples, RunOptions(threads=1, pool=ProcessPool(3)))
+    assert len(threads) == 3
+    assert several.samples == one.samples
+    for fold in range(FOLDS):
+        sources = {name: (name, None) for name in one.folds[fold]}
+        found, expected = (m.to_calibration([fold], sources, {}) for m in (several, one))
+        assert found.tensors == expected.tensors
 
 
 @pytest.mark.parametrize("boundaries", [{}, {"y": ("writer",)}], ids=["inner", "boundary"])
