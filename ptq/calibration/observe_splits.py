@@ -53,7 +53,8 @@ def observe_splits(
     own = _SplitCounter([empty_statistics(wanted) for _ in splits], split_of)
     job = _ObserveJob(graph, wanted, split_of, len(splits), tuple(held), run.for_job(), own)
     received: list[RunningStatistics] = []
-    for found in SampleMap(job, run, runs=1).map(samples, least=_LEAST, most=None):
+    parts = SampleMap(job, run, runs=1)
+    for found in parts.map(samples, least=_LEAST, most=None, meanwhile=own.finish):
         if found is not own.counted:
             received = list(map(RunningStatistics.merge, received, found)) if received else found
     own.finish()

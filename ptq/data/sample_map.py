@@ -94,6 +94,7 @@ class SampleMap(Generic[R]):
         most: int | None = 1,
         arguments: Sequence[Any] = (),
         in_turn: bool = False,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Iterator[R]:
         """The results of parts of the samples, in the order of the samples.
 
@@ -104,6 +105,7 @@ class SampleMap(Generic[R]):
                 there is one part then.
             arguments: What varies by sample; empty if nothing does.
             in_turn: The processes take parts in turn, so that each gets the same samples in each call.
+            meanwhile: Called before this process waits for others; it may be called again.
 
         Raises:
             PtqError: What the job raises on the first part that fails.
@@ -119,7 +121,7 @@ class SampleMap(Generic[R]):
         on_threads = self._prefers_threads(len(samples))
         cut = PartCutter(samples, arguments, alone=self._pool is None or on_threads)
         parts = ConsecutiveParts(cut, least, most, self._count, self._gain)
-        found = self._run_parts(parts, in_turn=in_turn)
+        found = self._run_parts(parts, in_turn=in_turn, meanwhile=meanwhile)
         if on_threads:
             self.open_here()
             found = run_on_threads(self.run_here, parts, self._count)
@@ -130,10 +132,7 @@ class SampleMap(Generic[R]):
                 if stage is not None:
                     for _ in range(part.count):
                         stage()
-        if isinstance(samples, Samples):
-            if cut.has_places:
-                samples.skipped = cut.skipped
-            samples.require_good(empty=cut.is_empty)
+        cut.finish()
         if stage is not None:
             stage.end()
 
@@ -144,7 +143,7 @@ class SampleMap(Generic[R]):
             PtqError: What the job raises on the first shard that fails.
         """
         parts = ShardParts(samples, shards, self._count)
-        for part, (result, _) in self._run_parts(parts, in_order=False):
+        for part, (result, _) in self._run_parts(parts):
             yield shards[part.first], result
 
     def prepare_workers(self) -> None:
@@ -160,7 +159,7 @@ class SampleMap(Generic[R]):
         )
 
     def _run_parts(
-        self, parts: Parts, *, in_order: bool = True, in_turn: bool = False
+        self, parts: Parts, *, in_turn: bool = False, meanwhile: Callable[[], None] = lambda: None
     ) -> Generator[tuple[Part, Any], None, None]:
         waiting = deque[WaitingPart]()
         most = _WAITING_PARTS * self._count
@@ -168,7 +167,7 @@ class SampleMap(Generic[R]):
             while True:
                 self._submit_parts(parts, waiting, most, in_turn=in_turn)
                 found = [one for one in waiting if one.is_done]
-                if in_order and waiting and not waiting[0].is_done:
+                if parts.in_order and waiting and not waiting[0].is_done:
                     found = []
                 if found:
                     waiting.remove(found[0])
@@ -182,6 +181,7 @@ class SampleMap(Generic[R]):
                 elif (own := next((one for one in waiting if one.is_open), None)) is not None:
                     own.message = self._try_here(own.part)
                 elif waiting:
+                    meanwhile()
                     self._wait(waiting)
                 elif parts.remaining:
                     assert self._pool is not None

@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from ptq.core.run_options import SizedIterable
 from ptq.data.sample import FoundSamples, Sample, Samples
@@ -70,8 +70,6 @@ class PartCutter:
         has_places: Whether parts are places.
         most: The most samples of a part, unless a job wants more.
         remaining: How many samples are left at most.
-        skipped: The bad samples that were left out, of parts that are places.
-        is_empty: Whether there was no good sample so far.
     """
 
     def __init__(
@@ -85,8 +83,8 @@ class PartCutter:
             self._stream = samples.read_each() if isinstance(samples, Samples) else iter(samples)
         self._taken = 0
         self.remaining = sys.maxsize if alone else len(samples)
-        self.skipped: list[tuple[str, str]] = []
-        self.is_empty = True
+        self._skipped: list[tuple[str, str]] = []
+        self._is_empty = True
         self.most = _READ_SAMPLES if self.has_places else _SENT_SAMPLES
 
     def take(self, size: int) -> Part | None:
@@ -99,7 +97,7 @@ class PartCutter:
             each = list(itertools.islice(self._stream, end - first))
             end = first + len(each)
             part = [sample for sample in each if sample is not None]
-            self.is_empty &= not part
+            self._is_empty &= not part
         if first == end:
             self.remaining = 0
             return None
@@ -111,12 +109,29 @@ class PartCutter:
         if found is None or not isinstance(self._samples, Samples):
             return
         self._samples.record(found)
-        self.skipped += found.skipped
-        self.is_empty &= len(found.skipped) == part.count
+        self._skipped += found.skipped
+        self._is_empty &= len(found.skipped) == part.count
+
+    def finish(self) -> None:
+        """Record the bad samples of all parts that are places.
+
+        Raises:
+            DataError: No sample was good.
+        """
+        if isinstance(self._samples, Samples):
+            if self.has_places:
+                self._samples.skipped = self._skipped
+            self._samples.require_good(empty=self._is_empty)
 
 
 class Parts(Protocol):
-    """Parts that are taken one after the other."""
+    """Parts that are taken one after the other.
+
+    Attributes:
+        in_order: Whether their results are needed in their order.
+    """
+
+    in_order: ClassVar[bool]
 
     @property
     def remaining(self) -> int:
@@ -161,6 +176,7 @@ class ConsecutiveParts:
     most: int | None
     processes: int
     gain: SharingGain
+    in_order: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._total = self.cut.remaining
@@ -213,6 +229,7 @@ class ShardParts:
     shards: Sequence[Shard]
     processes: int
     taken: int = 0
+    in_order: ClassVar[bool] = False
 
     @property
     def remaining(self) -> int:
