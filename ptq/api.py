@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from ptq.calibration.verb import calibrate
 from ptq.core.errors import UsageError
-from ptq.core.memory import search_new_objects_only
 from ptq.core.option_checks import (
     refuse_unknown_options,
     require_flag,
@@ -81,7 +80,6 @@ __all__ = ["calibrate", "evaluate", "quantize"]
 @stop_workers_at_end
 @decide_by_given_table
 @use_given_threads
-@search_new_objects_only
 def quantize(
     model: Model,
     data: DataSource | None = None,

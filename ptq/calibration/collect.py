@@ -6,7 +6,6 @@ statistics must not.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -212,7 +211,7 @@ class BatchBuffers:
         """Memory of a session that returns the named tensors, unless they are inputs.
 
         Args:
-            session: It.
+            session: The session.
             names: The tensors.
             batch: How many samples at most have their tensors in memory together.
             at_once: Several samples run at once if this process has threads that one run does not use. Each takes
@@ -263,8 +262,8 @@ class BatchBuffers:
             for name, array in first.items():
                 self._stacks[name][0] = array
             done = 1
-        runs = [(sample.feed, self._bind(place)) for place, sample in enumerate(group[done:], done)]
         try:
+            runs = [(sample.feed, self._bind(at)) for at, sample in enumerate(group[done:], done)]
             parallel_map(
                 lambda run: self._session.run_into(*run), runs, most=self._most_runs_at_once
             )
@@ -274,7 +273,9 @@ class BatchBuffers:
 
     @property
     def _most_runs_at_once(self) -> int:
-        return thread_count() // (self._session.threads or sys.maxsize) if self._at_once else 1
+        """How many runs have threads of their own; one where a run takes all."""
+        threads = self._session.threads if self._at_once else 0
+        return max(1, thread_count() // threads) if threads else 1
 
     def _bind(self, place: int) -> OutputMemory:
         """The memory of so many samples' place in the stacks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,7 +37,9 @@ from ptq.observers.stats import TensorStats
 KEPT_VALUES = 2**21
 """About how many values are kept of all tensors and samples of a stage together, in addition to extremes."""
 _BATCH = 2
-"""Samples whose tensors are in memory together."""
+"""Samples whose tensors each thread has in memory together."""
+_TIMED_SAMPLES = 8
+"""Samples that tell how long one takes: the first ones take longer."""
 
 Source = tuple[str, NDArray[np.float64] | None]
 """A measured tensor, and the factor by which each of its channels is multiplied; None for none."""
@@ -128,7 +131,7 @@ def measure_tensors(
     arguments: list[int] = []
     if run.pool is not None and isinstance(items, Samples):
         arguments = [opened.find_distance(items)] * len(items)
-    measured = SampleMap(job, run, opened, thread_seconds=math.inf)
+    start, measured = time.perf_counter(), SampleMap(job, run, opened, thread_seconds=math.inf)
     parts = measured.map(samples, most=_BATCH, arguments=arguments)
     for name, tensors in itertools.chain.from_iterable(parts):
         index = fold_of[name]
@@ -137,7 +140,9 @@ def measure_tensors(
             known = into.folds[index].setdefault(tensor, ChannelValues(axes[tensor]))
             if values is not None:
                 known.add(values)
-    measured.prepare_workers()
+    seconds, count = time.perf_counter() - start, len(fold_of)
+    if run.pool is not None and count >= _TIMED_SAMPLES:
+        run.pool.prepare(seconds * run.jobs_at_once / count, 0)
 
 
 _Measured = list[tuple[str, dict[str, SampleValues | None]]]
@@ -167,21 +172,21 @@ class _Measurement:
 
     def find_distance(self, samples: Iterable[Sample]) -> int:
         """Of how many values one is kept, by the size of the tensors on the first sample."""
-        with self._buffers() as buffers:
+        with self._borrow_buffers() as buffers:
             for sample in samples:
-                return self._distance_for(buffers.run([sample]))
+                return self._choose_distance(buffers.run([sample]))
         return 1
 
     def __call__(self, part: Part) -> _Measured:
         found: _Measured = []
         remaining = iter(part.samples)
-        with self._buffers() as buffers:
+        with self._borrow_buffers() as buffers:
             while group := list(islice(remaining, _BATCH)):
                 tensors = buffers.run(group)
                 if part.arguments:
                     distance = part.arguments[0]
                 else:
-                    distance = self._distance = self._distance or self._distance_for(tensors)
+                    distance = self._distance = self._distance or self._choose_distance(tensors)
                 for place, sample in enumerate(group):
                     arrays = {
                         name: tensors[name][place].astype(np.float32, copy=False)
@@ -195,7 +200,7 @@ class _Measurement:
         return found
 
     @contextmanager
-    def _buffers(self) -> Iterator[BatchBuffers]:
+    def _borrow_buffers(self) -> Iterator[BatchBuffers]:
         """Memory that no other thread uses meanwhile."""
         try:
             buffers = self._unused.pop()
@@ -204,6 +209,6 @@ class _Measurement:
         yield buffers
         self._unused.append(buffers)
 
-    def _distance_for(self, tensors: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]) -> int:
+    def _choose_distance(self, tensors: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]) -> int:
         size = sum(arrays[0].size for arrays in tensors.values())
         return -(-size * self._count // KEPT_VALUES)

@@ -11,13 +11,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 _SET_OPTION = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
@@ -85,25 +79,6 @@ def keep_freed_blocks() -> None:
         _SET_OPTION(_MMAP_THRESHOLD, _LARGEST_HEAP_BLOCK)
         _SET_OPTION(_TRIM_THRESHOLD, _SMALL_PROCESS)
         _SET_OPTION(_TOP_PAD, _SPARE_HEAP)
-
-
-def search_new_objects_only(verb: Callable[P, R]) -> Callable[P, R]:
-    """The verb; until it ends, Python searches for garbage among what it makes alone.
-
-    The objects of the libraries are many: one search among them takes 0.07 s.
-    """
-
-    @wraps(verb)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if gc.get_freeze_count():  # so decided elsewhere
-            return verb(*args, **kwargs)
-        gc.freeze()
-        try:
-            return verb(*args, **kwargs)
-        finally:
-            gc.unfreeze()
-
-    return run
 
 
 class PeakMemory:

@@ -52,6 +52,10 @@ class WorkerPool(Protocol):
         """Take the number of runs of one sample to come, in all stages."""
         ...
 
+    def prepare(self, seconds: float, samples: int) -> None:
+        """Start workers if long work is expected; see `ptq.data.pool.Pool.prepare`."""
+        ...
+
 
 @dataclass(frozen=True)
 class ExpectedStage:

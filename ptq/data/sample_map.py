@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing
 from math import inf
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ptq.core.errors import PtqError
 from ptq.core.run_options import RunOptions, SizedIterable, Stage, TrackedItems
@@ -25,16 +25,24 @@ from ptq.data.pool import Pool, Worker
 from ptq.data.run_on_threads import run_on_threads
 from ptq.data.run_part import NO_PART, SharedJob
 from ptq.data.sample import Sample, Samples
-from ptq.data.sample_job import SampleJob
 from ptq.data.sample_parts import ConsecutiveParts, Part, PartCutter, Parts, Shard, ShardParts
 from ptq.data.sharing_gain import SharingGain
 from ptq.data.waiting_part import WaitingPart, shows_bad_samples
 from ptq.kernels.thread_pool import limit_threads
 
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 _WAITING_PARTS = 4
 """Parts for each process that may wait for an earlier one; they bound the memory of results."""
+
+
+class SampleJob(Protocol[R_co]):
+    """What runs on samples; it can be pickled. Open, it runs one part at a time, or several if threads may run it."""
+
+    def open(self) -> Callable[[Part], R_co]:
+        """What runs a part; it may load models, and keep what later parts need."""
+        ...
 
 
 class SampleMap(Generic[R]):
@@ -94,7 +102,6 @@ class SampleMap(Generic[R]):
         most: int | None = 1,
         arguments: Sequence[Any] = (),
         in_turn: bool = False,
-        meanwhile: Callable[[], None] = lambda: None,
     ) -> Iterator[R]:
         """The results of parts of the samples, in the order of the samples.
 
@@ -105,7 +112,6 @@ class SampleMap(Generic[R]):
                 there is one part then.
             arguments: What varies by sample; empty if nothing does.
             in_turn: The processes take parts in turn, so that each gets the same samples in each call.
-            meanwhile: Called before this process waits for others; it may be called again.
 
         Raises:
             PtqError: What the job raises on the first part that fails.
@@ -121,10 +127,9 @@ class SampleMap(Generic[R]):
         on_threads = self._prefers_threads(len(samples))
         cut = PartCutter(samples, arguments, alone=self._pool is None or on_threads)
         parts = ConsecutiveParts(cut, least, most, self._count, self._gain)
-        found = self._run_parts(parts, in_turn=in_turn, meanwhile=meanwhile)
+        found = self._run_parts(parts, in_turn=in_turn)
         if on_threads:
-            self.open_here()
-            found = run_on_threads(self.run_here, parts, self._count)
+            found = run_on_threads(self.open_here(), parts, self._count)
         with closing(found):
             for part, (result, seen) in found:
                 cut.record(part, seen)
@@ -132,7 +137,10 @@ class SampleMap(Generic[R]):
                 if stage is not None:
                     for _ in range(part.count):
                         stage()
-        cut.finish()
+        if isinstance(samples, Samples):
+            if cut.has_places:
+                samples.skipped = cut.skipped
+            samples.require_good(empty=cut.is_empty)
         if stage is not None:
             stage.end()
 
@@ -143,13 +151,8 @@ class SampleMap(Generic[R]):
             PtqError: What the job raises on the first shard that fails.
         """
         parts = ShardParts(samples, shards, self._count)
-        for part, (result, _) in self._run_parts(parts):
+        for part, (result, _) in self._run_parts(parts, in_order=False):
             yield shards[part.first], result
-
-    def prepare_workers(self) -> None:
-        """Start the other processes if the stages to come are long, by the time that these samples took."""
-        if self._pool is not None:
-            self._pool.prepare(self._gain.usual, 0)
 
     def _prefers_threads(self, samples: int) -> bool:
         """Whether threads of this process run the job, which has the threads of the processes that wait for it."""
@@ -159,7 +162,7 @@ class SampleMap(Generic[R]):
         )
 
     def _run_parts(
-        self, parts: Parts, *, in_turn: bool = False, meanwhile: Callable[[], None] = lambda: None
+        self, parts: Parts, *, in_order: bool = True, in_turn: bool = False
     ) -> Generator[tuple[Part, Any], None, None]:
         waiting = deque[WaitingPart]()
         most = _WAITING_PARTS * self._count
@@ -167,7 +170,7 @@ class SampleMap(Generic[R]):
             while True:
                 self._submit_parts(parts, waiting, most, in_turn=in_turn)
                 found = [one for one in waiting if one.is_done]
-                if parts.in_order and waiting and not waiting[0].is_done:
+                if in_order and waiting and not waiting[0].is_done:
                     found = []
                 if found:
                     waiting.remove(found[0])
@@ -181,7 +184,6 @@ class SampleMap(Generic[R]):
                 elif (own := next((one for one in waiting if one.is_open), None)) is not None:
                     own.message = self._try_here(own.part)
                 elif waiting:
-                    meanwhile()
                     self._wait(waiting)
                 elif parts.remaining:
                     assert self._pool is not None
@@ -218,7 +220,6 @@ class SampleMap(Generic[R]):
             self._open_on(worker)
             while (
                 parts.remaining
-                and (parts.pays_to_move or not self._works_here)
                 and len(waiting) <= most
                 and worker.waiting < worker.slots * (1 if parts.is_near_end else 2)
             ):
@@ -230,7 +231,7 @@ class SampleMap(Generic[R]):
         """The next part for this process: all the rest where it is too little to share."""
         alone = self._pool is not None and not self._pays(parts.samples_left)
         first = not self._gain.each and not (alone and self._guess)
-        return parts.take(first=first, alone=alone, own=True)
+        return parts.take(first=first, alone=alone)
 
     def _pays(self, samples: int) -> bool:
         """Whether workers should take some of so many samples, by what this process has measured so far."""

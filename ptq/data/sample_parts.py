@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ptq.core.run_options import SizedIterable
 from ptq.data.sample import FoundSamples, Sample, Samples
@@ -70,6 +70,8 @@ class PartCutter:
         has_places: Whether parts are places.
         most: The most samples of a part, unless a job wants more.
         remaining: How many samples are left at most.
+        skipped: The bad samples that were left out, of parts that are places.
+        is_empty: Whether there was no good sample so far.
     """
 
     def __init__(
@@ -83,8 +85,8 @@ class PartCutter:
             self._stream = samples.read_each() if isinstance(samples, Samples) else iter(samples)
         self._taken = 0
         self.remaining = sys.maxsize if alone else len(samples)
-        self._skipped: list[tuple[str, str]] = []
-        self._is_empty = True
+        self.skipped: list[tuple[str, str]] = []
+        self.is_empty = True
         self.most = _READ_SAMPLES if self.has_places else _SENT_SAMPLES
 
     def take(self, size: int) -> Part | None:
@@ -97,7 +99,7 @@ class PartCutter:
             each = list(itertools.islice(self._stream, end - first))
             end = first + len(each)
             part = [sample for sample in each if sample is not None]
-            self._is_empty &= not part
+            self.is_empty &= not part
         if first == end:
             self.remaining = 0
             return None
@@ -109,29 +111,12 @@ class PartCutter:
         if found is None or not isinstance(self._samples, Samples):
             return
         self._samples.record(found)
-        self._skipped += found.skipped
-        self._is_empty &= len(found.skipped) == part.count
-
-    def finish(self) -> None:
-        """Record the bad samples of all parts that are places.
-
-        Raises:
-            DataError: No sample was good.
-        """
-        if isinstance(self._samples, Samples):
-            if self.has_places:
-                self._samples.skipped = self._skipped
-            self._samples.require_good(empty=self._is_empty)
+        self.skipped += found.skipped
+        self.is_empty &= len(found.skipped) == part.count
 
 
 class Parts(Protocol):
-    """Parts that are taken one after the other.
-
-    Attributes:
-        in_order: Whether their results are needed in their order.
-    """
-
-    in_order: ClassVar[bool]
+    """Parts that are taken one after the other."""
 
     @property
     def remaining(self) -> int:
@@ -144,23 +129,12 @@ class Parts(Protocol):
         ...
 
     @property
-    def pays_to_move(self) -> bool:
-        """Whether what is left is worth the time that another process needs to send its result."""
-        ...
-
-    @property
     def samples_left(self) -> int:
         """How many samples are left at most."""
         ...
 
-    def take(self, *, first: bool = False, alone: bool = False, own: bool = False) -> Part | None:
-        """The next part; None at the end.
-
-        Args:
-            first: It is the first one, so it is small.
-            alone: No other process works, so it is large.
-            own: This process runs it.
-        """
+    def take(self, *, first: bool = False, alone: bool = False) -> Part | None:
+        """The next part, a small one if it is the first, a large one if no other process works; None at the end."""
         ...
 
 
@@ -176,7 +150,6 @@ class ConsecutiveParts:
     most: int | None
     processes: int
     gain: SharingGain
-    in_order: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._total = self.cut.remaining
@@ -192,23 +165,14 @@ class ConsecutiveParts:
         return self.cut.remaining <= 4 * self._smallest
 
     @property
-    def pays_to_move(self) -> bool:
-        """Whether what is left is worth the time that another process needs to send its result."""
-        return self.cut.remaining >= self._smallest
-
-    @property
     def samples_left(self) -> int:
         """How many samples are left at most."""
         return self.cut.remaining
 
-    def take(self, *, first: bool = False, alone: bool = False, own: bool = False) -> Part | None:
-        """The next part, of the fewest samples if it is the first; None if there is none.
-
-        So is one near the end that this process runs: no result is moved, and workers soon get their next part.
-        """
+    def take(self, *, first: bool = False, alone: bool = False) -> Part | None:
+        """The next part, of the fewest samples if it is the first; None if there is none."""
         size = self.least
-        is_small = first or (own and self.is_near_end and not alone)
-        if not is_small or self.processes == 1:
+        if not first or self.processes == 1:
             share = 1 if alone else 2 * self.processes
             size = max(self._smallest, self.cut.remaining // share)
         limit = self.cut.most if self.most is None else self.most
@@ -229,7 +193,6 @@ class ShardParts:
     shards: Sequence[Shard]
     processes: int
     taken: int = 0
-    in_order: ClassVar[bool] = False
 
     @property
     def remaining(self) -> int:
@@ -242,16 +205,11 @@ class ShardParts:
         return self.remaining <= 2 * self.processes
 
     @property
-    def pays_to_move(self) -> bool:
-        """Whether there is a shard: its result is needed as it is."""
-        return self.remaining > 0
-
-    @property
     def samples_left(self) -> int:
         """How many samples the other shards have."""
         return self.remaining * len(self.samples) // max(len(self.shards), 1)
 
-    def take(self, *, first: bool = False, alone: bool = False, own: bool = False) -> Part | None:
+    def take(self, *, first: bool = False, alone: bool = False) -> Part | None:
         """The next shard; None if there is none."""
         if not self.remaining:
             return None

@@ -206,7 +206,7 @@ def _start_worker(open_jobs: set[int]) -> WorkerProcess:
 
 def _load_modules(names: Sequence[str]) -> bool:
     """Load what the parent has loaded, so that the first part starts at once."""
-    gc.disable()  # modules stay, and are not searched for garbage: that takes a tenth of the time
+    gc.disable()  # modules stay; searching them for garbage takes a tenth of the time
     for name in names:
         importlib.import_module(name)
     gc.freeze()

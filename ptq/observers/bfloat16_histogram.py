@@ -44,7 +44,7 @@ class PrefixCounts:
         fits = self.counts.max(initial=0) < 2**32
         return _unpickle, (self.binades, self.counts.astype(np.uint32) if fits else self.counts)
 
-    def emptied(self) -> PrefixCounts:
+    def make_empty(self) -> PrefixCounts:
         """The same binades without a value."""
         return PrefixCounts(self.binades, np.zeros_like(self.counts))
 

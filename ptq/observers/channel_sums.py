@@ -36,7 +36,7 @@ class ChannelSums:
         self._waiting: list[tuple[NDArray[np.float64], int]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the sums of single samples, which take more bytes than their total."""
+        """Without the sums of single samples, which may take more bytes than their total."""
         self._split_waiting()
         return self.__dict__
 

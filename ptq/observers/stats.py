@@ -75,10 +75,10 @@ class TensorStats:
         return self._all_prefixes().to_sparse()
 
     def expect_merge(self, earlier: TensorStats) -> None:
-        """Begin with the extremes and binades of earlier statistics, for speed. These are empty, and merged later."""
+        """Begin with the extremes and binades of earlier statistics; these, empty now, must be merged with them."""
         self.min, self.max = earlier.min, earlier.max
         if earlier.values is None:
-            self.values, self._prefixes = None, earlier._prefixes.emptied()
+            self.values, self._prefixes = None, earlier._prefixes.make_empty()
 
     def update(self, x: NDArray[Any]) -> None:
         """Count the values of one array of any shape, as float32.

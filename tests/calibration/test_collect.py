@@ -156,6 +156,29 @@ def test_a_part_that_expects_a_merge_merges_to_the_same_bytes(
         assert np.array_equal(told.channels["x"].sums, plain.channels["x"].sums)
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_tensor_without_axes_is_returned_for_each_sample(at_once: bool) -> None:
+    model = build_network("m = ReduceMean<keepdims=0>(x)\ny = Sub(x, m)", {"x": (1, 3, 2, 2)})
+    graph = prepare(Graph.from_proto(model)).graph
+    session = session_with_outputs(graph, CollectedTensors(["m", "y"]), threads=1)
+    feeds = random_feeds(model, 4)
+    found = BatchBuffers(session, ["m", "y"], 4, at_once=at_once).run([*to_samples(feeds)])
+    for at, feed in enumerate(feeds):
+        np.testing.assert_allclose(found["m"][at], feed["x"].mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("threads", "processors", "most"), [(1, 3, 3), (2, 5, 2), (4, 2, 1), (0, 8, 1)]
+)
+def test_as_many_runs_at_once_as_have_threads_of_their_own(
+    threads: int, processors: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: processors)
+    session = session_with_outputs(GRAPH, CollectedTensors(["y"]), threads=threads)
+    assert BatchBuffers(session, ["y"], 8, at_once=True)._most_runs_at_once == most
+    assert BatchBuffers(session, ["y"], 8)._most_runs_at_once == 1
+
+
 def test_samples_that_run_at_once_are_those_that_run_one_after_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

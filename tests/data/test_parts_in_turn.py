@@ -88,19 +88,6 @@ def test_this_process_runs_its_own_parts_while_another_one_has_the_first(
     assert found == [(sample.name, k % 2 == 0) for k, sample in enumerate(SAMPLES)]
 
 
-def test_something_else_is_done_before_this_process_waits_for_others(
-    worker: PatientWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ptq.data.sharing_gain.LEAST_GAIN", -1)
-    pool = PatientPool(worker)
-    parts = SampleMap(NameJob(), replace(DEFAULT_RUN, pool=pool))
-    # the other one runs nothing before: without it the parts would never end
-    found = [*parts.map(SAMPLES, in_turn=True, meanwhile=worker.is_time.set)]
-    pool.stop()
-    assert [name for name, _ in found] == [sample.name for sample in SAMPLES]
-    assert {here for _, here in found} == {True, False}
-
-
 def test_long_work_that_is_expected_starts_processes_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -60,24 +60,3 @@ def test_what_does_not_pay_to_share_is_one_part() -> None:
     parts = ConsecutiveParts(PartCutter(samples, (), alone=False), 2, None, 2, gain)
     taken = [parts.take(first=True), parts.take(), parts.take(alone=True), parts.take(alone=True)]
     assert [None if part is None else part.count for part in taken] == [2, 2, 8, 2]
-
-
-def test_near_the_end_this_process_takes_small_parts_and_others_none_that_cost_more_to_move() -> (
-    None
-):
-    samples, gain = [Sample(str(k), {}) for k in range(100)], SharingGain()
-    gain.record(0.4, 4, np.zeros(25 * 10**6, np.uint8))  # 0.125 s to move: 10 samples at least
-    parts = ConsecutiveParts(PartCutter(samples, (), alone=False), 2, None, 2, gain)
-    parts.cut.most = 100
-    taken, pays = [], []
-    for own in (True, True, True, False, True):
-        pays.append(parts.pays_to_move)
-        part = parts.take(own=own)
-        assert part is not None
-        taken.append(part.count)
-    assert taken == [24, 18, 14, 10, 2]
-    while parts.remaining >= 10:
-        assert parts.pays_to_move
-        parts.take(own=True)
-    assert parts.remaining == 8
-    assert not parts.pays_to_move
