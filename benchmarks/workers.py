@@ -1,10 +1,10 @@
 """``ptq quantize`` on one process and on several: seconds of each stage, and whether the bytes are the same.
 
 Run: ``python benchmarks/workers.py MODEL DATA [--samples 512] [--workers 1,2] [--runs 1]``. DATA is a folder, or
-arrays in an .npz. Each process computes on one thread. Each run is a process of its own; the fastest of the runs
-counts. For figures of the wall clock the machine must have a free core for each worker. Beside each time stands the
-processor time of the main process, and that of the others (Linux): no stage is faster than the longer of the two.
-The last line tells what other programs took of the processors meanwhile.
+arrays in an .npz. Each process computes on one thread. Each run is a process of its own, set up as that of the
+command; the fastest of the runs counts. For figures of the wall clock the machine must have a free core for each
+worker. Beside each time stands the processor time of the main process, and that of the others (Linux): no stage is
+faster than the longer of the two. The last line tells what other programs took of the processors meanwhile.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ if __name__ == "__main__":
     assess.measure_speed = timed(assess.measure_speed)
     preprocess = ptq.Preprocess(**options) if options else None
     from ptq.data.worker_pool import ProcessPool
+    from ptq_cli.process import prepare_long_job, prepare_process
 
+    prepare_process()
+    prepare_long_job()
     found, pool_stop = {"others": 0.0}, ProcessPool.stop
     ProcessPool.stop = stop
     start, before = now(), busy()

@@ -127,6 +127,17 @@ def test_a_daemon_process_refuses_workers_of_its_own(tmp_path: Path) -> None:
     assert found.startswith(b"UsageError: a daemon process cannot start workers; use one worker")
 
 
+def test_a_script_on_standard_input_refuses_workers_before_it_works(tmp_path: Path) -> None:
+    script = b"import ptq\nif __name__ == '__main__':\n    ptq.calibrate('model.onnx', 'data.npz', workers=2)\n"
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    np.savez(tmp_path / "data.npz", **FEW)
+    done = subprocess.run(
+        [sys.executable, "-"], input=script, cwd=tmp_path, capture_output=True, check=False, timeout=SECONDS
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert b"UsageError: workers cannot load a script from standard input" in done.stderr
+
+
 def test_workers_of_a_script_without_a_guard_end_with_advice(tmp_path: Path) -> None:
     onnx.save(MODEL, tmp_path / "model.onnx")
     np.savez(tmp_path / "data.npz", **FEW)

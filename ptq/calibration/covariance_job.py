@@ -158,12 +158,16 @@ class CovarianceJob:
                 number += len(group)
                 if not part.count:
                     found.add_up()
-            for block in itertools.chain.from_iterable(found.blocks):
-                block.training.flush()
-                block.held_out.flush()
+            parallel_map(_flush_blocks, found.blocks)
             return found
 
         return collect
+
+
+def _flush_blocks(blocks: Sequence[CovarianceBlock]) -> None:
+    for block in blocks:
+        block.training.flush()
+        block.held_out.flush()
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
@@ -41,8 +42,8 @@ def start_workers(
         same_maker: Whether these must have the versions and the kind of processor of this process.
 
     Raises:
-        UsageError: This process is a daemon, as those of `multiprocessing.Pool` are, or starts right now. Or the
-            cluster does not answer.
+        UsageError: This process is a daemon, as those of `multiprocessing.Pool` are, or starts right now, or its
+            script is no file. Or the cluster does not answer.
     """
     require_count("workers", count, least=1)
     pool: ProcessPool | ClusterPool
@@ -58,9 +59,20 @@ def start_workers(
             raise UsageError("a daemon process cannot start workers; use one worker")
         if getattr(process, "_inheriting", False):
             raise UsageError("workers must be started under if __name__ == '__main__' in a script")
+        if _has_no_script_file():
+            raise UsageError(
+                "workers cannot load a script from standard input; write it to a file, or use one worker"
+            )
         pool = ProcessPool(count)
     _pools.get().append(pool)
     return replace(run, threads=run.threads or 1, pool=pool)
+
+
+def _has_no_script_file() -> bool:
+    """Whether a new process would look for a script that is no file, such as ``<stdin>``."""
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None)
+    return path is not None and main.__spec__ is None and not Path(path).exists()
 
 
 def stop_workers_at_end(verb: Callable[P, R]) -> Callable[P, R]:
