@@ -66,7 +66,8 @@ def evaluate(
     from ptq.data.start_workers import resolve_data
     from ptq.evaluation.budget import check_budget
     from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
-    from ptq.model.open import tflite_content
+    from ptq.evaluation.record_check import REFERENCE_MODEL, choose_record
+    from ptq.model.open import open_model, tflite_content
     from ptq.rewrite.border.element_types import open_with_float_border
 
     from . import (
@@ -96,11 +97,13 @@ def evaluate(
     outputs.check_outputs([model, data, against], [page], json)
     graph = open_with_float_border(model)
     is_tflite = tflite_content(model) is not None
-    reading = SampleOptions(images, samples, skip_bad_samples, cache=cache)
+    compared = None if against is None else open_model(against)
+    recorded = None if compared is None else choose_record(graph, compared, REFERENCE_MODEL)
+    reading = SampleOptions(images, samples, skip_bad_samples, cache=cache, recorded=recorded)
     opened = reading.open(resolve_data(data, cluster), graph)
     with show_progress() as progress:
         evaluation = api.evaluate(
-            model if is_tflite else graph, opened, against=against, engine=engine, runtime=runtime,
+            model if is_tflite else graph, opened, against=compared, engine=engine, runtime=runtime,
             arithmetic=arithmetic, batch=batch,
             threads=threads, workers=workers, cluster=cluster, metric=inputs.read_metric(metric),
             task=task, boxes=boxes,

@@ -137,7 +137,25 @@ def _from_folders(
         image: (numbers[image.split("/")[0]],) for image in listing.files if "/" in image
     }
     classes = tuple(sorted(numbers, key=lambda name: numbers[name]))
-    return FolderLabels(labels, classes, Labelling(source, numbers, _unread_notes(unread)))
+    notes = (*_note_inner_folders(listing), *_unread_notes(unread))
+    return FolderLabels(labels, classes, Labelling(source, numbers, notes))
+
+
+def _note_inner_folders(listing: FolderListing) -> tuple[str, ...]:
+    """A note if a class folder has several folders of images, which may be the classes that are meant."""
+    inner: dict[str, set[str]] = {}
+    for image in listing.files:
+        outer, *rest = image.split("/")
+        if len(rest) > 1:
+            inner.setdefault(outer, set()).add(rest[0])
+    several = sorted(name for name, folders in inner.items() if len(folders) > 1)
+    if not several:
+        return ()
+    first = min(inner[several[0]])
+    return (
+        f"{several[0]}/{first} and other folders in class folders are no classes; if they should be, "
+        f"give folder {several[0]} itself",
+    )
 
 
 def _empty_classes(listing: FolderListing) -> tuple[str, ...]:

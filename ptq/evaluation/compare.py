@@ -37,6 +37,7 @@ from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
+from ptq.evaluation.record_check import check_other_record, choose_record
 from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.tasks.label_options import LabelOptions
@@ -53,7 +54,7 @@ from ptq.model.session import Session
 from ptq.rewrite.border.element_types import open_with_float_border
 
 AGREEMENT_WITH_OLD = "agreement with the old model"
-_NEW = "new"
+_NEW, _OLD_MODEL = "new", "the old model"
 _OPTION_ADVICE = "leave the option out, or quantize with it"
 _SAMPLES_ADVICE = "prepare these samples as the new model records"
 
@@ -183,7 +184,10 @@ def compare(
         old_graph, new_graph, run, "Compare models with the same inputs and outputs"
     )
     with explain_failure(new_graph):
-        reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
+        reading = SampleOptions(
+            preprocess, samples, skip_bad_samples, cache=cache,
+            recorded=choose_record(new_graph, old_graph, _OLD_MODEL),
+        )  # fmt: skip
         opened = reading.open(resolve_data(data, cluster), new_graph)
         new_session = Session(new_graph, threads=run.threads)
     shift = InputShiftCheck(recorded_inputs(new_graph, old_graph))
@@ -220,8 +224,9 @@ def compare(
             opened,
             [name_of(v) for v in new_graph.outputs],
             lambda: named_engine(session, names),
-            "the old model",
+            _OLD_MODEL,
         ),
+        *check_other_record(old_graph, _OLD_MODEL, opened),
         *shift.find(),
         *diagnose_assumption(opened),
         *check_sample_count(evaluation, budget),

@@ -6,6 +6,7 @@ from collections import Counter
 
 import scipy
 
+from ptq.data.class_names import SORTED_ORDER
 from ptq.data.labelling import Labelling
 from ptq.evaluation.confusion import Confusion, count_right, is_low
 from ptq.evaluation.diagnosis import Diagnosis
@@ -27,7 +28,7 @@ def find_label_mismatch(confusion: Confusion, labelling: Labelling | None) -> Di
     """
     return (
         find_permutation(confusion, labelling)
-        or _find_chance_level(confusion)
+        or _find_chance_level(confusion, labelling)
         or _find_single_class(confusion)
         or _find_low_share(confusion)
     )
@@ -57,7 +58,7 @@ def _find_low_share(confusion: Confusion) -> Diagnosis | None:
     )
 
 
-def _find_chance_level(confusion: Confusion) -> Diagnosis | None:
+def _find_chance_level(confusion: Confusion, labelling: Labelling | None) -> Diagnosis | None:
     """Predictions that are right as often as labels in random order would make them.
 
     The number of right samples would then be about binomial. Its share is the sum, over the classes, of the products
@@ -73,9 +74,15 @@ def _find_chance_level(confusion: Confusion) -> Diagnosis | None:
     share = sum(count * predictions[label] for label, count in labels.items()) / total**2
     if right and float(scipy.special.bdtrc(right - 1, total, share)) < SIGNIFICANCE_LEVEL:
         return None
+    from_folders = labelling is not None and labelling.source == SORTED_ORDER
+    check = (
+        "the folders in the folder of images are the classes"
+        if from_folders
+        else "each label belongs to its sample"
+    )
     return Diagnosis(
         f"the model gets {right} of {total} labelled samples right, as many as by chance "
         f"(about {share * total:.0f}): labels do not match predictions",
         "labels",
-        "check that each label belongs to its sample, and that samples are prepared as in training",
+        f"check that {check}, and that samples are prepared as in training",
     )

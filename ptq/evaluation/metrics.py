@@ -23,12 +23,14 @@ class Fidelity:
     """Similarity of one output to the float model's output, over all samples.
 
     Attributes:
-        sqnr_db: SQNR, the signal-to-quantization-noise ratio, in dB; inf if the outputs are equal.
+        sqnr_db: SQNR, the signal-to-quantization-noise ratio, in dB; inf if the outputs are equal, -inf if the shape
+            differs on a sample, or values are not finite.
         cosine: Mean over samples of the cosine between the two outputs.
         agreement: Share of samples with the same top class; None if the output is not one score for each class.
         sqnr_interval: 95 % interval of ``sqnr_db`` over samples; None if it was not computed.
         cosine_interval: 95 % interval of ``cosine``.
         agreement_interval: 95 % interval of ``agreement``.
+        other_shapes: Number of samples on which the output has another shape than that of the float model.
     """
 
     sqnr_db: float
@@ -37,6 +39,7 @@ class Fidelity:
     sqnr_interval: Interval | None = None
     cosine_interval: Interval | None = None
     agreement_interval: Interval | None = None
+    other_shapes: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class FidelityMeter:
     noise: list[float] = field(default_factory=list)
     cosines: list[float] = field(default_factory=list)
     agreements: list[bool] = field(default_factory=list)
+    other_shapes: int = 0
 
     def add(self, reference: NDArray[Any], output: NDArray[Any]) -> None:
         """Add one sample: the output and the float model's output.
@@ -85,6 +89,7 @@ class FidelityMeter:
         decide on the shape) has infinite error and cosine 0.
         """
         same_shape = reference.shape == output.shape
+        self.other_shapes += not same_shape
         if is_scores(reference):
             self.agreements.append(same_shape and int(reference.argmax()) == int(output.argmax()))
         finite = np.isfinite(reference)
@@ -117,6 +122,7 @@ class FidelityMeter:
             agreement_interval=intervals.clopper_pearson_interval(sum(self.agreements), count)
             if count
             else None,
+            other_shapes=self.other_shapes,
         )
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.drop import describe_change
 from ptq.evaluation.evaluate import REFERENCE
-from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.measurements import Evaluation, FormMetrics
 
 UNRELATED_SQNR_DB = 3.0
 """At 3 dB half of the output's energy is error; two networks of one task have about 0 dB."""
+UNRELATED_POINTS = 50.0
+"""Points lost of the task's metric, where SQNR is undefined: values decide the shape of the output."""
 
 
 def check_relation(evaluation: Evaluation) -> Iterator[Diagnosis]:
@@ -17,12 +20,21 @@ def check_relation(evaluation: Evaluation) -> Iterator[Diagnosis]:
     for name, form in evaluation.forms.items():
         if name == REFERENCE or evaluation.head not in form.outputs:
             continue
-        sqnr = form.outputs[evaluation.head].sqnr_db
-        if sqnr < UNRELATED_SQNR_DB:
+        loss = _find_large_loss(evaluation, form)
+        if loss:
             yield Diagnosis(
-                f"its output has little in common with that of the float model, SQNR {sqnr:.1f} dB; is that the "
+                f"its output has little in common with that of the float model, {loss}; is that the "
                 "model it was made of?",
                 "the quantized model",
                 "compare it with its own float model; if it is, quantization destroyed it",
                 serious=True,
             )
+
+
+def _find_large_loss(evaluation: Evaluation, form: FormMetrics) -> str:
+    """How much of the output is lost, if it is most; else empty. Where shapes differ, the task's metric decides."""
+    fidelity, task = form.outputs[evaluation.head], evaluation.task
+    if fidelity.other_shapes and form.drop is not None and task is not None and task.output:
+        return describe_change(form.drop)[0] if form.drop.points > UNRELATED_POINTS else ""
+    sqnr = fidelity.sqnr_db
+    return f"SQNR {sqnr:.1f} dB" if sqnr < UNRELATED_SQNR_DB else ""

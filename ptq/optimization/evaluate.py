@@ -32,6 +32,7 @@ from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
+from ptq.evaluation.record_check import REFERENCE_MODEL, check_other_record, choose_record
 from ptq.evaluation.relation_check import check_relation
 from ptq.evaluation.run_forms import Opener
 from ptq.evaluation.sample_count_check import check_sample_count
@@ -132,8 +133,12 @@ def evaluate(
     graph = open_with_float_border(model)
     if engine == "integer":
         require_quantized(graph)
+    compared = None if against is None else open_model(against)
+    recorded = None if compared is None else choose_record(graph, compared, REFERENCE_MODEL)
     with explain_failure(graph):
-        reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
+        reading = SampleOptions(
+            preprocess, samples, skip_bad_samples, cache=cache, recorded=recorded
+        )
         opened = reading.open(resolve_data(data, cluster), graph)
         elsewhere: RuntimeModel | None = None
         if content is not None and runtime == "litert":
@@ -153,8 +158,7 @@ def evaluate(
         else partial(_open_integer_engine, graph, arithmetic)
     )
     reference, openers = engine_run, [opener]
-    if against is not None:
-        compared = open_model(against)
+    if compared is not None:
         reference = reference_engine(compared, graph, run)
         openers = [partial(reference_engine, compared, graph, run.for_job()), opener]
     form = "integers" if engine == "integer" else "int8" if is_quantized(graph) else "float"
@@ -195,6 +199,7 @@ def evaluate(
     )
     suspects = (
         *check_relation(evaluation),
+        *(() if compared is None else check_other_record(compared, REFERENCE_MODEL, opened)),
         *found,
         *shift.find(),
         *diagnose_assumption(opened),

@@ -97,6 +97,31 @@ def test_s1_a_comparison_names_an_option_that_contradicts_the_record(folder: Pat
     )
 
 
+def test_models_of_different_preprocessing_are_not_compared_in_silence(folder: Path) -> None:
+    images = ["--data", "some of my images"]
+    say("quantize", "model.onnx", *images, *FAST, "--mean", 0.5, "--std", 0.25, "-o", "other.onnx")
+    difference = "preprocessing differs from {}: mean 0.5 instead of 0.2"
+    for verb, name in (
+        (["compare", "full.onnx", "other.onnx"], "the old model"),
+        (["evaluate", "other.onnx", "--against", "full.onnx"], "the reference model"),
+    ):
+        document = report(*verb, *images)
+        first = document["suspects"][0]
+        assert first["serious"]
+        assert first["what"] == f"both models get the same samples, but {difference.format(name)}"
+        assert first["where"] == name
+    assert "both models get" not in say("compare", "full.onnx", "full.onnx", *images)
+
+
+def test_a_record_of_either_model_prepares_the_samples_of_both(folder: Path) -> None:
+    images = ["--data", "some of my images"]
+    document = report("evaluate", "model.onnx", "--against", "full.onnx", *images)
+    assert document["applied_preprocess"]["record"] == RECORD
+    assert document["applied_preprocess"]["recorded_by"] == "the reference model"
+    compared = report("compare", "full.onnx", "model.onnx", *images)
+    assert compared["old_accuracy"]["top1"] == compared["new_accuracy"]["top1"] == 1
+
+
 def test_a_quantized_model_alone_is_called_int8_and_not_float(folder: Path) -> None:
     arguments = ["evaluate", "full.onnx", "--data", "some of my images"]
     assert list(report(*arguments)["forms"]) == ["int8"]

@@ -401,3 +401,17 @@ def test_files_beside_a_folder_of_arrays_are_named(tmp_path: Path) -> None:
     samples = open_samples(tmp_path, [ROW])
     assert [sample.labels for sample in samples] == [(2,)]
     assert samples.labelling.notes == ("labels.txt is not used",)
+
+
+def test_folders_in_class_folders_are_named_as_no_classes(tmp_path: Path) -> None:
+    nested = folder_of(tmp_path, "train/cat/a.png", "train/dog/b.png", "val/cat/c.png")
+    samples = open_samples(nested, [FREE])
+    assert samples.labelling.classes == {"train": 0, "val": 1}
+    assert samples.labelling.notes == (
+        "train/cat and other folders in class folders are no classes; if they should be, give folder train itself",
+    )
+
+
+def test_one_folder_in_each_class_folder_is_no_doubt(tmp_path: Path) -> None:
+    nested = folder_of(tmp_path, "cat/images/a.png", "dog/images/b.png")
+    assert open_samples(nested, [FREE]).labelling.notes == ()

@@ -88,6 +88,20 @@ def test_map_is_measured_with_labels_and_a_paired_interval(
     assert int8["agreement of boxes"] > 0.85
 
 
+def test_boxes_that_vary_in_number_do_not_make_a_good_detector_unrelated(folder: Path) -> None:
+    suppressed = add_suppression(onnx.load(folder / "detector.onnx"))
+    onnx.save(suppressed, folder / "suppressed.onnx")
+    made = ptq.quantize(suppressed, folder / "images", effort="fast", force=True, threads=1)
+    made.save(folder / "suppressed.int8.onnx")
+    found = ptq.evaluate(
+        folder / "suppressed.int8.onnx", folder / "images", against=folder / "suppressed.onnx", threads=1
+    )  # fmt: skip
+    fidelity = found.forms["int8"].outputs[found.head]
+    assert fidelity.other_shapes > 0
+    assert fidelity.sqnr_db == -math.inf
+    assert "little in common" not in " ".join(map(str, found.suspects))
+
+
 def test_compare_measures_map_too(result: ptq.Result, folder: Path) -> None:
     assert result.graph is not None
     models = folder / "detector.onnx", folder / "detector.int8.onnx"

@@ -162,7 +162,7 @@ def _find_knee(
     if decisions is None or not decisions.vary:
         sets = dict(list(sets.items())[-1:])
     fastest = job.options.min_speedup
-    most = levels[-1] if fastest is None else times.in_float / times.all_int8 / fastest - 1
+    most = times.in_float / times.all_int8 / fastest - 1 if fastest else levels[-1]
     sets = {one: spent for one, spent in sets.items() if spent <= min(levels[-1], most)}
     left = [list_remaining(probe.sources, one) for one in sets]
     errors = measure_joint_errors(injector, left, samples).mean(axis=0) if sets else ()

@@ -125,6 +125,10 @@ def test_the_speed_that_is_asked_for_forbids_slower_float_nodes(data: Path) -> N
     assert not _knee(_quantize(data, min_speedup=1000.0))
 
 
+def test_no_speed_at_least_forbids_nothing(data: Path) -> None:
+    assert _knee(_quantize(data, min_speedup=0)) == _knee(_quantize(data)) != set()
+
+
 @pytest.mark.parametrize("value", ["most", "", 3])
 def test_an_unknown_preference_is_refused_with_all_names(data: Path, value: object) -> None:
     with pytest.raises(ptq.UsageError, match="prefer") as error:

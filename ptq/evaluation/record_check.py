@@ -1,0 +1,50 @@
+"""Two models on the same samples, of which one records another preprocessing: its figures are of wrong inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ptq.data import Samples
+from ptq.data.recorded_preprocess import EXPORTER, RecordedPreprocess, read_preprocess
+from ptq.evaluation.diagnosis import Diagnosis
+from ptq.model.graph import Graph
+
+REFERENCE_MODEL = "the reference model"
+
+
+def choose_record(graph: Graph, other: Graph, name: str) -> RecordedPreprocess | None:
+    """What prepares the samples of both models: the record of the first; without one, that of the other.
+
+    Args:
+        graph: The model whose record comes first.
+        other: The model that it is compared with.
+        name: What to call the other one.
+    """
+    found = read_preprocess(graph)
+    return found if found is not None else _read_other(other, name)
+
+
+def check_other_record(other: Graph, name: str, samples: Samples) -> Iterator[Diagnosis]:
+    """Diagnose samples that are prepared otherwise than the other model records.
+
+    Args:
+        other: The model that does not decide how samples are prepared.
+        name: What to call it.
+        samples: The opened samples.
+    """
+    recorded = _read_other(other, name)
+    difference = "" if recorded is None else recorded.describe_difference(samples.preprocess)
+    if recorded is not None and difference:
+        yield Diagnosis(
+            f"both models get the same samples, but {difference}",
+            name,
+            "evaluate each model alone; compare models that were quantized with the same preprocessing",
+            serious=recorded.origin
+            != EXPORTER,  # the user may know better than who exported the model
+        )
+
+
+def _read_other(graph: Graph, name: str) -> RecordedPreprocess | None:
+    found = read_preprocess(graph)
+    return found if found is None or found.origin == EXPORTER else replace(found, origin=name)
