@@ -50,7 +50,7 @@ def _describe_run(output: Path | None, following: str) -> list[RunFact]:
     if output is not None:
         facts.append(("written", show(output)))
     if following:
-        facts.append(("next", following))
+        facts.append(("next", show(following)))
     return [
         *facts,
         *((f"digest of {name}", digest) for name, digest in digest_inputs(output).items()),

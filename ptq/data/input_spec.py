@@ -109,7 +109,7 @@ def _suggest_transpose(spec: InputSpec, shape: Sequence[int]) -> str:
 
 
 def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[Any]:
-    """The array in the input's type, cast if that is safe.
+    """The array in the input's type and in C order, cast if that is safe. Sums of floats depend on the order.
 
     Raises:
         DataError: The shape or kind does not fit, the array is empty, the input's type cannot represent a value,
@@ -124,7 +124,7 @@ def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[A
                 f"{where}: input {spec.name!r} contains {what}; repair or remove the sample"
             )
     if array.dtype == spec.dtype:
-        return array
+        return np.asarray(array, order="C")
     if array.size and array.dtype.kind in "iu" and spec.dtype.kind in "iu":
         limits = np.iinfo(spec.dtype)
         lo, hi = int(array.min()), int(array.max())
@@ -134,7 +134,7 @@ def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[A
                 f"which the model's {spec.dtype} cannot represent"
             )
     with np.errstate(over="ignore"):
-        cast = array.astype(spec.dtype)
+        cast = array.astype(spec.dtype, order="C")
     if spec.dtype.kind == "f" and not np.array_equal(np.isinf(cast), np.isinf(array)):
         raise DataError(
             f"{where}: input {spec.name!r} contains values "

@@ -139,7 +139,7 @@ class ProcessPool:
     def _start(self) -> list[WorkerProcess]:
         with hold_interrupts(), _set_one_thread():
             workers = [_start_worker(self._open_jobs) for _ in range(self.count - 1)]
-        _LOG.info("started %s", plural(self.count - 1, "worker process"))
+        _LOG.info("started %s", plural(self.count - 1, "worker"))
         return workers
 
     def check(self) -> None:

@@ -12,6 +12,7 @@ from ptq.data.input_spec import InputSpec
 from ptq.data.label_rows import LabelReader
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, Sample
+from ptq.data.sample_store import copy_sample
 from ptq.data.sources.item import ItemParser
 from ptq.data.sources.stream import to_sample
 
@@ -67,7 +68,8 @@ class IndexedItems(IndexedSource):
         """
         for position in positions:
             name = self.name(position)
-            sample = self._read_sample(position, name)
+            # a dataset may write the next item into the same array
+            sample = copy_sample(self._read_sample(position, name))
             if isinstance(sample, Sample):
                 self._require_same(position, sample)
             yield sample

@@ -23,6 +23,7 @@ from ptq.data.input_spec import InputSpec
 from ptq.data.sources.columns import Columns, choose_columns
 from ptq.data.sources.indexed_items import IndexedItems
 
+_TENSOR = "extension<arrow.fixed_shape_tensor"
 _BATCH = 64
 """Rows that are decoded at once."""
 
@@ -188,6 +189,8 @@ def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
     if value is None:
         raise DataError(f"{where}: a value is missing")
     array = np.asarray(value)
+    if str(scalar.type).startswith(_TENSOR):
+        array = array.reshape(_tensor_shape(scalar.type, where))
     if array.dtype.kind == "f" and spec.dtype.kind == "f":
         array = array.astype(spec.dtype)
     row = spec.shape[1:] if spec.shape and spec.shape[0] in (1, None) else spec.shape
@@ -195,6 +198,21 @@ def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
     if array.ndim == 1 and len(sizes) == len(row) > 1 and math.prod(sizes) == array.size:
         array = array.reshape(sizes)
     return array
+
+
+def _tensor_shape(kind: Any, where: str) -> Sequence[int]:
+    """The shape of a tensor of fixed shape.
+
+    Raises:
+        DataError: Its axes are permuted. Arrow's writer and reader do not mean the same order then (pyarrow 26).
+    """
+    order = kind.permutation
+    if order is not None and list(order) != sorted(order):
+        raise DataError(
+            f"{where}: a tensor with permuted axes; write it from an array in C order, as np.ascontiguousarray makes it"
+        )
+    shape: Sequence[int] = kind.shape
+    return shape
 
 
 def _unreadable(place: str, error: Exception) -> DataError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import tarfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import IO
 
 from ptq.core import remote
@@ -54,7 +55,7 @@ class TarMember:
 
 
 def index_tar(place: str, small: tuple[str, ...]) -> tuple[list[TarMember], Mapping[str, bytes]]:
-    """The regular files of a tar file, and the contents of those whose names end in one of ``small``.
+    """The files of a tar file, links to them too, and the contents of those whose names end in one of ``small``.
 
     Raises:
         DataError: The file cannot be read, is truncated, or is no uncompressed tar file.
@@ -83,13 +84,19 @@ def index_tar(place: str, small: tuple[str, ...]) -> tuple[list[TarMember], Mapp
 def _index(
     stream: IO[bytes], place: str, small: tuple[str, ...]
 ) -> tuple[list[TarMember], Mapping[str, bytes]]:
-    members, contents = [], {}
+    members, contents = list[TarMember](), dict[str, bytes]()
+    links: list[tuple[str, str]] = []
     with tarfile.open(fileobj=stream, mode="r:") as archive:
         for member in archive:
             archive.members = []  # type: ignore[attr-defined] # else it keeps a record of each
+            name = member.name.removeprefix("./")
+            if member.islnk():
+                links.append((name, member.linkname.removeprefix("./")))
+            if member.issym():
+                folder = posixpath.dirname(name)
+                links.append((name, posixpath.normpath(posixpath.join(folder, member.linkname))))
             if not member.isreg():
                 continue
-            name = member.name.removeprefix("./")
             members.append(TarMember(place, name, member.offset_data, member.size))
             if name.lower().endswith(small) and member.size <= MAX_LABEL_BYTES:
                 stream.seek(member.offset_data)
@@ -97,4 +104,21 @@ def _index(
         stream.seek(archive.offset)
         if stream.read(_BLOCK) != bytes(_BLOCK):
             raise tarfile.ReadError("no end of archive")
+    _add_links(members, contents, links)
     return members, contents
+
+
+def _add_links(
+    members: list[TarMember], contents: dict[str, bytes], links: Sequence[tuple[str, str]]
+) -> None:
+    """Add links as copies of the files that they name; what they name may be a link itself, or not be there."""
+    known, targets = {member.name: member for member in members}, dict(links)
+    for name, target in links:
+        seen = {name}
+        while target in targets and target not in seen:
+            seen.add(target)
+            target = targets[target]
+        if target in known:
+            members.append(replace(known[target], name=name))
+            if target in contents:
+                contents[name] = contents[target]

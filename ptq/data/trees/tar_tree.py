@@ -12,8 +12,10 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptq.core import remote
 from ptq.core.errors import DataError
@@ -22,11 +24,12 @@ from ptq.data.trees.tar_index import TarMember, index_tar
 from ptq.data.trees.tree import MAX_FILE_BYTES, require_safe_names
 
 _LABEL_KINDS = (".cls", ".json")
+_LABELS_ARRAY = "labels"
 _JSON_KEYS = ("label", "cls", "class", "labels")
 
 
 class TarTree:
-    """The samples of tar shards; a name that several shards hold gets the name of its shard in front."""
+    """The samples of tar shards; if a name occurs in several, the names of the shards stand before all names."""
 
     def __init__(self, places: Sequence[str], only_input: str | None) -> None:
         """List the members.
@@ -36,7 +39,8 @@ class TarTree:
             only_input: The input that ``key.npy`` feeds; None if the model has several inputs.
 
         Raises:
-            DataError: A shard cannot be read, is truncated, or is no uncompressed tar file.
+            DataError: A shard cannot be read, is truncated, is no uncompressed tar file, or is given twice. Or two of
+                its members have one name.
         """
         self.title = remote.show(places[0]) + (
             f" … {len(places)} shards" if len(places) > 1 else ""
@@ -45,11 +49,13 @@ class TarTree:
         self._only_input = only_input
         self._files: dict[str, list[TarMember]] = {}
         self.labels: dict[str, str] = {}
+        self._labels_of_arrays: dict[str, str] = {}
         indexed = [index_tar(place, _LABEL_KINDS) for place in places]
         often = Counter(member.name for members, _ in indexed for member in members)
         repeated = any(count > 1 for count in often.values())
-        for place, (members, small) in zip(places, indexed, strict=True):
-            prefix = f"{PurePosixPath(place).stem}/" if repeated else ""
+        prefixes = _name_shards(places) if repeated else [""] * len(places)
+        for place, (members, small), prefix in zip(places, indexed, prefixes, strict=True):
+            _require_distinct(members, place)
             self._add_shard(members, small, prefix)
         require_safe_names(self._files, self.title)
 
@@ -64,7 +70,9 @@ class TarTree:
             for name, parts in _list_samples(key, group).items():
                 self._files[prefix + name] = parts
                 if label is not None:
-                    self.labels[prefix + name] = label
+                    holds_arrays = _joins_arrays(name, parts)
+                    known = self._labels_of_arrays if holds_arrays else self.labels
+                    known[prefix + name] = label
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -78,12 +86,12 @@ class TarTree:
             raise DataError(
                 f"{self.title} member {name}: is larger than {MAX_FILE_BYTES >> 20} MiB"
             )
-        if [part.name for part in parts] == [name] or not parts[0].name.endswith(".npy"):
+        if not _joins_arrays(name, parts):
             return parts[0].read()
-        return self._join_arrays(parts)
+        return self._join_arrays(parts, self._labels_of_arrays.get(name))
 
-    def _join_arrays(self, parts: Sequence[TarMember]) -> bytes:
-        arrays = {}
+    def _join_arrays(self, parts: Sequence[TarMember], label: str | None) -> bytes:
+        arrays = {} if label is None else {_LABELS_ARRAY: _encode_label(label)}
         for part in parts:
             kind = split_key(part.name)[1].removesuffix("npy").rstrip(".")
             key = kind or self._only_input
@@ -104,11 +112,50 @@ class TarTree:
         return buffer.getvalue()
 
 
+def _name_shards(places: Sequence[str]) -> list[str]:
+    """What stands before the names of each shard's members: its name, and as many folders as tell shards apart.
+
+    Raises:
+        DataError: A shard is given twice.
+    """
+    paths = [PurePosixPath(remote.without_query(place)).with_suffix("").parts for place in places]
+    if len(set(paths)) < len(paths):
+        twice = next(
+            place for place, path in zip(places, paths, strict=True) if paths.count(path) > 1
+        )
+        raise DataError(f"{remote.show(twice)}: is given twice; give each shard once")
+    depth = 1
+    while len({path[-depth:] for path in paths}) < len(paths):
+        depth += 1
+    return ["/".join((*path[-depth:], "")) for path in paths]
+
+
+def _require_distinct(members: Sequence[TarMember], place: str) -> None:
+    """Raise DataError if two members have one name: a sample would be lost."""
+    often = Counter(member.name for member in members)
+    twice = next((name for name, count in often.items() if count > 1), None)
+    if twice is not None:
+        raise DataError(
+            f"{remote.show(place)}: has two members named {twice}; give each sample a key of its own"
+        )
+
+
 def split_key(name: str) -> tuple[str, str]:
     """The key of a member and its kind: ``a/b.seg.png`` is ``a/b`` and ``seg.png``."""
     folder, slash, base = name.rpartition("/")
     stem, _, kind = base.partition(".")
     return f"{folder}{slash}{stem}", kind
+
+
+def _joins_arrays(name: str, parts: Sequence[TarMember]) -> bool:
+    return name.endswith(".npz") and parts[0].name.lower().endswith(".npy")
+
+
+def _encode_label(label: str) -> NDArray[Any]:
+    try:
+        return np.array(int(label))
+    except ValueError:  # the name of a class
+        return np.array(label)
 
 
 def _list_samples(key: str, group: Sequence[TarMember]) -> dict[str, list[TarMember]]:
@@ -139,6 +186,9 @@ def _find_label(small: Mapping[str, bytes], group: Sequence[TarMember]) -> str |
             found = (
                 [record[k] for k in _JSON_KEYS if k in record] if isinstance(record, dict) else []
             )
-            if found and isinstance(found[0], (int, str)) and not isinstance(found[0], bool):
-                return str(found[0])
+            label = found[0] if found else None
+            if isinstance(label, float) and label.is_integer():
+                label = int(label)
+            if isinstance(label, (int, str)) and not isinstance(label, bool):
+                return str(label)
     return None

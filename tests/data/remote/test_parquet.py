@@ -103,6 +103,27 @@ def test_lists_and_tensors_feed_arrays(tmp_path: Path) -> None:
     assert one == other
 
 
+def test_tensors_keep_their_shape_and_are_not_taken_in_another(tmp_path: Path) -> None:
+    free = [ptq.data.InputSpec("x", np.dtype(np.float32), (None, 2, None, None))]
+    fixed = [ptq.data.InputSpec("x", np.dtype(np.float32), (None, 2, 3, 4))]
+    x, place = gaussian_array(5, 2, 3, 4), tmp_path / "x.parquet"
+
+    def write(array: np.ndarray) -> None:
+        pq.write_table(pa.table({"x": pa.FixedShapeTensorArray.from_numpy_ndarray(array)}), place)
+
+    write(x)
+    for specs in (free, fixed):
+        found = list(ptq.open_samples(place, specs))
+        assert np.array_equal(np.concatenate([sample.feed["x"] for sample in found]), x)
+    last = x.transpose(0, 2, 3, 1)
+    write(np.ascontiguousarray(last))
+    with pytest.raises(DataError, match=r"it looks like NHWC for NCHW"):
+        list(ptq.open_samples(place, fixed))
+    write(last)
+    with pytest.raises(DataError, match=r"a tensor with permuted axes; write it from an array in"):
+        list(ptq.open_samples(place, fixed))
+
+
 def test_what_is_no_parquet_file_or_feeds_nothing_is_one_line(images: Path) -> None:
     place = images.parent / "a.parquet"
     pq.write_table(table_of(images), place)

@@ -175,3 +175,62 @@ def test_a_missing_shard_is_named(images: Path) -> None:
     shards_of(images)
     with pytest.raises(DataError, match=r"data-003\.tar: cannot open the data: No such file"):
         calibrate(images, str(images.parent / "data-{000..003}.tar"))
+
+
+def test_shards_of_one_name_in_two_folders_keep_all_samples(images: Path) -> None:
+    files = sorted(images.rglob("*.png"))[:8]
+    for folder, some in (("train", files[:4]), ("val", files[4:])):
+        (images.parent / folder).mkdir()
+        members = [(f"{number}.png", file.read_bytes()) for number, file in enumerate(some)]
+        write_tar(images.parent / folder / "000.tar", members)
+    pattern = f"{images.parent}/{{train,val}}/000.tar"
+    samples = ptq.data.open_samples(pattern, SPECS, PREPROCESS)
+    names = [sample.name for sample in samples]
+    assert names == [f"{folder}/000/{n}.png" for folder in ("train", "val") for n in range(4)]
+    assert len({sample.digest for sample in samples}) == len(files)
+
+
+def test_what_would_lose_samples_is_refused(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    place = write_tar(images.parent / "x.tar", [("a.png", content), ("a.png", content)])
+    with pytest.raises(DataError, match=r"x\.tar: has two members named a\.png; give each sample"):
+        ptq.data.open_samples(place, SPECS, PREPROCESS)
+    write_tar(place, [("a.png", content)])
+    with pytest.raises(DataError, match=r"x\.tar: is given twice"):
+        ptq.data.open_samples(f"{images.parent}/{{x,x}}.tar", SPECS, PREPROCESS)
+
+
+def test_links_are_samples_as_in_a_folder(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    place = write_tar(images.parent / "x.tar", [("./a/0.png", content), ("./a/0.cls", b"2")])
+    with tarfile.open(place, "a") as archive:
+        for name, kind, target in (
+            ("./a/1.png", tarfile.LNKTYPE, "./a/0.png"),
+            ("./a/2.png", tarfile.SYMTYPE, "../a/1.png"),
+            ("./a/2.cls", tarfile.SYMTYPE, "0.cls"),
+            ("./a/3.png", tarfile.SYMTYPE, "absent.png"),
+            ("./a/4.png", tarfile.SYMTYPE, "4.png"),
+        ):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            archive.addfile(info)
+    samples = list(ptq.data.open_samples(place, SPECS, PREPROCESS))
+    assert [(sample.name, sample.labels) for sample in samples] == [
+        ("a/0.png", (2,)),
+        ("a/1.png", ()),
+        ("a/2.png", (2,)),
+    ]
+    assert len({sample.digest for sample in samples}) == 1
+
+
+@pytest.mark.parametrize("label", ["cls", "json"])
+def test_labels_of_arrays_stand_beside_them(tmp_path: Path, label: str) -> None:
+    members = []
+    for number in range(3):
+        buffer = io.BytesIO()
+        np.save(buffer, np.full((1, 3, 8, 8), number, np.float32))
+        text = str(number) if label == "cls" else json.dumps({"label": float(number)})
+        members += [(f"{number}.npy", buffer.getvalue()), (f"{number}.{label}", text.encode())]
+    samples = ptq.data.open_samples(write_tar(tmp_path / "x.tar", members), SPECS)
+    assert [sample.labels for sample in samples] == [(0,), (1,), (2,)]
+    assert samples.labelling.notes == ()
