@@ -66,7 +66,13 @@ class Checkpoint:
                 f"{show(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
             ) from None
         if not content.startswith(_MAGIC):
-            raise StatsError(f"{show(self._path)}: is not a checkpoint of ptq; name another file")
+            of_workers = content.startswith(b"ptq shard checkpoint ")
+            what = (
+                "is a checkpoint of workers; continue with workers"
+                if of_workers
+                else ("is not a checkpoint of ptq")
+            )
+            raise StatsError(f"{show(self._path)}: {what}, or name another file")
         state = from_bytes(content[_HEADER:], show(self._path))
         if state.graph != self._graph:
             raise self._mismatch_error("another model")

@@ -62,9 +62,13 @@ class ShardCheckpoint:
         header, _, stored = content.partition(b"\n")
         number = header.removeprefix(_MAGIC)
         if not header.startswith(_MAGIC) or not number.isdigit() or not int(number):
-            raise StatsError(
-                f"{show(self._path)}: is not a checkpoint of workers; name another file"
+            of_one = content.startswith(b"ptq checkpoint ")
+            what = (
+                "is a checkpoint of one process; continue without workers"
+                if of_one
+                else ("is not a checkpoint of workers")
             )
+            raise StatsError(f"{show(self._path)}: {what}, or name another file")
         state, shards = from_bytes(stored, show(self._path)), int(number)
         if state.graph != self._graph:
             raise self._mismatch_error("another model")

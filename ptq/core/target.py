@@ -47,6 +47,8 @@ class Target:
         quantizes_inputs_only: Quantizers stand only before inputs of integer nodes, whose kernels return float: an
             activation behind a layer belongs to its kernel, and graph outputs stay float.
         float_biases: Biases stay float.
+        float_division: Divisions stay float: integers make the lowest or highest value of a quotient below half an
+            LSB (`ptq.executor.arithmetics.litert_functions`).
         divides_for_reciprocal: A quantized Reciprocal is written as 1 divided by its input.
         fuses_around_matmul: Dense layers of more than two axes are written as MatMul and Add, without Reshapes. Its
             kernels fuse nothing past a Reshape.
@@ -91,6 +93,7 @@ class Target:
     float_activation_products: bool = False
     quantizes_inputs_only: bool = False
     float_biases: bool = False
+    float_division: bool = False
     divides_for_reciprocal: bool = False
     fuses_around_matmul: bool = False
     zero_points_in_biases: bool = False

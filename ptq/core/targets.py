@@ -56,6 +56,7 @@ _LITERT = Target(
     follows_litert_spec=True,
     source="LiteRT 8-bit quantization specification",
     has_lookup_tables=True,
+    float_division=True,
     lint="litert",
     writes_tflite=True,
 )
@@ -145,6 +146,7 @@ TARGETS: Mapping[str, Target] = {
             weight_zero_point=True,
             per_channel=False,
             has_lookup_tables=True,
+            float_division=True,
             lint="litert",
         ),
         Target(

@@ -5,13 +5,20 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 
 
-def start_in_worker() -> None:
-    """Leave Ctrl-C to the parent, which ends this process; and end with the parent if that is killed."""
+def start_in_worker(folder: str) -> None:
+    """Leave Ctrl-C to the parent, which ends this process; and end with the parent if that is killed.
+
+    Args:
+        folder: Where this process has its temporary files. The parent removes it: a process that it ends cannot.
+    """
+    tempfile.tempdir = folder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
 
@@ -29,6 +36,8 @@ def hold_interrupts() -> Iterator[None]:
     """Delay Ctrl-C; a process that starts in the meantime never receives it, however long its imports take."""
     received: list[int] = []
     masks = hasattr(signal, "pthread_sigmask")
+    if masks:  # it starts with the first process, and takes the mask away
+        resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if masks else set()
     # the mask holds for this thread only; another thread may receive the signal for the process
     handles = threading.current_thread() is threading.main_thread()

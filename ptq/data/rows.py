@@ -56,7 +56,7 @@ class TableSource(IndexedSource):
         for spec in inputs:
             header = headers[self._keys[spec.name]]
             where = f"{title} array {self._keys[spec.name]!r}"
-            if not header.shape or 0 in header.shape:
+            if not header.shape or not header.shape[0]:
                 raise DataError(f"{where}: contains no samples: its shape is {list(header.shape)}")
             batched = len(header.shape) == len(spec.shape)
             if batched and spec.shape[0] not in (1, None):

@@ -137,10 +137,21 @@ class ProcessPool:
             self._workers = self._start()
 
     def _start(self) -> list[WorkerProcess]:
+        folder = self._make_folder()
         with hold_interrupts(), _set_one_thread():
-            workers = [_start_worker(self._open_jobs) for _ in range(self.count - 1)]
+            workers = [_start_worker(self._open_jobs, folder) for _ in range(self.count - 1)]
         _LOG.info("started %s", plural(self.count - 1, "worker"))
         return workers
+
+    def _make_folder(self) -> str:
+        """The folder of the jobs, and of what the processes keep for a while."""
+        try:
+            self._folder = self._folder or tempfile.mkdtemp(prefix="ptq-")
+        except OSError as error:
+            raise PtqError(
+                f"there is no folder for temporary files: {error.strerror}; name one in TMPDIR"
+            ) from error
+        return self._folder
 
     def check(self) -> None:
         """Nothing: a process that ends breaks its own futures."""
@@ -166,9 +177,9 @@ class ProcessPool:
         Raises:
             PtqError: The file cannot be written.
         """
-        self._folder = self._folder or tempfile.mkdtemp(prefix="ptq-")
         self._jobs += 1
-        path = Path(self._folder, f"{self._jobs}.job")
+        folder = self._make_folder()
+        path = Path(folder, f"{self._jobs}.job")
         try:
             content = bytes(ForkingPickler.dumps(job))
             path.write_bytes(content)
@@ -178,7 +189,7 @@ class ProcessPool:
                 "worker"
             ) from error
         self._open_jobs.add(self._jobs)
-        return SharedJob(self._folder, self._jobs, hashlib.sha256(content).digest(), str(path))
+        return SharedJob(folder, self._jobs, hashlib.sha256(content).digest(), str(path))
 
     def close_job(self, job: SharedJob) -> None:
         """Free a job in all processes, as soon as each gets its next part."""
@@ -186,7 +197,7 @@ class ProcessPool:
         self._open_jobs.discard(job.number)
 
     def stop(self) -> None:
-        """End all processes, and remove the files of the jobs."""
+        """End all processes, and remove the files of the jobs and of the processes."""
         for worker in self._workers or ():
             worker.stop()
         self._workers = []
@@ -194,9 +205,9 @@ class ProcessPool:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _start_worker(open_jobs: set[int]) -> WorkerProcess:
+def _start_worker(open_jobs: set[int], folder: str) -> WorkerProcess:
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(1, context, initializer=start_in_worker)
+    executor = ProcessPoolExecutor(1, context, initializer=start_in_worker, initargs=(folder,))
     loaded = [name for name in list(sys.modules) if name.startswith("ptq.")]
     started = executor.submit(_load_modules, [*loaded, *_COUNTING_MODULES])
     # only the process writes here: while this end is open too, the rest of a message that it dies in is waited for

@@ -15,6 +15,7 @@ from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.diagnostics import diagnose, fixed_tensors
 from ptq.evaluation.engines import (
+    find_float_results,
     integer_engine,
     open_integer_engine,
     open_session_engine,
@@ -75,7 +76,8 @@ def build_report(
     """
     model, recipe = quantized.calibrated_model, quantized.recipe
     prepared, calibration = model.prepared.graph, model.calibration
-    executor = Executor(quantized.quantized_graph, arithmetic)
+    floats = find_float_results(quantized.quantized_graph, arithmetic, quantized.plan.floats)
+    executor = Executor(quantized.quantized_graph, arithmetic, floats)
     evaluation, speed = None, None
     shift = InputShiftCheck(calibration_inputs(model))
     input_warnings: tuple[Diagnosis, ...] = ()
@@ -85,7 +87,16 @@ def build_report(
         float_session = sessions.open_float(model)
         int8_session = sessions.open_quantized(quantized.quantized_graph)
         evaluation = _evaluate(
-            quantized, samples, float_session, int8_session, executor, run, metric, task, shift
+            quantized,
+            samples,
+            float_session,
+            int8_session,
+            executor,
+            floats,
+            run,
+            metric,
+            task,
+            shift,
         )
         skipped |= _skipped_samples(samples)
         feed = next(iter(samples.evaluation)).feed
@@ -189,6 +200,7 @@ def _evaluate(
     float_session: Session,
     int8_session: Session,
     executor: Executor,
+    floats: frozenset[str],
     run: RunOptions,
     metric: Metric | None,
     task: TaskRequest | None,
@@ -215,7 +227,7 @@ def _evaluate(
                 open_float_engine, source, quantized.calibrated_model.prepared.graph, run.for_job()
             ),
             partial(open_session_engine, quantized.quantized_graph, run.for_job()),
-            partial(open_integer_engine, quantized.quantized_graph, executor.arithmetic),
+            partial(open_integer_engine, quantized.quantized_graph, executor.arithmetic, floats),
         ],
         run=run,
     )

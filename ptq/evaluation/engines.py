@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
 from ptq.evaluation.metrics import numeric_output
+from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.executor import Executor
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
-from ptq.model.node import Value, name_of, shape_of
+from ptq.model.node import Value, consumers_of, name_of, operator_of, shape_of
 from ptq.model.session import Session
 
 EngineName = Literal["ort", "integer"]
@@ -48,9 +49,29 @@ def open_session_engine(graph: Graph, run: RunOptions) -> Engine:
     return session_engine(Session(graph, threads=run.threads))
 
 
-def open_integer_engine(graph: Graph, arithmetic: str) -> Engine:
-    """Read a quantized model, and return its engine in the integer executor."""
-    return integer_engine(Executor(graph, arithmetic), graph)
+def open_integer_engine(
+    graph: Graph, arithmetic: str, floats: Collection[str] = frozenset()
+) -> Engine:
+    """Read a quantized model, and return its engine in the integer executor; ``floats`` as for `Executor`."""
+    return integer_engine(Executor(graph, arithmetic, floats), graph)
+
+
+def find_float_results(graph: Graph, arithmetic: str, names: Collection[str]) -> frozenset[str]:
+    """The integer tensors whose values nodes compute in float, quantizers around them or not.
+
+    ONNX Runtime decides by the graph alone: where quantizers stand around a node, it may put an integer kernel there.
+
+    Args:
+        graph: The quantized graph.
+        arithmetic: What computes its integers.
+        names: The nodes that a plan leaves in float.
+    """
+    if get_arithmetic(arithmetic).is_onnxruntime:
+        return frozenset()
+    results = [value for node in graph.nodes if node.name in names for value in node.outputs]
+    readers = [reader for value in results for reader in consumers_of(value)]
+    integers = [r.outputs[0] for r in readers if operator_of(r) == "QuantizeLinear"]
+    return frozenset(map(name_of, integers))
 
 
 def named_engine(session: Session, names: Sequence[str]) -> Engine:

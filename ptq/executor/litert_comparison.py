@@ -154,7 +154,7 @@ def _show(content: bytes, float_parts: Mapping[str, Tally], kernels: Kernels) ->
 def _in_onnx_order(model: LitertModel, orders: Mapping[str, Order]) -> dict[str, NDArray[Any]]:
     """Tensors of the last run whose order is known, with the axes of the ONNX graph."""
     return {
-        name: np.ascontiguousarray(array.transpose(np.argsort(orders[name])))
+        name: np.asarray(array.transpose(np.argsort(orders[name])), order="C")
         for name, array in model.read_tensors().items()
         if name in orders and len(orders[name]) == array.ndim and array.dtype.kind == "i"
     }

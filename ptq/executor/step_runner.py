@@ -96,7 +96,8 @@ def prepare_island(island: FloatIsland) -> Runner:
         return lambda tensors: [*constants]
 
     def run(tensors: Sequence[Tensor | None]) -> list[Tensor]:
-        arrays = [t.to_channels_first() for t in tensors if t is not None]
+        # a kernel may return a number for a tensor without axes
+        arrays = [np.asarray(t.to_channels_first()) for t in tensors if t is not None]
         feed = dict(zip(island.inputs, arrays, strict=True))
         return [Tensor(a) for a in session.run(feed, island.outputs)]
 

@@ -206,5 +206,6 @@ def display_name(model: Model) -> str:
 
 def source_path(model: Model) -> Path | None:
     """Absolute path of the file that a model is read from; None for a model in memory, or at a URL."""
-    is_file = isinstance(model, (str, os.PathLike)) and remote.as_url(model) is None
-    return Path(model).absolute() if is_file else None
+    if not isinstance(model, (str, os.PathLike)) or remote.as_url(model) is not None:
+        return None
+    return Path(model).absolute()

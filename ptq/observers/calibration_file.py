@@ -227,6 +227,8 @@ def from_bytes(content: bytes, source: str) -> Calibration:
         stored = arrays.get("preprocess")
         preprocess = None if stored is None else decode_record(stored.tobytes().decode())
         samples = int(arrays["samples"])
+        if samples < 0:
+            raise StatsError(f"counts {samples} samples; calibrate again")
         contents = decode_prefixes(arrays["contents"]) if "contents" in arrays else None
         return Calibration(
             graph, samples, tensors, channels,

@@ -157,6 +157,8 @@ class ChannelSums:
         try:
             axis, count, skipped = (int(n) for n in arrays["tally"])
             sums = cls(axis)
+            if min(count, skipped) < 0:
+                raise ValueError("negative counts")
             sums._count, sums._skipped_samples = count, skipped
             if "sums" in arrays:
                 whole, fraction = arrays["sums"].astype(np.int64, casting="safe")

@@ -93,7 +93,8 @@ class SampleIdentity:
         if not shared and (twice or not common):
             small, large = sorted(({*(contents or ())}, {*(others or ())}), key=len)
             found = len(small & large)
-            shared, what = found if found > 1 and found >= share * len(small) else 0, "contents"
+            least = 1 if twice else 2  # an image and its pattern, or two samples by chance
+            shared, what = found if found >= max(least, share * len(small)) else 0, "contents"
         if not shared:
             return
         advice = f"{what} are in both statistics; merge each sample once"
@@ -102,8 +103,8 @@ class SampleIdentity:
         elif what == "contents":  # of an image the pattern is among them too
             which = "samples"
         else:
-            least = "at least " if LIMIT in (len(self.members), len(other.members)) else ""
-            which = f"{least}{plural(shared, 'sample')}"
+            bound = "at least " if LIMIT in (len(self.members), len(other.members)) else ""
+            which = f"{bound}{plural(shared, 'sample')}"
         raise StatsError(f"{which} would be counted twice: {advice}")
 
     def require_same_processor(self, other: SampleIdentity) -> None:

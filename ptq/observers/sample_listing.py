@@ -84,7 +84,8 @@ class CountedListing:
 def count_shard(digest: str, total: int, shard: tuple[int, int]) -> CountedListing:
     """The counts of shard (k, n) of a listing with this digest and number of samples."""
     index, period = shard
-    return CountedListing(digest, total, _shorten([int(p == index) for p in range(period)], total))
+    counts = [int(p == index) for p in range(min(period, max(total, 1)))]
+    return CountedListing(digest, total, _shorten(counts, total))
 
 
 def add_listings(

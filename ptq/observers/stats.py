@@ -190,6 +190,7 @@ class TensorStats:
             and min(tally) >= 0
             and counted == stats.count
             and (stats.count > 0) == (stats.min <= stats.max)
+            and (not stats.count or bool(np.isfinite([stats.min, stats.max]).all()))
         )
         if not consistent:
             raise StatsError(_DAMAGED.format("counts contradict each other"))

@@ -17,7 +17,11 @@ from ptq.solver.partition.eligibility import (
 from ptq.solver.partition.node_precision import assess_nodes
 from ptq.solver.partition.padded_depthwise import padded_depthwise_below_zero
 from ptq.solver.partition.positions import nodes_with_positions
-from ptq.solver.partition.unquantizable import small_divisors, unquantizable_tensors
+from ptq.solver.partition.unquantizable import (
+    float_divisions,
+    small_divisors,
+    unquantizable_tensors,
+)
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
 from ptq.solver.scales.group_qparams import tensors_holding_values
 from ptq.solver.scales.scale_groups import ScaleGroups, scale_groups
@@ -54,6 +58,7 @@ class PrecisionRules:
         slower = padded_depthwise_below_zero(graph, stats, target)
         self._skip = {
             **nodes_with_positions(graph),
+            **float_divisions(graph, target),
             **small_divisors(graph, stats),
             **unlike,
             **slower,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from dying_job import DyingJob
@@ -54,3 +56,16 @@ def test_a_process_has_loaded_what_counts_values_and_what_this_one_has(pool: Pro
     assert {"scipy.sparse", *(name for name in sys.modules if name.startswith("ptq."))} <= modules
     assert searches_garbage
     assert frozen > 1000
+
+
+def test_temporary_files_of_a_process_are_removed_with_it(
+    pool: ProcessPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    worker = _start(pool)
+    future = worker._executor.submit(tempfile.mkdtemp)
+    kept = Path(future.result(ENOUGH_SECONDS))
+    assert kept.is_dir()
+    assert tmp_path in kept.parents
+    pool.stop()
+    assert list(tmp_path.iterdir()) == []

@@ -62,20 +62,26 @@ def test_onnx_runtime_keeps_functions_without_a_kernel_in_float_and_the_executor
         "y = PRelu(c, k)",
         "y = LayerNormalization<axis=-1>(c, g, b)",
         "y = InstanceNormalization(c, g, b)",
-        "s = Sigmoid(c)\no = Add(s, one)\ny = Div(c, o)",
     ],
 )
 def test_operators_of_several_values_run_in_integers_alone(body: str) -> None:
     more = {
         "k": gaussian_array(8, 1, 1, seed=4),
         "g": gaussian_array(8, seed=5),
-        "one": np.float32(1),
     }
     done = quantize_network(build_network(CONV + body, **WB, **more), target="litert")
     executor = Executor(done.qdq, "litert")
     assert (done.plan.floats, executor.islands) == ({}, {})
     (expected,) = Session(done.prepared, threads=1).run(done.feeds[0])
     assert sqnr_db(expected, executor.run(done.feeds[0])["y"]) > 25
+
+
+@pytest.mark.parametrize("target", ["gemmlowp", "litert", "litert-xnnpack"])
+def test_a_division_that_loses_small_quotients_stays_float(target: str) -> None:
+    body = "s = Sigmoid(c)\no = Add(s, one)\ny = Div(c, o)"
+    done = quantize_network(build_network(CONV + body, one=np.float32(1), **WB), target=target)
+    reason = "LiteRT's integers make the lowest or highest value of a quotient below half an LSB"
+    assert done.float_reasons()["Div"] == reason
 
 
 def test_a_division_by_what_comes_near_zero_stays_float() -> None:

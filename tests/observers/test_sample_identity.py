@@ -95,6 +95,16 @@ def test_a_shard_of_rows_that_is_counted_twice_is_found_by_contents() -> None:
         one.require_other_samples(one, CONTENTS, CONTENTS)
 
 
+def test_a_shard_of_one_row_that_is_counted_twice_is_found_too() -> None:
+    one, content = identity((1, 3), members=()), CONTENTS[:1]
+    with pytest.raises(StatsError, match=r"^shard 1/3 would be counted twice: contents"):
+        one.require_other_samples(one, content, content)
+
+
+def test_a_huge_number_of_shards_takes_no_memory() -> None:
+    assert count_shard("ab" * 32, 5, (3, 10**12)).counts == (0, 0, 0, 1, 0)
+
+
 def test_equal_rows_in_different_shards_are_not_counted_twice() -> None:
     one, other = identity((1, 3), members=()), identity((2, 3), members=())
     one.require_other_samples(other, CONTENTS, CONTENTS)

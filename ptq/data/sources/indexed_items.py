@@ -16,6 +16,8 @@ from ptq.data.sample_store import copy_sample
 from ptq.data.sources.item import ItemParser
 from ptq.data.sources.stream import to_sample
 
+_MOST_BAD = 16
+"""Bad items at the start after which all are taken for bad."""
 ItemGetter = Callable[[int], Any]
 
 
@@ -23,7 +25,7 @@ class IndexedItems(IndexedSource):
     """Items by index, one sample each. Only the items that are used are read.
 
     Attributes:
-        rows_of_first: Number of rows of the first item.
+        rows_of_first: Number of rows of the first item that can be read.
     """
 
     def __init__(
@@ -34,7 +36,7 @@ class IndexedItems(IndexedSource):
         title: str,
         images: ImageOptions | None = None,
     ) -> None:
-        """Read the first item; raise DataError if there is none or if it does not fit."""
+        """Read the first item; raise DataError if there is none, or if the first ones do not fit."""
         super().__init__(title)
         self._get_item = get_item
         self._count = count
@@ -44,8 +46,17 @@ class IndexedItems(IndexedSource):
         self._digests: dict[int, bytes] = {}
         if count < 1:
             raise DataError(f"{title}: contains no samples")
-        first = self._parser.parse_rows(self._fetch(0), self.name(0))
-        self.rows_of_first = len(first)
+        self.rows_of_first = self._count_rows_of_first()
+
+    def _count_rows_of_first(self) -> int:
+        """The rows of the first item that can be read; a few bad ones before it may be left out later."""
+        errors = []
+        for position in range(min(self._count, _MOST_BAD)):
+            try:
+                return len(self._parser.parse_rows(self._fetch(position), self.name(position)))
+            except DataError as error:
+                errors.append(error)
+        raise errors[0]
 
     @property
     def preprocess(self) -> Preprocess | None:

@@ -209,7 +209,7 @@ def _tensor_shape(kind: Any, where: str) -> Sequence[int]:
     order = kind.permutation
     if order is not None and list(order) != sorted(order):
         raise DataError(
-            f"{where}: a tensor with permuted axes; write it from an array in C order, as np.ascontiguousarray makes it"
+            f"{where}: a tensor with permuted axes; write it from an array in C order, as np.ascontiguousarray makes"
         )
     shape: Sequence[int] = kind.shape
     return shape

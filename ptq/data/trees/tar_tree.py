@@ -91,7 +91,7 @@ class TarTree:
         return self._join_arrays(parts, self._labels_of_arrays.get(name))
 
     def _join_arrays(self, parts: Sequence[TarMember], label: str | None) -> bytes:
-        arrays = {} if label is None else {_LABELS_ARRAY: _encode_label(label)}
+        arrays: dict[str, Any] = {} if label is None else {_LABELS_ARRAY: _encode_label(label)}
         for part in parts:
             kind = split_key(part.name)[1].removesuffix("npy").rstrip(".")
             key = kind or self._only_input

@@ -125,6 +125,11 @@ class GraphBuilder:
             self.literal(zero, f"{tensor.name}_zero_point"),
         ]
 
+    def is_float_result(self, value: str) -> bool:
+        """Whether an operator computes a value in float."""
+        maker = next((n for n in reversed(self._nodes) if value in n.output), None)
+        return maker is not None and maker.op_type != "DequantizeLinear"
+
     def write(self, number: int, value: str) -> None:
         """Let a float value be the content of a tensor, quantized if the tensor is."""
         tensor = self.tensor(number)
@@ -229,7 +234,8 @@ class GraphBuilder:
             return self.add("Transpose", [value], name, perm=np.argsort(order).tolist())
         maker = next((n for n in self._nodes if value in n.output), None)
         readers = [n for n in self._nodes if value in n.input]
-        if maker is not None and not readers:
+        is_alone = [*self.model.outputs.values()].count(number) == 1
+        if maker is not None and not readers and is_alone:
             maker.output[0] = name
             return name
         return self.add("Identity", [value], name)

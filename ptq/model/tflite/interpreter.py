@@ -7,6 +7,7 @@ file stores them. A file of another tool has its own axes.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
@@ -204,32 +205,32 @@ class LitertModel:
         if order is not None and len(order) == array.ndim:
             array = array.transpose(order)
         dtype = np.dtype(detail["dtype"])
-        return np.ascontiguousarray(array.astype(dtype, copy=False))
+        return np.asarray(array.astype(dtype, copy=False), order="C")
 
     def _from_stored(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         params = _params_of(self._output_details[name])
-        real: NDArray[Any] = array if params is None else params.dequantize(array)
+        real: NDArray[Any] = array if params is None else np.asarray(params.dequantize(array))
         if real.dtype == np.float16:
             real = real.astype(np.float32)
         order = self._orders.get(name)
         if order is None or len(order) != real.ndim:
             return real
-        return np.ascontiguousarray(real.transpose(np.argsort(order)))
+        return np.asarray(real.transpose(np.argsort(order)), order="C")
 
 
 def _by_name(model: Any, interpreter: Any, side: str) -> dict[str, dict[str, Any]]:
-    """Details of inputs or outputs by the name that the signature gives them, else by the tensor's own."""
+    """Details of inputs or outputs by the names that the signature gives them, else by the tensor's own."""
     details = (
         interpreter.get_input_details() if side == "inputs" else interpreter.get_output_details()
     )
-    named = {
-        entry.tensorIndex: entry.name.decode()
-        for signature in (model.signatureDefs or ())[:1]
-        for entry in getattr(signature, side) or ()
-    }
+    names = defaultdict[int, list[str]](list)  # two outputs may be one tensor
+    for signature in (model.signatureDefs or ())[:1]:
+        for entry in getattr(signature, side) or ():
+            names[entry.tensorIndex].append(entry.name.decode())
     return {
-        named.get(detail["index"], detail["name"]): {**detail, "at": at}
+        name: {**detail, "at": at}
         for at, detail in enumerate(details)
+        for name in names.get(detail["index"], [detail["name"]])
     }
 
 

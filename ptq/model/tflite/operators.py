@@ -168,6 +168,15 @@ def _dequantize(b: GraphBuilder, o: ParsedOperator) -> None:
         b.alias(o.outputs[0], o.inputs[0])
 
 
+def _quantize(b: GraphBuilder, o: ParsedOperator) -> None:
+    value = b.read(o.inputs[0])
+    if b.is_float_result(value):
+        # else the operator would stand between quantizers, as one that computes on integers does; readers carry
+        # quantizers through an Identity
+        value = b.add("Cast", [value], to=1)
+    b.write(o.outputs[0], value)
+
+
 def _leaky_relu(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("LeakyRelu", [b.read(o.inputs[0])], alpha=o.options.alpha))
 
@@ -225,7 +234,7 @@ ROWS: Mapping[str, Row] = {
     "MIRROR_PAD": _pad,
     "PAD": _pad,
     "PADV2": _pad,
-    "QUANTIZE": lambda b, o: b.write(o.outputs[0], b.read(o.inputs[0])),
+    "QUANTIZE": _quantize,
     "REDUCE_MAX": _reduce("ReduceMax"),
     "REDUCE_MIN": _reduce("ReduceMin"),
     "RELU6": _clip(0.0, 6.0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -158,9 +159,8 @@ def _params_of(tensor: Any, dtype: np.dtype[Any]) -> QuantParams | None:
 
 
 def _named(model: Any, tensors: Any, numbers: Any, side: str) -> dict[str, int]:
-    names = {
-        entry.tensorIndex: entry.name.decode()
-        for signature in _list(model.signatureDefs)[:1]
-        for entry in _list(getattr(signature, side))
-    }
-    return {names.get(int(n), tensors[n].name): int(n) for n in _list(numbers)}
+    names = defaultdict[int, list[str]](list)  # two outputs may be one tensor
+    for signature in _list(model.signatureDefs)[:1]:
+        for entry in _list(getattr(signature, side)):
+            names[entry.tensorIndex].append(entry.name.decode())
+    return {name: int(n) for n in _list(numbers) for name in names.get(int(n), [tensors[n].name])}

@@ -84,6 +84,9 @@ def _run(
     session = Session.for_check(exposed, optimize="none")
     names = list(session.outputs)
     arrays = {**feed, **dict(zip(names, session.run(feed, names), strict=True))}
+    sequence = next((name for name, array in arrays.items() if isinstance(array, list)), None)
+    if sequence is not None:
+        raise UnsupportedError(f"{sequence} is a sequence, which has no form in LiteRT")
     for value in graph.outputs:  # an output may be an input itself
         arrays.setdefault(name_of(value), feed.get(name_of(value), np.zeros(0)))
     return MeasuredShapes(

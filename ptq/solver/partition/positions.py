@@ -1,22 +1,42 @@
 """Numbers that grow with the size of the input, such as the positions of a detector's grid of anchors.
 
 They follow from what Shape returns, and are counted by Range. A range that was calibrated with small images would cut
-them off in larger ones: boxes right of it would all land in one place.
+them off in larger ones: boxes right of it would all land in one place. Sums over axes of open length grow too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import numpy as np
+
 from ptq.core.ops import ELEMENTWISE, OPS
 from ptq.core.opspec import Role
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant_of, is_float32, operator_of, spec_name
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    is_float32,
+    operator_of,
+    shape_of,
+    spec_name,
+)
 
 _REASON = "it computes with positions, which in larger inputs exceed any calibrated range"
+_SUM_REASON = (
+    "it sums over an axis of open length; with a longer one, sums exceed any calibrated range"
+)
 # the inputs with which an output grows, by operator
 _ALL_INPUTS = ELEMENTWISE | {"Concat", "MatMul", "Range"}
-_FIRST_INPUT = frozenset(["Abs", "Cast", "Ceil", "CumSum", "Floor", "Neg", "Relu", "Round"])
+_SUMS = frozenset(
+    ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceProd", "ReduceSum", "ReduceSumSquare"]
+)
+_FIRST_INPUT = _SUMS | {
+    "Abs", "Cast", "Ceil", "CumSum", "Exp", "Floor", "LeakyRelu", "Log", "Neg", "PRelu", "ReduceLogSumExp",
+    "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Round", "Softplus",
+}  # fmt: skip
 _SOME_INPUTS = {"ScatterElements": (0, 2), "ScatterND": (0, 2), "Where": (1, 2)}
 
 
@@ -27,16 +47,30 @@ def nodes_with_positions(graph: Graph) -> dict[str, str]:
         if operator_of(node) in ("Shape", "Size"):
             growing.update(node.outputs)
             continue
-        if any(is_float32(value) for value in _list_operands(node) if value in growing):
-            found[node.name or ""] = _REASON
+        sums_more = _sums_open_axes(node)
+        if sums_more or any(is_float32(v) for v in _list_operands(node) if v in growing):
+            found[node.name or ""] = _REASON if not sums_more else _SUM_REASON
         values, divisor = _list_values(node), _divisor_of(node)
         if divisor in growing:
             # a share of the size: times a position it does not grow
             if growing.isdisjoint(values):
                 shares.update(node.outputs)
-        elif not growing.isdisjoint(values) and shares.isdisjoint(values):
+        elif sums_more or (not growing.isdisjoint(values) and shares.isdisjoint(values)):
             growing.update(node.outputs)
     return found
+
+
+def _sums_open_axes(node: Node) -> bool:
+    """Whether the node sums float values over an axis whose length the model leaves open; the batch is none."""
+    value = node.inputs[0] if operator_of(node) in _SUMS else None
+    shape = None if value is None or not is_float32(value) else shape_of(value)
+    if shape is None:
+        return False
+    given = node.inputs[1] if len(node.inputs) > 1 else None
+    axes = attributes_of(node).get("axes", None if given is None else constant_of(given))
+    if axes is None:
+        return None in shape[1:]
+    return any(shape[axis] is None for axis in np.asarray(axes).reshape(-1) if axis % len(shape))
 
 
 def _list_operands(node: Node) -> Iterator[Value]:

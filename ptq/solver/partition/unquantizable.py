@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ptq.core.target import Target
 from ptq.core.types import INT8
 from ptq.model.graph import Graph
 from ptq.model.node import name_of, operator_of
@@ -28,6 +29,14 @@ def unquantizable_tensors(graph: Graph, stats: Mapping[str, TensorStats]) -> dic
                 f"{name} is masked: too wide for 8 bits to resolve the values without the mask"
             )
     return found
+
+
+def float_divisions(graph: Graph, target: Target) -> dict[str, str]:
+    """The Div nodes of a target whose integers divide badly, with the reason to keep them float."""
+    if not target.float_division:
+        return {}
+    reason = "LiteRT's integers make the lowest or highest value of a quotient below half an LSB"
+    return {node.name or "": reason for node in graph.nodes if operator_of(node) == "Div"}
 
 
 def small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:

@@ -187,3 +187,14 @@ def test_a_missing_package_is_one_line_with_the_command(
     monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
     with pytest.raises(UsageError, match=r'not installed; pip install "onnx-ptq\[remote\]"$'):
         ptq.calibrate(folder / "model.onnx", "http://127.0.0.1:9/x.npz", threads=1)
+
+
+def test_models_at_urls_are_quantized_and_compared(folder: Path) -> None:
+    options = {"preprocess": PREPROCESS, "threads": 1}
+    with serve(folder, Parts) as url:
+        model = f"{url}/model.onnx"
+        made = ptq.quantize(model, folder / "images", effort="fast", force=True, **options)
+        made.save(folder / "model.int8.onnx")
+        found = ptq.compare(model, folder / "model.int8.onnx", folder / "images", **options)
+    assert made.report.float_bytes > 0
+    assert found.old_bytes > 0

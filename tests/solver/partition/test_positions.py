@@ -52,6 +52,8 @@ def _float_nodes(nodes: str) -> set[str]:
         "more": np.float32(3),
         "v": gaussian_array(2, 4, 1, 1),
         "angles": gaussian_array(2, 1),
+        "last": np.array([3]),
+        "channels": np.array([1]),
     }
     model = build_network(WIDTH + nodes, {"x": (1, 3, 8, "W")}, **constants)
     return {*nodes_with_positions(Graph.from_proto(model).with_shapes())}
@@ -113,3 +115,23 @@ def test_what_is_bounded_is_no_position(bounded: str) -> None:
 
 def test_positions_of_a_fixed_size_are_constants() -> None:
     assert _quantize(CENTRES + "y = Add(c, g)", width=8).plan.floats == {}
+
+
+@pytest.mark.parametrize(
+    "growing",
+    [
+        "f = Cast<to = 1>(s)\nb = ReduceProd<keepdims = 0>(f)",
+        "b = ReduceSum(c, last)",
+        "b = ReduceL2<axes = [2, 3]>(c)",
+    ],
+    ids=["number of pixels", "sum over the width", "length over all pixels"],
+)
+def test_what_grows_by_the_number_of_values_stays_float(growing: str) -> None:
+    found = _float_nodes(growing + "\ny = Mul(c, b)")
+    assert "Mul_y" in found
+    if "last" in growing:
+        assert "ReduceSum_b" in found
+
+
+def test_a_sum_over_channels_does_not_grow_with_the_image() -> None:
+    assert "Mul_y" not in _float_nodes("b = ReduceSum(c, channels)\ny = Mul(c, b)")
