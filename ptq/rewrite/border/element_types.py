@@ -48,7 +48,8 @@ def with_integer_border(graph: Graph) -> Graph:
     }
     if not any(record.values()):
         raise UnsupportedError(
-            "no input and no output of the quantized model holds integers; leave them float"
+            "no input and no output of the quantized model holds integers, because the nodes there stay float; "
+            "leave `io` out, or choose target litert"
         )
     changed.remove_unused()
     write_record(changed, BORDER, record)

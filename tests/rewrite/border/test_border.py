@@ -127,6 +127,23 @@ def test_a_model_whose_border_is_float_has_no_integers_there() -> None:
         with_integer_border(Graph.from_proto(MODEL))
 
 
+def test_a_first_layer_that_is_faster_in_float_reads_integers() -> None:
+    weights = {"w": gaussian_array(16, 1, 3, 3), "u": gaussian_array(16, 16, 3, 3)}
+    nodes = f"c = Conv{SAME}(x, w)\nr = Relu(c)\nd = Conv{SAME}(r, u)\ny = Relu(d)"
+    model = build_network(nodes, {"x": (1, 1, 256, 256)}, **weights)
+    data = {"x": gaussian_array(4, 1, 256, 256)}
+    given: dict[str, Any] = {
+        "eval_data": data,
+        "effort": "fast",
+        "rounding": "nearest",
+        "threads": 1,
+        "force": True,
+    }
+    assert "Conv_c" in ptq.quantize(model, data, **given).plan.floats
+    graph = ptq.quantize(model, data, io="int8", **given).graph
+    assert [dtype_of(value) for value in (*graph.inputs, *graph.outputs)] == [np.uint8] * 2
+
+
 def test_without_metadata_the_border_is_not_recorded() -> None:
     result = quantize("qnn", io="int8", metadata=False)
     assert BORDER not in result.graph.metadata
