@@ -7,7 +7,7 @@ print(result.models[1].speed, result.models[1].speed_interval)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import cast, get_args
 
@@ -44,6 +44,7 @@ from ptq.model.open import (
 from ptq.model.serialize import serialized_size
 from ptq.model.session import Session
 from ptq.optimization.peak_memory import measure_peak_memory
+from ptq.rewrite.border.element_types import border_feed, open_with_float_border
 from ptq.verification.slow_integers import find_slow_patterns
 
 DEFAULT_SECONDS = 3.0
@@ -147,24 +148,24 @@ def benchmark(
     require_flag("memory", memory)
     run = RunOptions(threads=threads, progress=progress)
     graphs = [open_model(model) for model in given]
-    for graph, model in zip(graphs[1:], given[1:], strict=True):
-        _require_same_inputs(graphs[0], graph, display_name(model))
+    floats = [open_with_float_border(graph) for graph in graphs]
+    for graph, model in zip(floats[1:], given[1:], strict=True):
+        _require_same_inputs(floats[0], graph, display_name(model))
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
-    feeds = _read_feeds(graphs[0], data, reading)
+    opened = _read_feeds(floats[0], data, reading)
+    feeds = [[border_feed(graph, sample.feed) for sample in opened] for graph in graphs]
     advance = run.start_stage("loading", len(graphs))
     sessions, load_times = list[Session | RuntimeModel](), list[float]()
-    for graph in graphs:
+    for graph, own in zip(graphs, feeds, strict=True):
         with explain_failure(graph):
             loads = [_load(graph, runtime, threads) for _ in range(2)]
         sessions.append(loads[-1][0])
         load_times.append(min(taken for _, taken in loads))
         del loads
-        _run_first(sessions[-1], feeds[0], made=data is None)
+        _run_first(sessions[-1], replace(opened[0], feed=own[0]), made=data is None)
         advance()
     advance = run.start_stage("timing", None)
-    rounds = time_in_turns(
-        sessions, [f.feed for f in feeds], seconds=seconds * len(sessions), most=MAX_ROUNDS
-    )
+    rounds = time_in_turns(sessions, feeds, seconds=seconds * len(sessions), most=MAX_ROUNDS)
     advance.end()
     placed = [() if isinstance(s, Session) else s.placement() for s in sessions]
     del sessions
@@ -182,14 +183,14 @@ def benchmark(
                 run_interval=median_interval(times),
                 speed=None if speed is None else speed.ratio,
                 speed_interval=None if speed is None else speed.interval,
-                peak_bytes=measure_peak_memory(path, feeds[0].feed, threads)
+                peak_bytes=measure_peak_memory(path, feeds[index][0], threads)
                 if memory and path is not None and runtime == "ort"
                 else None,
                 slow=_find_slow_parts(graph, placed[index], runtime),
             )
         )
-    shapes = {name: array.shape for name, array in feeds[0].feed.items()}
-    used = 0 if data is None else len(feeds)
+    shapes = {name: array.shape for name, array in opened[0].feed.items()}
+    used = 0 if data is None else len(opened)
     return Benchmark(tuple(timed), len(rounds), used, threads, shapes, runtime)
 
 
