@@ -44,6 +44,7 @@ from ptq.model.open import (
 from ptq.model.serialize import serialized_size
 from ptq.model.session import Session
 from ptq.optimization.peak_memory import measure_peak_memory
+from ptq.rewrite.border.batch import require_own_batch
 from ptq.rewrite.border.element_types import border_feed, open_with_float_border
 from ptq.verification.slow_integers import find_slow_patterns
 
@@ -153,6 +154,8 @@ def benchmark(
         _require_same_inputs(floats[0], graph, display_name(model))
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     opened = _read_feeds(floats[0], data, reading)
+    for graph, model in zip(floats, given, strict=True):
+        require_own_batch(graph, opened[0].feed, display_name(model))
     feeds = [[border_feed(graph, sample.feed) for sample in opened] for graph in graphs]
     advance = run.start_stage("loading", len(graphs))
     sessions, load_times = list[Session | RuntimeModel](), list[float]()
