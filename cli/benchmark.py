@@ -18,7 +18,8 @@ def benchmark(
     models: Annotated[
         list[Path],
         typer.Argument(
-            metavar="MODEL...", help="The models, .onnx files; the first is compared with."
+            metavar="MODEL...",
+            help="The models, .onnx or .tflite files; the first is compared with.",
         ),
     ],
     data: o.OptionalData = None,
@@ -51,7 +52,7 @@ def benchmark(
 
     The speed of each model is relative to the first, which usually is the float model. It is the
     median over rounds, with a 95 % interval. Without --data, inputs are made from the shapes of the
-    first model. Usual reasons for slow integers are named.
+    first model. Usual reasons for slow integers are named. If one model is a .tflite file, all run in LiteRT.
     """
     from ptq.optimization import benchmark as timing
 
@@ -62,7 +63,7 @@ def benchmark(
     with show_progress() as progress:
         result = timing.benchmark(
             models, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
-            seconds=seconds, memory=memory, threads=threads, runtime=runtime or "ort", progress=progress,
+            seconds=seconds, memory=memory, threads=threads, runtime=runtime, progress=progress,
         )  # fmt: skip
     if not documents.write_document(json, result):
         render_benchmark.render_benchmark(result)

@@ -23,8 +23,9 @@ def suggest_after_quantize(
     count: int,
     skip_bad_samples: bool,
     unrecorded: Mapping[str, Any],
+    static_batch: int | None,
 ) -> str:
-    """The verification of a quantized model on the same samples; without samples, its inspection.
+    """The verification of a quantized model on the same samples; its inspection where it cannot run them.
 
     Args:
         output: The quantized model.
@@ -33,8 +34,9 @@ def suggest_after_quantize(
             seconds for each.
         skip_bad_samples: Whether bad samples are left out.
         unrecorded: Preprocessing options that the model's metadata do not record; see `list_unrecorded`.
+        static_batch: The batch that the quantized model has alone; None for any. Samples are single ones.
     """
-    if samples is None:
+    if samples is None or static_batch not in (None, 1):
         return format_command(["ptq", "inspect", _as_argument(output)])
     some = ["--samples", str(VERIFIED)] if count > VERIFIED else []
     skip = ["--skip-bad-samples"] if skip_bad_samples else []

@@ -227,6 +227,7 @@ def quantize(
             None if other is None else list_recorded_options(other),
             metadata=metadata,
         ),
+        static_batch=static_batch,
     )  # fmt: skip
     write_page(page, result.to_html, output=path, following=following)
     if not documents.write_document(json, result.report, output=path):

@@ -17,7 +17,7 @@ Runtime = Annotated[
         metavar="NAME",
         parser=str,
         help=f"What runs the model: {', '.join(get_args(RuntimeName))}. By default ort, ONNX Runtime on the "
-        "CPU. integer is ptq's integer executor, qnn the emulator of Qualcomm's HTP. docs/targets.md says what to "
-        "install.",
+        "CPU, and litert for a .tflite file. integer is ptq's integer executor, qnn the emulator of Qualcomm's HTP. "
+        "docs/targets.md says what to install.",
     ),
 ]

@@ -169,6 +169,13 @@ def test_options_that_a_plan_overrules_are_refused_or_named(result: ptq.Result) 
     assert named.report.method == plain.report.method
 
 
+def test_a_number_of_samples_without_data_is_named(result: ptq.Result) -> None:
+    given: dict[str, Any] = {"stats": result.calibration, "threads": 1}
+    line = "samples 10 has no effect without data"
+    assert line in ptq.quantize(MODEL, samples=10, **given).report.changes
+    assert line not in ptq.quantize(MODEL, FEW, samples=10, **given).report.changes
+
+
 def test_a_plan_s_own_target_rules(result: ptq.Result) -> None:
     plan = ptq.quantize(MODEL, stats=result.calibration, target="litert", threads=1).plan
     assert ptq.quantize(MODEL, plan=plan, threads=1).report.arithmetic == "litert"

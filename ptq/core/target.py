@@ -57,6 +57,8 @@ class Target:
         float_padded_depthwise: Depthwise convolutions with padding stay float where their input needs a zero point.
         leaves_layers_float: Small first layers and layers of one row stay float, by measured times
             (`ptq.solver.partition.float_layers`).
+        integer_border: Inputs and outputs of the model will be integers. So nodes that read or write them do not stay
+            float for speed.
         wide_activation: Integer type of activations that 8 bits do not hold: the pieces of a normalization that is
             written in several operators.
         integer_normalizations: Normalizations in several operators become integers too, because a float node would
@@ -99,6 +101,7 @@ class Target:
     zero_points_in_biases: bool = False
     float_padded_depthwise: bool = False
     leaves_layers_float: bool = False
+    integer_border: bool = False
     wide_activation: QType | None = None
     integer_normalizations: bool = False
     lint: LintRules | None = None

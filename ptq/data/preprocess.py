@@ -157,8 +157,9 @@ class Preprocess:
             )
         if len(spec.shape) == 4 and spec.shape[0] not in (1, None):
             raise UsageError(
-                f"input {spec.name!r} takes {spec}, {spec.shape[0]} images at once; "
-                "export the model with a batch of 1 or a dynamic one, or give a folder of .npz"
+                f"input {spec.name!r} takes {spec}, {spec.shape[0]} images at once, because its batch is fixed; "
+                "quantize without `static_batch`, export the model with a batch of 1 or a dynamic one, or give a "
+                "folder of .npz"
             )
         layout = self.layout or _guess_layout(spec)
         depth, height, width = _image_dimensions(spec, layout)

@@ -62,7 +62,7 @@ class TableSource(IndexedSource):
             if batched and spec.shape[0] not in (1, None):
                 raise DataError(
                     f"{where}: the model takes {spec}, {spec.shape[0]} rows at once, so one row is "
-                    "not a sample; give a folder of .npz with one feed each"
+                    "not a sample; quantize without `static_batch`, or give a folder of .npz with one feed each"
                 )
             row = (1, *header.shape[1:]) if batched else header.shape[1:]
             check_header(spec, row, header.dtype, f"{where} (its leading axis counts the samples)")

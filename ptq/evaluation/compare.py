@@ -51,6 +51,7 @@ from ptq.model.node import dtype_of, name_of
 from ptq.model.open import Model, count_file_bytes, display_name, source_path
 from ptq.model.serialize import serialized_size
 from ptq.model.session import Session
+from ptq.rewrite.border.batch import require_own_batch
 from ptq.rewrite.border.element_types import open_with_float_border
 
 AGREEMENT_WITH_OLD = "agreement with the old model"
@@ -189,6 +190,9 @@ def compare(
             recorded=choose_record(new_graph, old_graph, _OLD_MODEL),
         )  # fmt: skip
         opened = reading.open(resolve_data(data, cluster), new_graph)
+        first = None if takes_any_batch(old_graph) else next(iter(opened), None)
+        if first is not None:
+            require_own_batch(old_graph, first.feed, display_name(old))
         new_session = Session(new_graph, threads=run.threads)
     shift = InputShiftCheck(recorded_inputs(new_graph, old_graph))
     evaluation = evaluate_engines(

@@ -99,7 +99,8 @@ class ReportData:
         speed_runtime: The runtime of the speed: that of the target if it is installed, else ONNX Runtime.
         min_speedup: The lowest speed that was asked for; None for none.
         estimated_speed: The speed that the table of times estimates; None without a table, or if the model is small.
-        cost_note: That the table of times is of another kind of processor than this one; empty if it is not.
+        cost_note: That the table of times is of another kind of processor than this one, or that a given one has no
+            effect; empty if neither is so.
         frontier: The trade of speed against error that the rule of ``prefer`` estimates; None if it does not apply.
         islands: Operators of each float island of the integer executor, by name; both engines give the same result.
         tensors: Quantization error of each tensor, lowest SQNR first.

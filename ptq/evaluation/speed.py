@@ -67,16 +67,16 @@ def measure_speed(
         feed: The sample.
         least: The ratio that is wanted: 1 if the candidate must not be slower.
     """
-    sessions = [reference, candidate]
+    sessions, feeds = [reference, candidate], [[feed], [feed]]
     rounds = time_in_turns(
-        sessions, [feed], seconds=_SECONDS,
+        sessions, feeds, seconds=_SECONDS,
         is_enough=lambda found: _is_sure(found) or _is_clear(found, least),
     )  # fmt: skip
     if sum(map(sum, rounds)) <= _MORE_SECONDS and not (
         _is_sure(rounds) or _is_decided(rounds, least)
     ):
         rounds += time_in_turns(
-            sessions, [feed], seconds=_MORE_SECONDS, most=_MORE_ROUNDS,
+            sessions, feeds, seconds=_MORE_SECONDS, most=_MORE_ROUNDS,
             is_enough=lambda more: _is_checked(len(more)) and _is_sure([*rounds, *more]),
         )  # fmt: skip
     speed = summarize_ratios(_find_ratios(rounds))
@@ -85,7 +85,7 @@ def measure_speed(
 
 def time_in_turns(
     sessions: Sequence[Session | RuntimeModel],
-    feeds: Sequence[Mapping[str, NDArray[Any]]],
+    feeds: Sequence[Sequence[Mapping[str, NDArray[Any]]]],
     *,
     seconds: float,
     most: int = _MAX_ROUNDS,
@@ -95,7 +95,7 @@ def time_in_turns(
 
     Args:
         sessions: The models.
-        feeds: Samples; each round takes the next one.
+        feeds: Of each model, the samples in its types; each round takes the next one.
         seconds: Time for all rounds.
         most: Number of rounds after which it ends anyway.
         is_enough: Whether the rounds so far are enough.
@@ -107,8 +107,11 @@ def time_in_turns(
     rounds: list[tuple[float, ...]] = []
     first = perf_counter()
     while len(rounds) < _MIN_ROUNDS or (len(rounds) < most and perf_counter() - first < seconds):
-        feed = feeds[len(rounds) % len(feeds)]
-        taken = {n: _time_run(sessions[n], feed) for n in _order_of(len(rounds), len(sessions))}
+        number = len(rounds)
+        taken = {
+            n: _time_run(sessions[n], feeds[n][number % len(feeds[n])])
+            for n in _order_of(number, len(sessions))
+        }
         rounds.append(tuple(taken[n] for n in range(len(sessions))))
         if is_enough(rounds):
             break

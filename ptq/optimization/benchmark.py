@@ -6,14 +6,15 @@ print(result.models[1].speed, result.models[1].speed_interval)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import cast, get_args
 
 import numpy as np
 
-from ptq.core.errors import DataError, ModelError, UsageError
+from ptq.core.errors import DataError, ModelError, UnsupportedError, UsageError
 from ptq.core.option_checks import (
     refuse_unknown_options,
     require_choice,
@@ -27,6 +28,7 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, input_specs
 from ptq.evaluation.intervals import Interval, median_interval
 from ptq.evaluation.speed import summarize_ratios, time_in_turns
+from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.registry import RuntimeName, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, RuntimeModel, describe_fallback
 from ptq.kernels.thread_pool import use_given_threads
@@ -40,16 +42,23 @@ from ptq.model.open import (
     is_quantized,
     open_model,
     source_path,
+    tflite_content,
 )
 from ptq.model.serialize import serialized_size
 from ptq.model.session import Session
 from ptq.optimization.peak_memory import measure_peak_memory
+from ptq.rewrite.border.batch import require_own_batch
+from ptq.rewrite.border.element_types import border_feed, open_with_float_border
 from ptq.verification.slow_integers import find_slow_patterns
 
 DEFAULT_SECONDS = 3.0
 MAX_ROUNDS = 1000
 MAX_FEEDS = 16
 """Samples that are held in memory; rounds go through them again and again."""
+
+TRANSLATED = (
+    "timed is a translation of the file into ONNX, not the file itself; runtime litert times that"
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ class TimedModel:
         speed_interval: 95 % interval of this median; 0 and infinity if there were too few rounds for one.
         peak_bytes: Peak memory of a process that loads and runs this model, libraries included; None if not measured.
         slow: Reasons why its integers may be slow; of a model in another runtime, the nodes that fall back to the
-            CPU.
+            CPU; of a `.tflite` file outside LiteRT, that its time is that of a translation.
     """
 
     model: str
@@ -114,7 +123,7 @@ def benchmark(
     seconds: float = DEFAULT_SECONDS,
     memory: bool = True,
     threads: int = 0,
-    runtime: RuntimeName = "ort",
+    runtime: RuntimeName | None = None,
     progress: Progress | None = None,
 ) -> Benchmark:
     """Time models in turns, so that other work of the processor slows all of them.
@@ -129,8 +138,8 @@ def benchmark(
         seconds: Time for all runs of each model.
         memory: Measure the peak memory of each model that is a file, in a process of its own.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
-        runtime: What runs all models: ONNX Runtime, or another runtime such as ``openvino``. Peak memory is measured
-            in ONNX Runtime only.
+        runtime: What runs all models, such as ``ort`` or ``openvino``. None is LiteRT if one of them is a `.tflite`
+            file, else ONNX Runtime. Peak memory is measured in ONNX Runtime only.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
@@ -139,32 +148,38 @@ def benchmark(
         UsageError: An option makes no sense.
         UnsupportedError: The runtime is not installed.
     """
-    require_choice("runtime", runtime, [n for n in get_args(RuntimeName) if n != "integer"])
+    if runtime is not None:
+        require_choice("runtime", runtime, [n for n in get_args(RuntimeName) if n != "integer"])
     given = _list_models(models)
     if not given:
         raise UsageError("no model to time; give at least one")
+    contents = [tflite_content(model) for model in given]
+    is_chosen = runtime is None and contents.count(None) < len(given)
+    runtime = runtime or ("litert" if is_chosen else "ort")
     seconds = require_number("seconds", seconds, least=0)
     require_flag("memory", memory)
     run = RunOptions(threads=threads, progress=progress)
     graphs = [open_model(model) for model in given]
-    for graph, model in zip(graphs[1:], given[1:], strict=True):
-        _require_same_inputs(graphs[0], graph, display_name(model))
+    floats = [open_with_float_border(graph) for graph in graphs]
+    for graph, model in zip(floats[1:], given[1:], strict=True):
+        _require_same_inputs(floats[0], graph, display_name(model))
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
-    feeds = _read_feeds(graphs[0], data, reading)
+    opened = _read_feeds(floats[0], data, reading)
+    for graph, model in zip(floats, given, strict=True):
+        require_own_batch(graph, opened[0].feed, display_name(model))
+    feeds = [[border_feed(graph, sample.feed) for sample in opened] for graph in graphs]
     advance = run.start_stage("loading", len(graphs))
     sessions, load_times = list[Session | RuntimeModel](), list[float]()
-    for graph in graphs:
-        with explain_failure(graph):
-            loads = [_load(graph, runtime, threads) for _ in range(2)]
+    for model, graph, content, own in zip(given, graphs, contents, feeds, strict=True):
+        with explain_failure(graph), _explain_choice(display_name(model), chosen=is_chosen):
+            loads = [_load(graph, content, runtime, threads) for _ in range(2)]
         sessions.append(loads[-1][0])
         load_times.append(min(taken for _, taken in loads))
         del loads
-        _run_first(sessions[-1], feeds[0], made=data is None)
+        _run_first(sessions[-1], replace(opened[0], feed=own[0]), made=data is None)
         advance()
     advance = run.start_stage("timing", None)
-    rounds = time_in_turns(
-        sessions, [f.feed for f in feeds], seconds=seconds * len(sessions), most=MAX_ROUNDS
-    )
+    rounds = time_in_turns(sessions, feeds, seconds=seconds * len(sessions), most=MAX_ROUNDS)
     advance.end()
     placed = [() if isinstance(s, Session) else s.placement() for s in sessions]
     del sessions
@@ -182,14 +197,16 @@ def benchmark(
                 run_interval=median_interval(times),
                 speed=None if speed is None else speed.ratio,
                 speed_interval=None if speed is None else speed.interval,
-                peak_bytes=measure_peak_memory(path, feeds[0].feed, threads)
+                peak_bytes=measure_peak_memory(path, feeds[index][0], threads)
                 if memory and path is not None and runtime == "ort"
                 else None,
-                slow=_find_slow_parts(graph, placed[index], runtime),
+                slow=(TRANSLATED,)
+                if contents[index] is not None and runtime != "litert"
+                else _find_slow_parts(graph, placed[index], runtime),
             )
         )
-    shapes = {name: array.shape for name, array in feeds[0].feed.items()}
-    used = 0 if data is None else len(feeds)
+    shapes = {name: array.shape for name, array in opened[0].feed.items()}
+    used = 0 if data is None else len(opened)
     return Benchmark(tuple(timed), len(rounds), used, threads, shapes, runtime)
 
 
@@ -213,14 +230,31 @@ def _find_slow_parts(
     return tuple(filter(None, [describe_fallback(placed)]))
 
 
-def _load(graph: Graph, runtime: RuntimeName, threads: int) -> tuple[Session | RuntimeModel, float]:
+def _load(
+    graph: Graph, content: bytes | None, runtime: RuntimeName, threads: int
+) -> tuple[Session | RuntimeModel, float]:
     start = perf_counter()
-    session = (
-        Session(graph, threads=threads)
-        if runtime == "ort"
-        else open_in_runtime(runtime, graph, threads=threads)
-    )
+    session: Session | RuntimeModel
+    if runtime == "ort":
+        session = Session(graph, threads=threads)
+    elif content is not None and runtime == "litert":
+        session = InterpretedModel(graph, threads=threads, content=content)
+    else:
+        session = open_in_runtime(runtime, graph, threads=threads)
     return session, perf_counter() - start
+
+
+@contextmanager
+def _explain_choice(name: str, *, chosen: bool) -> Iterator[None]:
+    """Name a model that LiteRT does not take, where it was ``chosen`` for the `.tflite` file beside it."""
+    try:
+        yield
+    except UnsupportedError as error:
+        if not chosen:
+            raise
+        raise UnsupportedError(
+            f"{name}: {error}; beside a .tflite file all models run in LiteRT, unless `runtime` is ort"
+        ) from error
 
 
 def _run_first(session: Session | RuntimeModel, sample: Sample, *, made: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import partial
-from typing import get_args
+from typing import Final, get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
@@ -53,6 +53,8 @@ from ptq.model.session import Session
 from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.verification.ort_like_executor import executor_matching_ort
 
+DEFAULT_ARITHMETIC: Final = "ort"
+
 
 @refuse_unknown_options
 @stop_workers_at_end
@@ -64,7 +66,7 @@ def evaluate(
     against: Model | None = None,
     engine: EngineName = "ort",
     runtime: RuntimeName | None = None,
-    arithmetic: ArithmeticName = "ort",
+    arithmetic: ArithmeticName = DEFAULT_ARITHMETIC,
     preprocess: Preparation | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
@@ -89,7 +91,7 @@ def evaluate(
         engine: ``ort`` runs ONNX Runtime, or LiteRT for a `.tflite` file; ``integer`` runs the integer executor.
         runtime: What runs the model, in place of ``engine``: one of these two, or another runtime, such as
             ``openvino``, ``litert`` or ``qnn``. The float model of ``against`` runs in ONNX Runtime.
-        arithmetic: The integer arithmetic of the executor.
+        arithmetic: The integer arithmetic of the executor; only with engine ``integer``.
         preprocess: How images, audio or text become arrays.
         samples: Use that many samples, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
@@ -122,6 +124,10 @@ def evaluate(
     runtime = _choose_runtime(engine, runtime)
     engine = "integer" if runtime == "integer" else "ort"
     kernels_of_arithmetic(arithmetic)
+    if engine != "integer" and arithmetic != DEFAULT_ARITHMETIC:
+        raise UsageError(
+            f"arithmetic {arithmetic} is of the integer executor; choose `engine` integer, or leave `arithmetic` out"
+        )
     if metric is not None:
         require_callable("metric", metric)
     require_task(task, metric)

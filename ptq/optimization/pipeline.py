@@ -105,7 +105,9 @@ def open_job(
     kept = None if data is not None else given.open_kept_samples()
     if kept is not None:
         given, samples = replace(given, is_calibrated_anew=True), replace(samples, calibration=kept)
-    ineffective = () if given.plan is None else options.list_ineffective()
+    ineffective = [] if given.plan is None else options.list_ineffective()
+    if data is None and reading.samples is not None:
+        ineffective.append(f"samples {reading.samples} has no effect without data")
     if given.plan is not None:
         options = options.without_ineffective()
     recipe = options.to_recipe(given.plan)

@@ -85,7 +85,8 @@ class Recipe:
     def target_row(self) -> Target:
         """The target, as it decides for this request."""
         row = TARGETS[self.target]
-        return replace(row, leaves_layers_float=False) if self.integer_border else row
+        border = self.integer_border
+        return replace(row, leaves_layers_float=False, integer_border=True) if border else row
 
     @property
     def default_method(self) -> ChosenMethod:

@@ -190,6 +190,7 @@ def convert(
     Raises:
         ModelError: The model cannot be read, or has no integers.
         UnsupportedError: An operator cannot be converted.
+        UsageError: An option is of another form.
     """
     require_choice("form", form, get_args(QuantizedForm))
     require_flag("integers", integers)
@@ -199,6 +200,8 @@ def convert(
     options = TfliteOptions(io, static_batch)
     if form != "tflite" and options != DEFAULT_TFLITE:
         raise UsageError("`io` and `static_batch` are of .tflite files; choose `form` tflite")
+    if integers and form != "qoperator":
+        raise UsageError(f"the option integers is of form qoperator, not {form}; leave it out")
     graph = require_quantized(open_model(model))
     if form == "tflite":
         return _convert_to_tflite(graph, options, source_path(model))

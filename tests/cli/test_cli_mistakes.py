@@ -29,6 +29,26 @@ def test_a_float_model_cannot_be_evaluated_in_integers(ptq, model, data):
     assert ptq("evaluate", model, "--data", data).code == 0
 
 
+def test_an_arithmetic_is_of_the_integer_executor(ptq, model, data):
+    given = ("evaluate", model, "--data", data, "--arithmetic", "litert")
+    for more in ((), ("--engine", "ort")):
+        result = ptq(*given, *more)
+        assert result.code == USAGE
+        assert result.line == (
+            "error: arithmetic litert is of the integer executor; choose --engine integer, or leave --arithmetic out"
+        )
+
+
+def test_integers_are_converted_in_one_form_alone(ptq, model):
+    for form, output in (("qdq", "c.onnx"), ("tflite", "c.tflite")):
+        result = ptq("convert", model, "-o", output, "--format", form, "--integers")
+        assert result.code == USAGE
+        assert (
+            result.line
+            == f"error: the option integers is of form qoperator, not {form}; leave it out"
+        )
+
+
 def tiny(classes: int, output: str = "y", also: str = "") -> onnx.ModelProto:
     """A network of the fixture's input with other outputs."""
     names = [output, *also.split()]

@@ -160,3 +160,34 @@ def test_s11_an_opset_that_cannot_be_kept_is_refused_by_name(ptq, data, no_run):
         assert "opset 11 cannot be kept" in result.line
         assert "export opset 13 or newer" in result.line
     assert os.listdir() == ["old.onnx"]
+
+
+def test_a_fixed_batch_is_named_and_nothing_is_proposed_that_fails(ptq, model, data):
+    given = ("quantize", model, "--data", data, "--effort", "fast", "--force", "--static-batch")
+    assert "Next: ptq verify " in ptq(*given, 1, "-o", "one.onnx").out
+    assert "Next: ptq inspect q.onnx" in ptq(*given, 4, "-o", "q.onnx").out
+    assert ptq("inspect", "q.onnx").code == 0
+    for arguments in (("verify", "q.onnx"), ("evaluate", "q.onnx"), ("compare", model, "q.onnx")):
+        result = ptq(*arguments, "--data", data)
+        assert result.code == MODEL
+        assert "4 rows at once" in result.line
+        assert "quantize without --static-batch, or give a folder of .npz" in result.line
+    said = "q.onnx has a fixed batch of 4, and the samples have 1; quantize it without --static-batch, or give a f"
+    for arguments in (
+        ("compare", "q.onnx", model, "--data", data),
+        ("benchmark", model, "q.onnx"),
+        ("benchmark", model, "q.onnx", "--data", data),
+    ):
+        result = ptq(*arguments)
+        assert result.code == MODEL
+        assert result.line.startswith(f"error: {said}")
+
+
+def test_a_fixed_batch_is_measured_on_feeds_of_it(ptq, model, data):
+    given = ("quantize", model, "--data", data, "--effort", "fast", "--force")
+    assert ptq(*given, "--static-batch", 4, "-o", "q.onnx").code == 0
+    os.mkdir("feeds")
+    for number in range(3):
+        np.savez(f"feeds/{number}.npz", x=gaussian_array(4, 3, 8, 8, seed=number))
+    assert ptq("benchmark", model, "q.onnx", "--data", "feeds", "--seconds", "0.01").code == 0
+    assert ptq("compare", "q.onnx", model, "--data", "feeds").code == 0

@@ -148,3 +148,25 @@ def test_a_missing_form_is_named(ptq, model):
     result = ptq("convert", model, "-o", "m.onnx")
     assert result.code == USAGE
     assert result.line == "error: the form to convert to is missing; give --format"
+
+
+def test_benchmark_times_the_file_itself(tflite, ptq, model):
+    given = ("benchmark", model, "m.tflite", "--seconds", "0.01", "--no-memory", "--json", "-")
+    document = json.loads(ptq(*given).out)
+    assert document["runtime"] == "litert"
+    assert [entry["slow"] for entry in document["models"]] == [[], []]
+    translated = json.loads(ptq(*given, "--runtime", "ort").out)
+    assert translated["runtime"] == "ort"
+    (reason,) = translated["models"][1]["slow"]
+    assert reason.startswith("timed is a translation of the file into ONNX, not the file itself")
+
+
+def test_benchmark_names_a_model_that_litert_does_not_take(tflite, ptq, model, data):
+    options = ("--data", data, "--effort", "fast", "--force", "-o", "q.onnx")
+    assert ptq("quantize", model, *options).code == 0
+    given = ("benchmark", model, "q.onnx", "m.tflite", "--seconds", "0.01", "--no-memory")
+    result = ptq(*given)
+    assert result.code == MODEL
+    assert result.line.startswith("error: q.onnx: tensor ")
+    assert "all models run in LiteRT, unless --runtime is ort" in result.line
+    assert ptq(*given, "--runtime", "ort").code == 0

@@ -48,7 +48,12 @@ def test_the_shape_shows_layout_channels_and_size(
         ({"resize": 7}, (1, 3, 8, 8), "float32", "resize 7 gives images smaller than 8×8"),
         ({"mean": (1, 2, 3)}, (1, 1, 8, 8), "float32", "mean has 3 values; GRAY takes 1"),
         ({}, (1, 3, 48, None), "float32", "one side dynamic; give `size`"),
-        ({}, (4, 3, 8, 8), "float32", "4 images at once"),
+        (
+            {},
+            (4, 3, 8, 8),
+            "float32",
+            "4 images at once, because its batch is fixed; quantize without `static_batch`",
+        ),
         ({}, (1, 4, 8, 8), "float32", "4 channels"),
         ({}, (1, 10), "float32", "images feed 3 or 4 dimensions"),
         ({}, (1, 3, 8, 8), "int64", "images feed float or uint8"),

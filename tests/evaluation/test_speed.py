@@ -56,7 +56,7 @@ def test_of_three_models_each_follows_each_other_one_as_often(
 ) -> None:
     clock = Clock(monkeypatch)
     models = [clock.model(name, 0.01) for name in "fab"]
-    speed.time_in_turns(models, [{}], seconds=1e9, most=60)
+    speed.time_in_turns(models, [[{}]] * 3, seconds=1e9, most=60)
     rounds = ["".join(clock.order[start : start + 3]) for start in range(0, 180, 3)]
     assert {*map(len, map(set, rounds))} == {3}
     assert [sum(order[0] == name for order in rounds) for name in "fab"] == [20, 20, 20]

@@ -42,6 +42,7 @@ from ptq.optimization.mixed_precision.saved_decisions import choose_by_decisions
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import (
     DECISION_FLOOR,
+    DEFAULT_PREFERENCE,
     ERROR_FLOOR,
     PREFERENCES,
     Preference,
@@ -80,22 +81,22 @@ def keep_knee_float(
         check: The self-check: quantizes, and leaves nodes float where the result fails.
 
     Returns:
-        The draft; the estimated frontier, None where the rule does not apply.
+        The draft, with a note where the preference has no effect; the estimated frontier, None where the rule does
+        not apply.
 
     Raises:
         DataError: A sample is bad.
     """
     preference, per = PREFERENCES[job.options.prefer], job.effort.samples_per_attributed
     table = get_cost_table(get_target(draft.recipe.target))
-    if (
-        table is None
-        or not preference.spend
-        or not per
-        or job.given.plan is not None
-        or job.samples.calibration is None
-        or weight_bytes(job.prepared.graph.model) > MAX_BYTES
-    ):
+    if not preference.spend:
         return draft, None
+    reason = _find_obstacle(job, draft.recipe.target)
+    if reason:
+        if job.options.prefer != DEFAULT_PREFERENCE:
+            draft = draft.with_knee_note(f"prefer {job.options.prefer} has no effect: {reason}")
+        return draft, None
+    assert table is not None and job.samples.calibration is not None
     draft = check(draft)
     made = draft.made
     if made is None or len(made.plan.tensors) > MAX_TENSORS:
@@ -116,6 +117,21 @@ def keep_knee_float(
     if found.reasons:
         draft = Draft(draft.recipe.with_float_nodes(found.reasons))
     return draft, found.frontier
+
+
+def _find_obstacle(job: Job, target: str) -> str:
+    """Why the rule does not apply; empty if it does."""
+    if job.given.plan is not None:
+        return "the plan has the float nodes"
+    if get_cost_table(get_target(target)) is None:
+        return f"no times decide for target {target}"
+    if not job.effort.samples_per_attributed:
+        return f"effort {job.options.effort} does not attribute the error"
+    if job.samples.calibration is None:
+        return "there are no calibration samples to attribute the error on"
+    if weight_bytes(job.prepared.graph.model) > MAX_BYTES:
+        return f"weights of more than {MAX_BYTES >> 20} MiB are too large to attribute the error"
+    return ""
 
 
 @dataclass(frozen=True)

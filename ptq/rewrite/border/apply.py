@@ -25,7 +25,7 @@ def apply_border(
         graph: A quantized ONNX graph with float inputs and outputs.
         io: Element type of inputs and outputs; ``int8`` stands for the integers that the graph has there.
         batch: The batch; None leaves it as it is.
-        metadata: Whether scales and zero points of the border are recorded in the metadata.
+        metadata: Whether types, scales and zero points of the border are recorded in the metadata.
 
     Raises:
         UnsupportedError: No input and no output is quantized.
@@ -41,8 +41,8 @@ def apply_border(
     if io == "int8":
         graph = with_integer_border(graph)
         notes.append(_describe_integers(graph, read_record(graph, BORDER) or {}))
-        if not metadata:
-            del graph.metadata[BORDER]
+    if not metadata:
+        graph.metadata.pop(BORDER, None)
     return graph, tuple(notes)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import onnx_ir as ir
+from collections.abc import Mapping
+from typing import Any
 
-from ptq.core.errors import UsageError
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from ptq.core.errors import ModelError, UsageError
 from ptq.model.graph import Graph
-from ptq.model.node import Value, name_of
+from ptq.model.node import Value, name_of, shape_of
 
 
 def with_fixed_batch(graph: Graph, batch: int) -> Graph:
@@ -40,3 +44,23 @@ def _fix_axes(value: Value, names: set[str], batch: int) -> None:
     value.shape = ir.Shape(
         [batch if not isinstance(n, int) and n.value in names else n for n in value.shape]
     )
+
+
+def require_own_batch(graph: Graph, feed: Mapping[str, NDArray[Any]], name: str) -> None:
+    """Make sure that a feed has the batch of a model that takes no other.
+
+    Args:
+        graph: The model.
+        feed: A sample.
+        name: What to call the model.
+
+    Raises:
+        ModelError: The feed has another batch.
+    """
+    for value in graph.inputs:
+        batch, given = (shape_of(value) or (None,))[0], feed[name_of(value)].shape[:1]
+        if batch is not None and given not in ((), (batch,)):
+            raise ModelError(
+                f"{name} has a fixed batch of {batch}, and the samples have {given[0]}; quantize it without "
+                "`static_batch`, or give a folder of .npz with feeds of that batch"
+            )

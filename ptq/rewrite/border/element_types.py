@@ -1,8 +1,8 @@
 """Inputs and outputs as integers or halves in place of float32; the rest of the model computes the same.
 
 An input that only quantizers of equal parameters read becomes the integers that they write. An output that a
-DequantizeLinear computes becomes the integers that it reads. Scale and zero point are recorded in the metadata
-(`BORDER`), from which the quantizers can be put back.
+DequantizeLinear computes becomes the integers that it reads. The metadata record types, scales and zero points
+(`BORDER`), from which quantizers or Casts can be put there, so that the model takes float samples.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError, UnsupportedError
 from ptq.core.types import FLOAT32, QType, QuantParams
@@ -31,8 +32,9 @@ from ptq.model.qdq_units import QuantizedTensor, read_quantizer
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 BORDER = "ptq.io"
-"""Metadata: type, scale and zero point of each input and output that holds integers, by name."""
+"""Metadata: the type of each input and output that was changed, by name; of integers also scale and zero point."""
 _FLOAT16 = np.dtype(np.float16)
+_HALVES = {"type": _FLOAT16.name}
 
 
 def with_integer_border(graph: Graph) -> Graph:
@@ -48,7 +50,8 @@ def with_integer_border(graph: Graph) -> Graph:
     }
     if not any(record.values()):
         raise UnsupportedError(
-            "no input and no output of the quantized model holds integers; leave them float"
+            "no input and no output of the quantized model holds integers, because the nodes there stay float; "
+            "leave `io` out, or choose target litert"
         )
     changed.remove_unused()
     write_record(changed, BORDER, record)
@@ -58,20 +61,29 @@ def with_integer_border(graph: Graph) -> Graph:
 def with_float16_border(graph: Graph) -> Graph:
     """A copy of the graph whose float32 inputs and outputs are float16, with a Cast behind or before each."""
     changed = graph.copy()
+    record: dict[str, dict[str, Any]] = {"inputs": {}, "outputs": {}}
     for value in changed.inputs:
         if dtype_of(value) == FLOAT32:
             _set_dtype(value, _FLOAT16)
             readers = [use.node for use in value.uses()]
             _cast_input(changed, value, readers)
+            record["inputs"][name_of(value)] = _HALVES
     for value in changed.outputs:
         if dtype_of(value) == FLOAT32 and not value.is_graph_input():
-            half = changed.insert(
-                "Cast", [value], after=value.producer(), attrs={"to": int(ir.DataType.FLOAT16)},
-                output=f"{name_of(value)}_float16", dtype=_FLOAT16, shape_like=value,
-            )  # fmt: skip
+            name = name_of(value)
+            half = _cast_to_halves(changed, value, f"{name}_float16", after=value.producer())
             _replace_output(changed, value, half, _FLOAT16)
+            record["outputs"][name] = _HALVES
     changed.sort()
+    write_record(changed, BORDER, record)
     return changed
+
+
+def _cast_to_halves(graph: Graph, value: Value, output: str, **place: Node | None) -> Value:
+    return graph.insert(
+        "Cast", [value], attrs={"to": int(ir.DataType.FLOAT16)}, output=output, dtype=_FLOAT16,
+        shape_like=value, **place,
+    )  # fmt: skip
 
 
 def _cast_input(graph: Graph, value: Value, readers: list[Node]) -> None:
@@ -146,7 +158,9 @@ def _describe(params: QuantParams) -> dict[str, Any]:
 
 
 def open_with_float_border(model: Model) -> Graph:
-    """The model, with quantizers where `with_integer_border` took them away, so that it takes float samples.
+    """The model with float32 inputs and outputs where it has integers or halves by `BORDER`.
+
+    Quantizers or Casts stand there, so that it takes float samples and computes the same.
 
     Raises:
         ModelError: The model cannot be read, or its record of the border is damaged.
@@ -156,8 +170,10 @@ def open_with_float_border(model: Model) -> Graph:
     if record is None:
         return graph
     restored = graph.copy()
+    del restored.metadata[BORDER]
     try:
-        _dequantize_border(restored, record)
+        _restore_inputs(restored, record["inputs"])
+        _restore_outputs(restored, record["outputs"])
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"the entry {BORDER} of the model's metadata is damaged ({error!r}); quantize again"
@@ -167,39 +183,67 @@ def open_with_float_border(model: Model) -> Graph:
     return restored
 
 
-def _dequantize_border(graph: Graph, record: Mapping[str, Any]) -> None:
-    del graph.metadata[BORDER]
+def border_feed(graph: Graph, feed: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """A feed of floats in the types of the model's inputs, by `BORDER`."""
+    entries = (read_record(graph, BORDER) or {}).get("inputs", {})
+    return {
+        name: _to_type(array, entries[name]) if name in entries else array
+        for name, array in feed.items()
+    }
+
+
+def _to_type(array: NDArray[Any], entry: Mapping[str, Any]) -> NDArray[Any]:
+    if entry == _HALVES:
+        return array.astype(_FLOAT16)
+    return _read_params(entry).quantize(array)
+
+
+def _restore_inputs(graph: Graph, entries: Mapping[str, Any]) -> None:
     for value in graph.inputs:
-        if (entry := record["inputs"].get(name_of(value))) is not None:
-            readers = [use.node for use in value.uses()]
-            integers = graph.insert(
-                "QuantizeLinear", [value, *_constants(graph, name_of(value), entry)],
-                before=graph.nodes[0], output=f"{name_of(value)}_quantized",
-                dtype=np.dtype(entry["type"]), shape_like=value,
+        name = name_of(value)
+        if (entry := entries.get(name)) is None:
+            continue
+        readers, first = [use.node for use in value.uses()], graph.nodes[0]
+        if entry == _HALVES:
+            made = _cast_to_halves(graph, value, f"{name}_float16", before=first)
+        else:
+            made = graph.insert(
+                "QuantizeLinear", [value, *_constants(graph, name, entry)], before=first,
+                output=f"{name}_quantized", dtype=np.dtype(entry["type"]), shape_like=value,
             )  # fmt: skip
-            maker = integers.producer()
-            if readers:
-                graph.redirect(value, integers, keep=[] if maker is None else [maker])
-            _set_dtype(value, FLOAT32)
+        maker = made.producer()
+        if readers:
+            graph.redirect(value, made, keep=[] if maker is None else [maker])
+        _set_dtype(value, FLOAT32)
+
+
+def _restore_outputs(graph: Graph, entries: Mapping[str, Any]) -> None:
     for value in graph.outputs:
-        if (entry := record["outputs"].get(name_of(value))) is not None:
-            real = graph.insert(
-                "DequantizeLinear", [value, *_constants(graph, name_of(value), entry)],
-                after=value.producer(), output=f"{name_of(value)}_dequantized", dtype=FLOAT32,
-                shape_like=value,
-            )  # fmt: skip
-            kind = np.dtype(entry["type"])
-            graph.replace_output(value, real)
-            _set_dtype(value, kind)
-            _set_dtype(real, FLOAT32)
+        name = name_of(value)
+        if (entry := entries.get(name)) is None:
+            continue
+        is_half = entry == _HALVES
+        real = graph.insert(
+            "Cast" if is_half else "DequantizeLinear",
+            [value] if is_half else [value, *_constants(graph, name, entry)],
+            attrs={"to": int(ir.DataType.FLOAT)} if is_half else {},
+            after=value.producer(), output=f"{name}_dequantized", dtype=FLOAT32, shape_like=value,
+        )  # fmt: skip
+        graph.replace_output(value, real)
+        _set_dtype(value, np.dtype(entry["type"]))
+        _set_dtype(real, FLOAT32)
 
 
 def _constants(graph: Graph, name: str, entry: Mapping[str, Any]) -> list[Value]:
+    params = _read_params(entry)
+    return [
+        graph.add_constant(params.scale, f"{name}_scale"),
+        graph.add_constant(params.zero_point.astype(params.qtype.dtype), f"{name}_zero_point"),
+    ]
+
+
+def _read_params(entry: Mapping[str, Any]) -> QuantParams:
     dtype = np.dtype(entry["type"])
     info = np.iinfo(dtype)
     kind = QType(dtype.itemsize * 8, dtype.kind == "i", int(info.min), int(info.max))
-    params = QuantParams.per_tensor(float(entry["scale"]), int(entry["zero_point"]), kind)
-    return [
-        graph.add_constant(params.scale, f"{name}_scale"),
-        graph.add_constant(params.zero_point.astype(dtype), f"{name}_zero_point"),
-    ]
+    return QuantParams.per_tensor(float(entry["scale"]), int(entry["zero_point"]), kind)

@@ -63,23 +63,34 @@ def nodes_faster_in_float(
     """
     nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
     products = {name for name in nodes if is_product(specs[name])}
+    border = _list_border(nodes) if target.integer_border else set[str]()
     if costs is None or not products:
         idle = _data_movement_alone(nodes, specs)
         return [] if len(idle) == len(graph.nodes) else idle
     problem = PartitionProblem(nodes, specs, fused, costs.size, target, costs.table)
     uniform = costs.estimate_uniform(nodes, specs)
-    integers = _partition_around_products(problem, products, uniform)
+    integers = _partition_around_products(problem, products | border, uniform)
     if target.float_outputs:
         kernels = costs.estimate_kernels(nodes, specs)
-        integers = _partition_of_all(graph, problem, products, kernels, integers)
+        integers = _partition_of_all(graph, problem, products, border, kernels, integers)
     return [name for name in nodes if name not in integers]
 
 
+def _list_border(nodes: Mapping[str, Node]) -> set[str]:
+    """The nodes that read an input of the model or write an output."""
+    return {
+        name
+        for name, node in nodes.items()
+        if any(value is not None and value.is_graph_input() for value in node.inputs)
+        or any(value.is_graph_output() for value in node.outputs)
+    }
+
+
 def _partition_around_products(
-    problem: PartitionProblem, products: Collection[str], costs: Mapping[str, KernelCost]
+    problem: PartitionProblem, kept: Collection[str], costs: Mapping[str, KernelCost]
 ) -> set[str]:
-    """The integer nodes of the cheapest partition that has all products on integers."""
-    free = problem.nodes.keys() - products
+    """The integer nodes of the cheapest partition that has the given ones on integers."""
+    free = problem.nodes.keys() - kept
     return replace(problem, costs=problem.costs.without_kernel_calls()).integer_nodes(free, costs)
 
 
@@ -87,10 +98,14 @@ def _partition_of_all(
     graph: Graph,
     problem: PartitionProblem,
     products: Collection[str],
+    border: Collection[str],
     costs: Mapping[str, KernelCost],
     integers: set[str],
 ) -> set[str]:
-    """The integer nodes of the cheapest partition, products included, if it gains enough; else those given."""
+    """The integer nodes of the cheapest partition, products included, if it gains enough; else those given.
+
+    Nodes of ``border`` are integers in each.
+    """
     table, nodes = problem.costs, problem.nodes
     all_float, given = (problem.cost_of(kept, costs) for kept in ((), integers))
     others = sum(
@@ -107,10 +122,10 @@ def _partition_of_all(
         if name not in problem.fused
     )
     if lower_bound < limit:
-        found = _partition_with_some_products(problem, products, costs)
+        found = _partition_with_some_products(problem, products, border, costs)
         if problem.cost_of(found, costs) < limit:
             return found
-    return leave_first_layers_float(problem, costs, integers, others)
+    return integers if border else leave_first_layers_float(problem, costs, integers, others)
 
 
 def _required_ratio(problem: PartitionProblem, integers_gain: bool) -> float:
@@ -122,15 +137,19 @@ def _required_ratio(problem: PartitionProblem, integers_gain: bool) -> float:
 
 
 def _partition_with_some_products(
-    problem: PartitionProblem, products: Collection[str], costs: Mapping[str, KernelCost]
+    problem: PartitionProblem,
+    products: Collection[str],
+    border: Collection[str],
+    costs: Mapping[str, KernelCost],
 ) -> set[str]:
     """The integer nodes of the cheapest partition with at least one product, which a quantization should have."""
+    free = problem.nodes.keys() - border
     for weight in _PRODUCT_WEIGHTS:
         favoured = {
             name: KernelCost(own.float_cost * weight, own.integer_cost) if name in products else own
             for name, own in costs.items()
         }
-        found = problem.integer_nodes(problem.nodes.keys(), favoured)
+        found = problem.integer_nodes(free, favoured)
         if not found.isdisjoint(products):
             return found
     return set(problem.nodes)

@@ -111,13 +111,19 @@ def measured_runtime(target: Target) -> tuple[str, str]:
 
 
 def describe_choice(target: Target) -> str:
-    """A note where the shipped table is of another kind of processor than this one; otherwise empty.
+    """A note where the shipped table is of another kind of processor than this one, or a given one has no effect.
 
+    Otherwise it is empty.
     The reason of each node that the table leaves float names another version of ONNX Runtime itself.
     """
+    given = given_cost_table() is not None
+    if target.costs is None:
+        return (
+            f"cost_table has no effect: no times decide for target {target.name}" if given else ""
+        )
     kind = describe_this_processor()
     shipped = choose_table(kind, ORT_VERSION)
-    if target.costs is None or given_cost_table() is not None or shipped.kind == kind:
+    if given or shipped.kind == kind:
         return ""
     return (
         f"times are those of the nearest table, ONNX Runtime {shipped.table.version} on {shipped.kind}, and here is "

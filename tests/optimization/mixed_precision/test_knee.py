@@ -165,6 +165,33 @@ def test_without_the_rule_there_is_no_curve(data: Path) -> None:
     assert _quantize(data, prefer="speed").report.frontier is None
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"effort": "fast"}, "effort fast does not attribute the error"),
+        ({"target": "litert", "effort": "fast"}, "no times decide for target litert"),
+        ({"target": "openvino", "effort": "fast"}, "no times decide for target openvino"),
+        ({"plan": True}, "the plan has the float nodes"),
+    ],
+    ids=["fast", "litert", "openvino", "plan"],
+)
+def test_a_preference_without_effect_is_named(
+    data: Path, options: dict[str, Any], reason: str
+) -> None:
+    if "plan" in options:
+        options = {"plan": _quantize(data).plan}
+    given = {"equalize": False, "threads": 1, "force": True, **options}
+    changes = ptq.quantize(_network(20.0), data, prefer="accuracy", **given).report.changes
+    assert f"prefer accuracy has no effect: {reason}" in changes
+    plain = ptq.quantize(_network(20.0), data, **given).report.changes
+    assert not [line for line in plain if "has no effect" in line]
+
+
+def test_a_preference_with_effect_is_not_named(data: Path) -> None:
+    changes = _quantize(data, prefer="accuracy").report.changes
+    assert not [line for line in changes if "has no effect" in line]
+
+
 @pytest.mark.parametrize(("left", "kept"), [(2.0, True), (4.0, False), (6.0, False)])
 def test_nodes_stay_float_only_if_that_saves_boxes_on_the_samples(
     data: Path, left: float, kept: bool, monkeypatch: pytest.MonkeyPatch

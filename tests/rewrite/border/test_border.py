@@ -21,7 +21,14 @@ from ptq.model.graph import Graph
 from ptq.model.metadata import read_record
 from ptq.model.node import dtype_of, shape_of
 from ptq.model.session import Session
-from ptq.rewrite.border.element_types import BORDER, open_with_float_border, with_integer_border
+from ptq.rewrite.border.element_types import (
+    BORDER,
+    border_feed,
+    open_with_float_border,
+    with_float16_border,
+    with_integer_border,
+)
+from ptq.rewrite.tflite.write import InputOutputType
 
 SAME = "<pads = [1, 1, 1, 1]>"
 MODEL = build_network(
@@ -105,6 +112,45 @@ def test_ptq_feeds_float_samples_to_a_model_with_integer_inputs(tmp_path: Path) 
     assert all(tensor.differing == 0 for tensor in verification.tensors)
 
 
+@pytest.mark.parametrize("io", ["int8", "float16"])
+def test_a_model_is_measured_against_its_float_model_on_float_samples(
+    io: InputOutputType, tmp_path: Path
+) -> None:
+    quantize("qnn", io=io).save(tmp_path / "m.onnx")
+    plain = quantize("qnn").model
+    for data in (DATA, {"x": DATA["x"].astype(np.float16)}):
+        evaluation = ptq.evaluate(tmp_path / "m.onnx", data, against=MODEL, threads=1)
+        assert (evaluation.forms["int8"].outputs["y"].sqnr_db or 0) > 30
+    for old, new in ((plain, tmp_path / "m.onnx"), (tmp_path / "m.onnx", plain)):
+        comparison = ptq.compare(old, new, DATA, threads=1)
+        assert (comparison.outputs["y"].sqnr_db or 100) > 35
+    timed = ptq.benchmark([MODEL, tmp_path / "m.onnx"], DATA, seconds=0.05, threads=1)
+    assert len(timed.models) == 2
+    made = ptq.benchmark([tmp_path / "m.onnx", MODEL], seconds=0.05, threads=1)
+    assert made.shapes == {"x": (1, 3, 8, 8)}
+
+
+def test_the_casts_at_the_border_come_back() -> None:
+    halves = with_float16_border(quantize("qnn").graph)
+    again = open_with_float_border(halves.to_proto())
+    assert BORDER not in again.metadata
+    assert {dtype_of(v) for v in (*again.inputs, *again.outputs)} == {np.dtype(np.float32)}
+    feed = {"x": DATA["x"][:2]}
+    [found] = Session(again, threads=1, optimize="basic").run(feed)
+    [expected] = Session(halves, threads=1, optimize="basic").run(border_feed(halves, feed))
+    assert expected.dtype == np.float16
+    np.testing.assert_array_equal(found, expected.astype(np.float32))
+
+
+def test_a_feed_of_integers_is_what_the_quantizers_write() -> None:
+    graph = with_integer_border(quantize("qnn").graph)
+    record = read_record(graph, BORDER)
+    assert record is not None
+    fed = border_feed(graph, DATA)["x"]
+    np.testing.assert_array_equal(fed, params_of(record["inputs"]["x"]).quantize(DATA["x"]))
+    assert border_feed(quantize("qnn").graph, DATA)["x"] is DATA["x"]
+
+
 def test_the_quantizers_at_the_border_come_back(tmp_path: Path) -> None:
     graph = quantize("qnn-a16").graph
     again = open_with_float_border(with_integer_border(graph).to_proto())
@@ -127,7 +173,25 @@ def test_a_model_whose_border_is_float_has_no_integers_there() -> None:
         with_integer_border(Graph.from_proto(MODEL))
 
 
+def test_a_first_layer_that_is_faster_in_float_reads_integers() -> None:
+    weights = {"w": gaussian_array(16, 1, 3, 3), "u": gaussian_array(16, 16, 3, 3)}
+    nodes = f"c = Conv{SAME}(x, w)\nr = Relu(c)\nd = Conv{SAME}(r, u)\ny = Relu(d)"
+    model = build_network(nodes, {"x": (1, 1, 256, 256)}, **weights)
+    data = {"x": gaussian_array(4, 1, 256, 256)}
+    given: dict[str, Any] = {
+        "eval_data": data,
+        "effort": "fast",
+        "rounding": "nearest",
+        "threads": 1,
+        "force": True,
+    }
+    assert "Conv_c" in ptq.quantize(model, data, **given).plan.floats
+    graph = ptq.quantize(model, data, io="int8", **given).graph
+    assert [dtype_of(value) for value in (*graph.inputs, *graph.outputs)] == [np.uint8] * 2
+
+
 def test_without_metadata_the_border_is_not_recorded() -> None:
+    assert BORDER not in quantize("qnn", io="float16", metadata=False).graph.metadata
     result = quantize("qnn", io="int8", metadata=False)
     assert BORDER not in result.graph.metadata
     assert dtype_of(result.graph.inputs[0]) == np.uint8

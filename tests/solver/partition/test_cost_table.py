@@ -139,6 +139,13 @@ def test_the_nearest_table_is_noted_with_both_machines(monkeypatch: pytest.Monke
         assert describe_choice(TARGETS["ort"]) == ""
 
 
+def test_a_given_table_that_does_not_decide_is_noted() -> None:
+    with use_cost_table(ORT_1_31_AVX512_VNNI):
+        assert describe_choice(TARGETS["litert"]) == (
+            "cost_table has no effect: no times decide for target litert"
+        )
+
+
 def test_a_table_of_the_same_kind_of_processor_needs_no_note(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

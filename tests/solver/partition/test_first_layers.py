@@ -8,6 +8,7 @@ import pytest
 from networks import build_network, find_disagreements, gaussian_array, quantize_network
 from onnx import ModelProto
 
+from ptq.core.targets import TARGETS
 from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, use_cost_table
 
 BODY = (
@@ -41,6 +42,15 @@ def test_it_stays_float_where_that_is_clearly_faster(inputs: int, outputs: int) 
     done = quantize_network(_network(inputs, outputs, 640))
     assert set(done.plan.floats) == {"Conv_c", "Relu_r"}
     assert "faster in float" in done.plan.floats["Conv_c"]
+
+
+@pytest.mark.parametrize(
+    "before", ["", "t = Transpose<perm = [0, 1, 3, 2]>(x)\n"], ids=["conv", "moved"]
+)
+def test_it_becomes_integers_where_the_input_will_be_integers(before: str) -> None:
+    model = _network(3, 16, 640, before, "t" if before else "x")
+    row = replace(TARGETS["ort"], integer_border=True)
+    assert quantize_network(model, target=row).plan.floats == {}
 
 
 # 1.04, 0.84 and 0.89 times; six channels are not few, and were not timed
