@@ -148,3 +148,7 @@ def test_a_missing_form_is_named(ptq, model):
     result = ptq("convert", model, "-o", "m.onnx")
     assert result.code == USAGE
     assert result.line == "error: the form to convert to is missing; give --format"
+    result = ptq("convert", model, "-o", "m.onnx", "--io", "int8")
+    assert result.line == (
+        "error: --io and --static-batch are of .tflite files; give an output that ends in .tflite"
+    )
