@@ -4,14 +4,13 @@
     [quantize]                       options of one command
     target = "litert"
     [quantize.targets.litert]        options of this command for one target
-    format = "qdq"
+    max-drop = 2.0
 
 The command line comes before the file, and the file before the defaults.
 """
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,9 +19,11 @@ from typing import Any, get_args
 import typer
 
 from ptq.core.errors import UsageError
+from ptq.core.option_checks import find_similar
 
 from . import options as o
 from .invocation import long_name
+from .parsers import OPTION_NAMES
 
 FILE_NAME = "ptq.toml"
 PROJECT_FILE = "pyproject.toml"
@@ -52,6 +53,7 @@ class ConfiguredDefaults(dict[str, Any]):
         commands = getattr(ctx.find_root().command, "commands")  # noqa: B009 # of a group; untyped
         known = {name: _options_of(command) for name, command in commands.items()}
         _check_keys(tables, {name: own for name, own in known.items() if own}, path)
+        self.path = path
         self._ctx, self._own = ctx, known[ctx.info_name or ""]
         table = tables.get(ctx.info_name or "", {})
         common = {key: value for key, value in tables.items() if not isinstance(value, dict)}
@@ -85,7 +87,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path}: cannot be read ({error.strerror}); ptq init writes a file to start with"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: the file is not TOML; give a text file") from None
+    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: the file is not TOML: {error}") from None
 
 
@@ -142,8 +146,9 @@ def _require_known(key: str, known: Iterable[str], problem: str, *, normalize: b
     wanted = _normalize(key) if normalize else key
     if wanted in names:
         return
-    close = difflib.get_close_matches(wanted, names, 1)
-    guess = f"did you mean {close[0]}? " if close else ""
+    renamed = OPTION_NAMES.get(key.replace("-", "_"), "").removeprefix("--")
+    close = renamed if renamed in names else find_similar(wanted, names)
+    guess = f"did you mean {close}? " if close else ""
     raise UsageError(f"{problem} {key}; {guess}Known: {', '.join(names)}")
 
 

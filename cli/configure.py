@@ -29,7 +29,7 @@ STARTER = """\
 # target = "ort"
 # format = "qdq"
 # max-drop = 1.0
-# skip = ["Softmax"]
+# skip = ["NODE", "OPERATOR"]
 # report = "report.html"
 # json = "report.json"
 

@@ -34,8 +34,8 @@ def convert(
             "differ by 1 LSB.",
         ),
     ] = False,
-    io: t.InputOutputType = "float",
-    static_batch: t.StaticBatch = None,
+    io: t.ConvertedType = "float",
+    static_batch: t.ConvertedBatch = None,
     no_clobber: o.NoClobber = False,
     json: o.Json = None,
 ) -> None:
@@ -53,6 +53,10 @@ def convert(
     from .document_types import ConversionSummary
 
     if form is None and output.suffix != ".tflite":
+        if io != "float" or static_batch is not None:
+            raise UsageError(
+                "--io and --static-batch are of .tflite files; give an output that ends in .tflite"
+            )
         raise UsageError("the form to convert to is missing; give --format")
     form = outputs.choose_form(form, output)
     replaced = outputs.check_outputs([quantized], [output], json, no_clobber=no_clobber)

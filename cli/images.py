@@ -218,9 +218,13 @@ def _parse_numbers(option: str, text: str | None) -> tuple[float, ...] | None:
 
     if text is None:
         return None
+    advice = f"write {option} 0.5 or {option} 0.4,0.5,0.6"
     try:
-        return tuple(float(number) for number in text.split(","))
+        numbers = tuple(float(number) for number in text.split(","))
     except ValueError:
+        raise UsageError(f"{option} {text} is not a list of numbers; {advice}") from None
+    if len(numbers) not in (1, 3):
         raise UsageError(
-            f"{option} {text} is not a list of numbers; write {option} 0.5 or {option} 0.4,0.5,0.6"
-        ) from None
+            f"{option} {text} has {len(numbers)} values; {advice} (the decimal sign is a point)"
+        )
+    return numbers

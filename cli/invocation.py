@@ -34,6 +34,8 @@ class Invocation:
         files: Names of the options whose values are paths.
         json: The checked place of the JSON result; None before the check, or without ``--json``.
         arguments: The command line without the name of the program; empty for that of the process.
+        configured: Names of the options that a file of options sets.
+        config: That file; empty without one.
     """
 
     command: str = ""
@@ -41,6 +43,8 @@ class Invocation:
     files: frozenset[str] = frozenset()
     json: str | None = None
     arguments: tuple[str, ...] = ()
+    configured: frozenset[str] = frozenset()
+    config: str = ""
 
 
 _current: ContextVar[Invocation] = ContextVar("invocation")
@@ -49,6 +53,12 @@ _current: ContextVar[Invocation] = ContextVar("invocation")
 def current_invocation() -> Invocation:
     """The running command; an empty one outside of the command line."""
     return _current.get(Invocation())
+
+
+def describe_origin(option: str) -> str:
+    """``, which ptq.toml sets`` for an option that a file of options sets; else empty."""
+    invocation = current_invocation()
+    return f", which {invocation.config} sets" if option in invocation.configured else ""
 
 
 def reset_invocation(arguments: Sequence[str] | None = None) -> None:
@@ -105,7 +115,14 @@ def _describe(ctx: typer.Context) -> Invocation:
         command=ctx.info_name or "",
         options={name: _to_plain(value) for name, value in given.items()},
         files=_SOURCES & given.keys() | {n for n, v in given.items() if _has_paths(v)},
+        configured=frozenset(long_name(p) for p in ctx.command.params if _is_configured(ctx, p)),
+        config=str(getattr(ctx.default_map, "path", "")),
     )
+
+
+def _is_configured(ctx: typer.Context, parameter: Any) -> bool:
+    source = ctx.get_parameter_source(str(parameter.name))
+    return source is not None and source.name == "DEFAULT_MAP"
 
 
 def _has_paths(value: Any) -> bool:

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Annotated, Literal
 
 import typer
 
 from . import options as o
 
+LintTargetName = Literal["litert", "litert-xnnpack", "gemmlowp", "tensorrt", "ort-xnnpack"]
+"""Copy of the names of the targets with rules; a test compares it with ptq."""
+
 
 def lint(
     quantized: o.Quantized,
-    target: o.Target = "litert",
+    target: Annotated[
+        LintTargetName,
+        typer.Option(
+            "--target",
+            metavar="NAME",
+            parser=str,
+            help=f"The target whose rules are checked: {o.list_names(LintTargetName)}.",
+        ),
+    ] = "litert",
     json: o.Json = None,
 ) -> None:
     """Check a quantized model against the rules of a target.
 
-    The rules are published ones, and the model may be of any tool. The targets with rules are litert and
-    gemmlowp (LiteRT's 8-bit quantization specification), tensorrt (its importer) and ort-xnnpack (what the
+    The rules are published ones, and the model may be of any tool. The targets with rules are litert, litert-xnnpack
+    and gemmlowp (LiteRT's 8-bit quantization specification), tensorrt (its importer) and ort-xnnpack (what the
     provider takes).
     Errors break a rule; notes mark what is not covered, not fused or not taken. The exit code is 1 if
     there is an error. Usual reasons why the integers are slow in ONNX Runtime are named too.

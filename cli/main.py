@@ -76,7 +76,7 @@ def ptq(
 
 
 def inspect(
-    model: o.Model,
+    model: o.AnyModel,
     target: o.Target = "ort",
     skip: o.Skip = None,
     opset: o.Opset = "auto",

@@ -43,7 +43,7 @@ WeightFormat = Literal["auto", "s8", "reduced", "u8"]
 Rounding = Literal["second-order", "nearest"]
 
 
-def _list_names(literal: object) -> str:
+def list_names(literal: object) -> str:
     """The names of a Literal type as a phrase: ``a, b or c``."""
     *names, last = get_args(literal)
     return f"{', '.join(names)} or {last}"
@@ -57,10 +57,11 @@ SAMPLES_HELP = (
 )
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The float model, an .onnx file.")]
 Quantized = Annotated[
-    Path, typer.Argument(metavar="QUANTIZED", help="A quantized model, an .onnx file.")
+    Path, typer.Argument(metavar="QUANTIZED", help="A quantized model, an .onnx or .tflite file.")
 ]
 AnyModel = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A float or quantized model, an .onnx file.")
+    Path,
+    typer.Argument(metavar="MODEL", help="A float or quantized model, an .onnx or .tflite file."),
 ]
 Data = Annotated[str, typer.Option("--data", metavar="PATH", help=SAMPLES_HELP)]
 OptionalData = Annotated[str | None, typer.Option("--data", metavar="PATH", help=SAMPLES_HELP)]
@@ -79,13 +80,13 @@ Target = Annotated[
         "--target",
         metavar="NAME",
         parser=str,
-        help=f"The runtime to quantize for: {_list_names(TargetName)}.",
+        help=f"The runtime to quantize for: {list_names(TargetName)}.",
     ),
 ]
 Method = Annotated[
     MethodName,
     typer.Option(
-        "--method", metavar="NAME", parser=str, help=f"Range method: {_list_names(MethodName)}."
+        "--method", metavar="NAME", parser=str, help=f"Range method: {list_names(MethodName)}."
     ),
 ]
 PerTensor = Annotated[
@@ -98,7 +99,7 @@ Arithmetic = Annotated[
         "--arithmetic",
         metavar="NAME",
         parser=str,
-        help=f"Arithmetic of the integer executor: {_list_names(ArithmeticName)}. {_VERSIONS}",
+        help=f"Arithmetic of the integer executor: {list_names(ArithmeticName)}. {_VERSIONS}",
     ),
 ]
 OptionalArithmetic = Annotated[
@@ -107,7 +108,7 @@ OptionalArithmetic = Annotated[
         "--arithmetic",
         metavar="NAME",
         parser=str,
-        help=f"Arithmetic of the integer executor: {_list_names(ArithmeticName)}; by default that of the target. "
+        help=f"Arithmetic of the integer executor: {list_names(ArithmeticName)}; by default that of the target. "
         f"{_VERSIONS}",
     ),
 ]
@@ -251,7 +252,7 @@ MaxDrop = Annotated[
         metavar="PCT",
         parser=parse_number("max_drop", least=0),
         help="Accuracy budget in percentage points (top-1, else agreement with float, else error energy); "
-        "exit code 3 if exceeded. Nodes stay float for it; for qnn their activations get 16 bits.",
+        "exit code 3 if exceeded.",
     ),
 ]
 Strict = Annotated[
@@ -284,7 +285,7 @@ Task = Annotated[
         "--task",
         metavar="NAME",
         parser=str,
-        help=f"What the outputs decide: {_list_names(TaskName)}. Drops are measured in these decisions. "
+        help=f"What the outputs decide: {list_names(TaskName)}. Drops are measured in these decisions. "
         "By default the task is recognized from shapes, names and values of the outputs.",
     ),
 ]

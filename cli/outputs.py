@@ -14,7 +14,7 @@ from ptq.core import files
 from ptq.core.errors import UsageError
 from ptq.core.wording import plural
 
-from .invocation import STANDARD_OUTPUT, current_invocation
+from .invocation import STANDARD_OUTPUT, current_invocation, describe_origin
 from .one_line import one_line
 from .verbosity import is_quiet
 
@@ -38,7 +38,9 @@ def choose_form(form: str | None, output: Path | None) -> Any:
         return "tflite" if is_tflite else "qdq"
     if output is not None and is_tflite != (form == "tflite"):
         end = ".tflite" if form == "tflite" else ".onnx"
-        raise UsageError(f"output {output} is not of format {form}; give a name that ends in {end}")
+        raise UsageError(
+            f"output {output} is not of format {form}{describe_origin('format')}; give a name that ends in {end}"
+        )
     return form
 
 

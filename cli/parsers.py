@@ -34,9 +34,12 @@ def rename_options(text: str) -> str:
 def _python_options() -> frozenset[str]:
     """Names of the options of ptq's functions and of its preprocessing."""
     from ptq import api
+    from ptq.calibration import merge
     from ptq.data import preprocess
 
-    takers = (api.calibrate, api.evaluate, api.quantize, preprocess.Preprocess)
+    takers = (
+        api.calibrate, api.evaluate, api.quantize, merge.merge_statistics, preprocess.Preprocess
+    )  # fmt: skip
     return frozenset(name for taker in takers for name in inspect.signature(taker).parameters)
 
 

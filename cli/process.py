@@ -150,13 +150,26 @@ def _find_command(app: typer.Typer, arguments: Sequence[str]) -> str:
     return first if first in names else ""
 
 
-def _name_alternative(text: str, command: str) -> str:
-    """The error of a command or option that people look for, with what does it here; else the text unchanged."""
+def _name_alternative(text: str, command: str, arguments: Sequence[str]) -> str:
+    """The error of what people try in another way, with what does it here; else the text unchanged."""
     if text.startswith(f"No such command '{command}'") and command in _ALTERNATIVES:
         return f"No such command '{command}'; {_ALTERNATIVES[command]}"
     if text.startswith("No such option: --report"):
         return f"No such option: --report; {_ALTERNATIVES['--report']}"
+    if text.startswith("Got unexpected extra argument") and _has_expanded_pattern(arguments):
+        return "More than one path follows an option of samples; put a pattern of files in quotes"
     return text
+
+
+def _has_expanded_pattern(arguments: Sequence[str]) -> bool:
+    """Whether the shell replaced a pattern of samples by its files: two of one kind follow the option."""
+    return any(
+        option in ("--data", "--eval")
+        and os.path.exists(first)
+        and os.path.exists(second)
+        and os.path.splitext(first)[1] == os.path.splitext(second)[1]
+        for option, first, second in zip(arguments, arguments[1:], arguments[2:], strict=False)
+    )
 
 
 def _name_help(error: Exception) -> str:
@@ -173,7 +186,7 @@ def explain(error: Exception, arguments: Sequence[str] = ()) -> tuple[int, str]:
     """Return exit code and text for an error of a command line."""
     if isinstance(error, typer.TyperException):
         text = error.format_message().strip().removesuffix(".")
-        text = _name_alternative(text, _first_word(arguments))
+        text = _name_alternative(text, _first_word(arguments), arguments)
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else _guess_command(arguments)
         return error.exit_code, f"{text[:1].lower()}{text[1:]}; see {command} --help"

@@ -18,7 +18,7 @@ _BAR = 24
 
 
 def render_frontier(result: FrontierReport, written: Path | None) -> None:
-    """Print the points, fastest first."""
+    """Print the points, in their order."""
     show(*format_warnings(result.warnings, result.suspects))
     show(
         format_heading(

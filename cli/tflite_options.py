@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from .parsers import parse_count
 
 _IO = Literal["float", "int8", "float16"]
-InputOutputType = Annotated[
-    _IO,
-    typer.Option(
-        "--io",
-        metavar="float|int8|float16",
-        parser=str,
-        help="Element type of inputs and outputs. int8: the integers of the target, such as uint8, without the "
-        "quantizers at the border. float16: halves.",
-    ),
-]
-StaticBatch = Annotated[
-    int | None,
-    typer.Option(
-        "--static-batch",
-        metavar="N",
-        parser=parse_count("static_batch", least=1),
-        help="Batch of the quantized model. Without it the batch stays open; a .tflite file has 1 if an operator "
-        "does not allow that.",
-    ),
-]
+_TYPES = (
+    "Element type of inputs and outputs. int8: the integers of the target, such as uint8, without the quantizers at "
+    "the border. float16: halves."
+)
+_BATCH = (
+    "Batch of the quantized model. Without it the batch stays open; a .tflite file has 1 if an operator does not "
+    "allow that."
+)
+
+
+def _describe_io(text: str) -> Any:
+    return typer.Option("--io", metavar="float|int8|float16", parser=str, help=text)
+
+
+def _describe_batch(text: str) -> Any:
+    parser = parse_count("static_batch", least=1)
+    return typer.Option("--static-batch", metavar="N", parser=parser, help=text)
+
+
+InputOutputType = Annotated[_IO, _describe_io(_TYPES)]
+StaticBatch = Annotated[int | None, _describe_batch(_BATCH)]
+ConvertedType = Annotated[_IO, _describe_io(f"Only for .tflite files. {_TYPES}")]
+ConvertedBatch = Annotated[int | None, _describe_batch(f"Only for .tflite files. {_BATCH}")]

@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 from ptq_cli import options
+from ptq_cli.lint import LintTargetName
 from ptq_cli.optable import list_op_rows
 
 from ptq.core.ops import OPS
@@ -46,8 +47,9 @@ def test_the_table_of_operators_has_a_row_for_each_and_a_column_for_each_arithme
         (options.MethodName, {"auto": None, **OBSERVERS}),
         (options.TargetName, TARGETS),
         (options.ArithmeticName, ARITHMETICS),
+        (LintTargetName, [name for name, row in TARGETS.items() if row.lint is not None]),
     ],
-    ids=["methods", "targets", "arithmetics"],
+    ids=["methods", "targets", "arithmetics", "lint targets"],
 )
 def test_help_offers_every_name_that_there_is(said, table):
     assert list(get_args(said)) == list(table)

@@ -46,6 +46,7 @@ def merge_statistics(
         if missing:
             verb = "is" if len(missing) == 1 else "are"
             raise StatsError(
-                f"{format_shards(missing)} of the samples {verb} missing; merge all shards, or allow missing shards"
+                f"{format_shards(missing)} of the samples {verb} missing; merge all shards, "
+                "or set `allow_missing_shards`"
             )
     return merged

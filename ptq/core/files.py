@@ -6,11 +6,12 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ptq.core import remote
-from ptq.core.errors import PtqError, UsageError
+from ptq.core.errors import DataError, PtqError, UsageError
 
 
 def check_writable(path: Path, room: int = 0) -> None:
@@ -71,6 +72,21 @@ def read(path: Path, most: int = 2**28) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"more than {most / 1e6:.0f} MB, and not a regular file")
     return content
+
+
+@contextmanager
+def explain_unreadable(path: Path) -> Iterator[None]:
+    """Let the error of a file that cannot be read, or is not text in UTF-8, say so.
+
+    Raises:
+        DataError: The code inside raised OSError or UnicodeDecodeError.
+    """
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not a text in UTF-8; convert it, or remove it") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); give a text file") from error
 
 
 def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:

@@ -39,8 +39,8 @@ def refuse_unknown_options(verb: Callable[P, T]) -> Callable[P, T]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         for name in kwargs:
             if name not in known:
-                similar = get_close_matches(name, known, 1)
-                hint = f"did you mean {similar[0]!r}?" if similar else f"known: {', '.join(known)}"
+                similar = find_similar(name, known)
+                hint = f"did you mean {similar!r}?" if similar else f"known: {', '.join(known)}"
                 raise UnknownOptionError(f"unknown option {name!r}; {hint}")
         return verb(*args, **kwargs)
 
@@ -61,11 +61,18 @@ def require_choice(option: str, value: object, allowed: Collection[str]) -> None
     """
     if isinstance(value, str) and value in allowed:
         return
-    similar = get_close_matches(value, allowed, 1) if isinstance(value, str) else []
-    hint = f" (did you mean {similar[0]}?)" if similar else ""
+    similar = find_similar(value, allowed) if isinstance(value, str) else None
+    hint = f" (did you mean {similar}?)" if similar else ""
     raise UsageError(
         f"{option} {value!r} is unknown; choose one of {', '.join(allowed)}{hint}", option
     )
+
+
+def find_similar(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most similar, in any case of its letters; None if none is."""
+    by_letters = {one.lower(): one for one in sorted(known, reverse=True)}
+    found = get_close_matches(name.lower(), by_letters, 1)
+    return by_letters[found[0]] if found else None
 
 
 def require_count(option: str, value: object, *, least: int = 0, most: int | None = None) -> int:

@@ -92,7 +92,7 @@ TARGETS: Mapping[str, Target] = {
             INT8_WEIGHT,
             "ort",
             follows_litert_spec=False,
-            source="ONNX Runtime 1.31.1, CPU",
+            source="ONNX Runtime's CPU provider",
             float_outputs=True,
             # measured: 2.3 ns for each element; DequantizeLinear, Softmax and QuantizeLinear take 0.6 to 0.9 ns
             float_is_faster=frozenset(["Softmax"]),

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ptq.core import files
 from ptq.core.errors import DataError
 
 METADATA = "character"
@@ -26,10 +27,8 @@ def read_alphabet(path: Path) -> tuple[str, ...]:
     Raises:
         DataError: The file cannot be read, lists nothing, or is not as described above.
     """
-    try:
+    with files.explain_unreadable(path):
         content = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot read the characters: {error}") from error
     listed = _parse_vocabulary(content, path) if path.suffix.lower() == ".json" else None
     if listed is None:
         listed = split_characters(content)

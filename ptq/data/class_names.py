@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ptq.core import files
 from ptq.core.errors import DataError
 
 CLASS_LIST = "classes.txt"
@@ -64,10 +65,8 @@ def read_class_list(root: Path) -> dict[str, int] | None:
 
 def read_lines(path: Path) -> list[str]:
     """Lines of a text file; raise DataError if it cannot be read."""
-    try:
+    with files.explain_unreadable(path):
         return path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot read the labels: {error}") from error
 
 
 def number_folders(

@@ -177,11 +177,11 @@ def split_samples(
     divided = _open_and_split(graph, data, eval_data, choice, search)
     for samples in (divided.evaluation, divided.search) if labels else ():
         if samples is not None:
-            require_class(samples.highest_label, _class_counts(graph), "the samples to evaluate on")
+            require_class(samples.highest_label, count_classes(graph), "the samples to evaluate on")
     return divided
 
 
-def _class_counts(graph: Graph) -> dict[str, int]:
+def count_classes(graph: Graph) -> dict[str, int]:
     """Number of class scores of each output that has scores; empty if the shape of an output is unknown."""
     found = {}
     for value in graph.outputs:

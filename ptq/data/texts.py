@@ -94,13 +94,9 @@ def read_text(path: Path) -> str:
     Raises:
         DataError: The file cannot be read, is too large, or is no text.
     """
-    try:
+    with files.explain_unreadable(path):
         if path.is_file() and path.stat().st_size > MAX_TEXT_BYTES:
             raise DataError(
                 f"{path}: the file is too large; the limit is {MAX_TEXT_BYTES >> 20} MiB"
             )
         return files.read(path).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not a text in UTF-8; convert it, or remove it") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot read the text: {error.strerror}") from error

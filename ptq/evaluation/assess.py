@@ -8,7 +8,7 @@ from functools import partial
 
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
-from ptq.data.splits import SampleSplit, takes_any_batch
+from ptq.data.splits import SampleSplit, count_classes, takes_any_batch
 from ptq.evaluation.benefit_check import check_opset
 from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
@@ -35,6 +35,7 @@ from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
+from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session import Session, library_versions
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes
@@ -153,6 +154,7 @@ def build_report(
                 samples.calibration,
                 calibration.channels,
                 fixed_tensors(prepared),
+                _count_classes(evaluation, model.source),
             ),
             *([] if evaluation is None else check_sample_count(evaluation, budget)),
         ),
@@ -162,6 +164,13 @@ def build_report(
         evaluation_digest="" if samples.evaluation is None else samples.evaluation.digest,
         versions=library_versions(),
     )
+
+
+def _count_classes(evaluation: Evaluation | None, graph: Graph) -> int:
+    """The number of classes that the model tells apart; 0 without a classification."""
+    task = None if evaluation is None else evaluation.task
+    is_classifier = task is not None and task.name == "classify"
+    return max(count_classes(graph).values(), default=0) if is_classifier else 0
 
 
 def _self_check_diagnoses(quantized: QuantizedModel) -> Iterator[Diagnosis]:

@@ -41,6 +41,7 @@ def diagnose(
     calibration: Samples | None,
     channels: Mapping[str, ChannelSums] | None = None,
     fixed: Collection[str] = (),
+    classes: int = 0,
 ) -> tuple[Diagnosis, ...]:
     """Find known causes of large quantization errors.
 
@@ -51,9 +52,10 @@ def diagnose(
         calibration: The calibration samples; None if only their statistics are given.
         channels: Channel sums of the inputs of nodes with weights, by tensor.
         fixed: Tensors that say nothing about the samples.
+        classes: Number of classes of the model; 0 if unknown.
     """
     return (
-        *_diagnose_samples(calibration),
+        *_diagnose_samples(calibration, classes),
         *_diagnose_outliers(plan, stats, rows),
         *_diagnose_overflowing_biases(rows),
         *_diagnose_shared_scales(rows),
@@ -76,7 +78,7 @@ def fixed_tensors(graph: Graph) -> frozenset[str]:
     return frozenset(fixed)
 
 
-def _diagnose_samples(calibration: Samples | None) -> Iterator[Diagnosis]:
+def _diagnose_samples(calibration: Samples | None, classes: int) -> Iterator[Diagnosis]:
     if calibration is None:
         return
     yield from diagnose_assumption(calibration)
@@ -88,9 +90,11 @@ def _diagnose_samples(calibration: Samples | None) -> Iterator[Diagnosis]:
             "give 100 or more, of all kinds",
         )
     folders = {name.split("/")[0] for name in calibration.names}
-    if len(calibration.classes) > 1 and len(folders) == 1 and count > 1:
+    known = len(calibration.classes)
+    classes = max(known, classes if known else 0)
+    if classes > 1 and len(folders) == 1 and count > 1:
         yield Diagnosis(
-            f"all belong to one class of {len(calibration.classes)}: {min(folders)}",
+            f"all belong to one class of {classes}: {min(folders)}",
             "calibration samples",
             "give samples of every class",
         )

@@ -37,8 +37,8 @@ class EstimatedFrontier:
 
     Attributes:
         prefer: The preference that chose a point.
-        points: All int8, then the fastest first; each further point is slower, and has less error. The chosen one is
-            there in any case.
+        points: All int8, then the others in the order of their estimated time, with less error each. The chosen one
+            is there in any case.
         error_shares: Share of the output's error that the roundings of each node cause, by node, 0 to 1; the largest
             first. Roundings that were not measured alone have an equal share of their group's error.
         samples: Number of samples.
@@ -54,13 +54,14 @@ class EstimatedFrontier:
 
 @dataclass(frozen=True)
 class FrontierReport:
-    """A Pareto curve of speed and error, fastest first.
+    """A Pareto curve of speed and error.
 
     Attributes:
         model: Path or name.
         target: Name of the target.
         prefer: The preference that chose a point.
-        points: The points; each further one is slower, and has less error.
+        points: All int8, then the others in the order of their time in the table, with less injected error each.
+            Speed and SQNR are drawn through measurements, which may order two points otherwise.
         samples: Number of samples for measurements.
         estimated_on: Number of these samples used for estimates.
         runs: Number of runs of the float model on each of those.

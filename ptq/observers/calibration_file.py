@@ -213,6 +213,10 @@ def from_bytes(content: bytes, source: str) -> Calibration:
     """
     try:
         arrays = decode_arrays(content)
+        if "format" not in arrays:
+            raise StatsError(
+                "holds arrays, but no calibration statistics; create it by calibrating"
+            )
         if int(arrays["format"]) != FORMAT:
             raise StatsError(f"format {int(arrays['format'])} is not {FORMAT}; calibrate again")
         tensors = {
@@ -246,9 +250,8 @@ def from_bytes(content: bytes, source: str) -> Calibration:
         EOFError,
     ) as error:
         raise StatsError(
-            f"{source}: not a file of calibration statistics, or damaged"
-            f" ({type(error).__name__}); create it by calibrating"
-        ) from None
+            f"{source}: not a file of calibration statistics, or damaged; create it by calibrating"
+        ) from error
 
 
 def _read_identity(arrays: Mapping[str, NDArray[Any]]) -> SampleIdentity | None:

@@ -117,7 +117,7 @@ class SampleIdentity:
         if len(kinds) > 1:
             raise StatsError(
                 f"the statistics are of different kinds of processor: {'; '.join(kinds)}. Float results may differ "
-                "in their last bits; calibrate on one kind, or allow mixed processors"
+                "in their last bits; calibrate on one kind, or set `allow_mixed_processors`"
             )
 
     def to_text(self) -> str:

@@ -33,6 +33,7 @@ _MIN_SAMPLES = 8
 """With fewer samples chance decides, and the samples that set the ranges evaluate them too."""
 _PROMISING = 1.0
 """Standard errors by which a method must be better on the first samples to be measured on more."""
+TOO_FEW_REASON = "with too few samples to compare methods"
 SAME_REASON = "mse: other methods choose nearly the same range"
 
 
@@ -59,11 +60,11 @@ def choose_ranges(
     """
     if recipe.method != AUTO:
         return recipe
-    enough = sum(len(fold.samples) for fold in folds) >= _MIN_SAMPLES
-    is_search = bool(enough and effort.range_runs)
+    count = sum(len(fold.samples) for fold in folds)
+    is_search = bool(count >= _MIN_SAMPLES and effort.range_runs)
     recipe, candidates = find_candidates(model, recipe, folds if is_search else ())
     if not is_search:
-        return recipe
+        return _explain_no_search(recipe, effort, count)
     graph = model.prepared.graph
     undecided = [c for c in candidates if len(c.params) > 1]
     plan = solve_plan(model, recipe)
@@ -80,6 +81,12 @@ def choose_ranges(
     }
     chosen = {**recipe.chosen_methods, **chosen, **search.chosen_methods()}
     return replace(recipe, chosen_methods=chosen, range_note=search.note())
+
+
+def _explain_no_search(recipe: Recipe, effort: Effort, samples: int) -> Recipe:
+    if not effort.range_runs:
+        return replace(recipe, uncompared="because effort fast compares no methods")
+    return replace(recipe, uncompared=TOO_FEW_REASON) if samples else recipe
 
 
 def _split_into_stages(folds: Sequence[Fold], counts: Iterable[int]) -> list[list[Samples]]:

@@ -59,6 +59,7 @@ class Recipe:
             rounded to the nearest.
         chosen_methods: The range method of single scale groups, by any tensor of the group.
         wide_nodes: Names of nodes whose activations have the target's wide type, 16 bits, with the reason.
+        uncompared: Why range methods were not compared, for the plan.
         range_note: How ``chosen_methods`` was found, for the report.
         self_check_note: What the self-check kept float, for the report.
         knee_note: What stays float because its integers cost much error for little time, for the report.
@@ -76,6 +77,7 @@ class Recipe:
     rounding: RoundingMethod = "second-order"
     chosen_methods: Mapping[str, ChosenMethod] = field(default_factory=dict)
     wide_nodes: Mapping[str, str] = field(default_factory=dict)
+    uncompared: str = "without samples to compare methods"
     range_note: str = ""
     self_check_note: str = ""
     knee_note: str = ""
@@ -92,9 +94,7 @@ class Recipe:
     def default_method(self) -> ChosenMethod:
         """The range method of scale groups that ``chosen_methods`` does not name."""
         if self.method == AUTO:
-            return ChosenMethod(
-                FALLBACK_METHOD, f"{FALLBACK_METHOD}, without samples to compare methods"
-            )
+            return ChosenMethod(FALLBACK_METHOD, f"{FALLBACK_METHOD}, {self.uncompared}")
         return ChosenMethod(self.method, self.method)
 
     def as_signed_qdq(self) -> Recipe:

@@ -11,6 +11,7 @@ from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS
 from ptq.model.node import name_of
+from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.verification.lint_rules import Finding
 
 
@@ -23,7 +24,7 @@ def check_recorded_preprocess(graph: Graph) -> Iterator[Finding]:
         options = recorded.to_options()
         if options is None:
             return
-        resolve_preparation(options, input_specs(graph))
+        resolve_preparation(options, input_specs(open_with_float_border(graph)))
     except (DataError, ModelError, UsageError) as error:
         yield Finding(
             tensor=", ".join(name_of(value) for value in graph.inputs),

@@ -118,6 +118,8 @@ def test_there_is_no_file_in_an_empty_folder(folder):
             "there is no table inspct; did you mean inspect? Known: benchmark, calibrate, ",
         ),
         ("treads = 1", "no command has an option treads; did you mean threads? Known: against, "),
+        ("[calibrate]\neval_data = 'x'", "[calibrate] has no option eval_data; "),
+        ("eval_data = 'x'", "no command has an option eval_data; did you mean eval? Known: "),
         ("[inspect]\nthreads = 1", "[inspect] has no option threads; "),
         ("[inspect.targets.litter]\n", "there is no target litter; did you mean litert? Known:"),
         ("[inspect.targets.ort]\nx = 1", "[inspect.targets.ort] has no option x; Known: "),
@@ -142,6 +144,14 @@ def test_a_value_of_the_file_is_checked_like_one_of_the_command_line(ptq, model,
     result = ptq("calibrate", model, "--data", data, "-o", "s.npz")
     assert result.code == 2
     assert "--samples" in result.err
+
+
+def test_a_contradiction_names_the_file_that_one_side_comes_from(ptq, model, data):
+    write('[quantize]\nformat = "qdq"\n')
+    result = ptq("quantize", model, "--data", data, "-o", "m.tflite")
+    assert "output m.tflite is not of format qdq, which ptq.toml sets; give a name" in result.err
+    given = ptq("quantize", model, "--data", data, "-o", "m.tflite", "--format", "qdq")
+    assert "output m.tflite is not of format qdq; give a name" in given.err
 
 
 def test_a_missing_file_is_named(ptq, model):

@@ -81,7 +81,7 @@ def test_a_missing_shard_is_refused_unless_allowed(ptq, model, shards) -> None:
     result = ptq("calibrate", model, *merge("0.npz", "2.npz"), "-o", "m.npz")
     assert result.code == 1
     assert result.line == (
-        "error: shard 1/3 of the samples is missing; merge all shards, or allow missing shards "
+        "error: shard 1/3 of the samples is missing; merge all shards, or set --allow-missing-shards "
         "(ptq explain refused-data)"
     )
     allowed = [*merge("0.npz", "2.npz"), "--allow-missing-shards", "-o", "m.npz"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -131,6 +132,38 @@ def test_a_name_of_nothing_is_found_out_before_a_sample_is_run(
     result = ptq("quantize", model, "--data", data, option, "nope")
     assert result.code == USAGE
     assert said in result.line
+
+
+def test_a_pattern_that_the_shell_replaced_is_to_be_quoted(ptq, model):
+    for name in ("a.png", "b.png"):
+        Path(name).touch()
+    result = ptq("quantize", model, "--data", "a.png", "b.png")
+    assert result.code == USAGE
+    assert "put a pattern of files in quotes" in result.line
+    other = ptq("quantize", model, "more", "--data", "a.png")
+    assert "got unexpected extra argument" in other.line
+
+
+def test_a_comma_is_no_decimal_sign(ptq, model, data):
+    result = ptq("quantize", model, "--data", data, "--mean", "0,286")
+    assert result.code == USAGE
+    assert "--mean 0,286 has 2 values; " in result.line
+    assert "(the decimal sign is a point)" in result.line
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--transcripts", "absent.txt"], "absent.txt: cannot be read (No such file or directory)"),
+        (["--cost-table", "{data}"], "no table of times (it is not text); give a table that"),
+        (["--stats", "{data}"], "holds arrays, but no calibration statistics; create it by"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_without_words_of_python(ptq, model, data, options, said):
+    given = ["--data", data] if "--stats" not in options else []
+    result = ptq("quantize", model, *given, *(part.format(data=data) for part in options))
+    assert said in result.line
+    assert not any(word in result.line for word in ("Errno", "codec", "Error)"))
 
 
 @pytest.mark.parametrize("verb", ["quantize", "evaluate", "sensitivity"])

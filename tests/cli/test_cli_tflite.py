@@ -148,6 +148,10 @@ def test_a_missing_form_is_named(ptq, model):
     result = ptq("convert", model, "-o", "m.onnx")
     assert result.code == USAGE
     assert result.line == "error: the form to convert to is missing; give --format"
+    result = ptq("convert", model, "-o", "m.onnx", "--io", "int8")
+    assert result.line == (
+        "error: --io and --static-batch are of .tflite files; give an output that ends in .tflite"
+    )
 
 
 def test_benchmark_times_the_file_itself(tflite, ptq, model):

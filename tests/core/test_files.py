@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ptq.core import files
-from ptq.core.errors import PtqError
+from ptq.core.errors import DataError, PtqError
 
 
 def test_a_file_holds_what_was_written(tmp_path: Path) -> None:
@@ -16,6 +16,20 @@ def test_a_file_holds_what_was_written(tmp_path: Path) -> None:
     files.write(tmp_path / "model.onnx", b"two")
     assert (tmp_path / "model.onnx").read_bytes() == b"two"
     assert os.listdir(tmp_path) == ["model.onnx"]
+
+
+def test_what_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with pytest.raises(DataError, match=r"cannot be read \(No such file .*\); give a text file"):
+        _read(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(DataError, match="not a text in UTF-8; convert it, or remove it"):
+        _read(path)
+
+
+def _read(path: Path) -> str:
+    with files.explain_unreadable(path):
+        return path.read_text("utf-8")
 
 
 def test_a_failure_leaves_what_stood_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def test_the_blank_and_the_space_may_be_left_out(
         ("v.json", '{"a": -1}', "neither a list of texts nor an object of class numbers"),
         ("v.json", '{"a": 99999999}', "neither a list of texts nor an object of class numbers"),
         ("d.txt", "\n", "lists no character"),
-        ("d.txt", "\udcff", "cannot read the characters"),
+        ("d.txt", "\udcff", "not a text in UTF-8"),
     ],
 )
 def test_a_damaged_list_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:

@@ -279,7 +279,7 @@ def test_a_folder_that_cannot_be_listed_is_named(
 def test_labels_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(GOOD)
     (tmp_path / "labels.txt").write_bytes(b"a.png \xff\xfe")
-    with pytest.raises(DataError, match=r"labels\.txt: cannot read the labels"):
+    with pytest.raises(DataError, match=r"labels\.txt: not a text in UTF-8"):
         open_samples(tmp_path, [SPEC])
 
 

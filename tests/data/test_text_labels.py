@@ -65,5 +65,8 @@ def test_a_mistake_is_named(tmp_path: Path, message: str) -> None:
 
 
 def test_a_file_that_is_absent_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"absent\.csv: cannot read the labels"):
+    with pytest.raises(
+        DataError,
+        match=r"absent\.csv: cannot be read \(No such file or directory\); give a text file",
+    ):
         read_text_labels(tmp_path / "absent.csv", NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -117,11 +118,18 @@ def test_swapped_colours_are_found_and_the_order_named(
     assert found is None or f"channels {proposed}, " in found.advice
 
 
-def test_few_samples_and_samples_of_one_class_are_found() -> None:
+def test_few_samples_and_samples_of_one_class_are_found(tmp_path: Path) -> None:
     everything = open_samples(SAMPLE_DATA / "images" / "calibration", [SPEC], IMAGES)
     bags = everything.subset(lambda name: name.startswith("8_bag"))
     (one_class,) = diagnose(EMPTY, {}, (), bags)
     assert "all belong to one class of 10: 8_bag" in str(one_class)
+    folder = tmp_path / "8_bag"
+    folder.mkdir()
+    for name in bags.names:
+        shutil.copy(SAMPLE_DATA / "images" / "calibration" / name, folder)
+    alone = open_samples(tmp_path, [SPEC], IMAGES)
+    assert diagnose(EMPTY, {}, (), alone) == ()  # nothing says that there are other classes
+    assert diagnose(EMPTY, {}, (), alone, classes=10) == (one_class,)
     (few,) = diagnose(EMPTY, {}, (), everything.spread(4))
     assert "only 4 samples" in str(few)
     assert diagnose(EMPTY, {}, (), everything) == ()

@@ -151,6 +151,13 @@ def test_without_samples_the_plan_says_why_it_is_the_mean_squared_error() -> Non
     assert made.plan.why["x"].detail == "mse, without samples to compare methods"
 
 
+def test_without_a_comparison_the_plan_names_what_prevented_it() -> None:
+    fast = ptq.quantize(spiky("GlobalMaxPool"), spikes(), effort="fast", threads=1)
+    assert fast.plan.why["x"].detail == "mse, because effort fast compares no methods"
+    few = ptq.quantize(spiky("GlobalMaxPool"), spikes(4), threads=1)
+    assert few.plan.why["x"].detail == "mse, with too few samples to compare methods"
+
+
 def test_every_fold_is_evaluated_with_its_own_ranges() -> None:
     prepared = prepare(Graph.from_proto(spiky("GlobalMaxPool")))
     graph, whole = prepared.graph, SampleOptions().open(spikes(16), prepared.graph)

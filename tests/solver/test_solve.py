@@ -108,6 +108,8 @@ def test_a_nan_in_a_tensor_leaves_its_nodes_float_and_says_so() -> None:
 
 
 def test_a_skipped_node_that_does_not_exist_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"cannot skip conv: .*\(did you mean Conv\?\); inspect"):
+        quantize_network(CASES["relu"], skip=["conv"])
     with pytest.raises(UsageError, match=r"cannot skip Conv_z.*inspect the model"):
         quantize_network(CASES["relu"], skip=["Conv_z"])
 

@@ -12,6 +12,7 @@ from brightness import brightness_model
 import ptq
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS
+from ptq.model.node import dtype_of
 from ptq.verification.lint_preprocess import check_recorded_preprocess
 
 GOOD = {"source": "images", "size": [8, 8], "channels": "RGB", "layout": "NCHW", "scale": 1.0}
@@ -35,6 +36,16 @@ def test_a_record_that_does_not_fit_the_input_is_a_note(record: dict[str, Any], 
     for finding in found:
         assert text in finding.text
         assert (finding.severity, finding.rule) == ("note", "preprocessing")
+
+
+def test_integers_at_the_border_are_the_samples_that_its_quantizers_took() -> None:
+    data = {"x": np.random.default_rng(0).standard_normal((8, 3, 8, 8)).astype(np.float32)}
+    made = ptq.quantize(
+        brightness_model(), data, target="litert", io="int8", method="minmax", rounding="nearest", threads=1
+    )  # fmt: skip
+    assert dtype_of(made.graph.inputs[0]) == np.int8
+    made.graph.metadata[PREPROCESS] = json.dumps(GOOD)
+    assert list(check_recorded_preprocess(made.graph)) == []
 
 
 def test_the_verb_lists_it_among_the_findings() -> None:

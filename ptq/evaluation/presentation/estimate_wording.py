@@ -16,7 +16,10 @@ def describe_frontier(report: FrontierReport) -> Iterator[str]:
         f"→ point {chosen.number}: the rule chooses it on these samples (prefer {report.prefer}; "
         f"{plural(len(chosen.floats), 'node')} float); ptq quantize applies the rule to calibration samples"
     )
-    yield "each further point keeps more nodes in float: slower, with less error; --point N writes its model"
+    yield (
+        "point 0 keeps no node in float for its error; the others stand in the order of their time in the table, "
+        "each with less injected error; measured, two may change places; --point N writes its model"
+    )
     yield (
         f"estimated from {plural(report.runs, 'run')} on {plural(report.estimated_on, 'sample')} for "
         f"{plural(report.sources, 'error source')}, measured on {plural(report.samples, 'sample')}; "

@@ -41,7 +41,8 @@ def build_trade(report: ReportData, anchors: Mapping[str, str]) -> tuple[Section
     further = list(_measured_result(report))
     plot = _plot(frontier.points, further, "this model, measured")
     note = (
-        f"Each point leaves more nodes float: slower, with less error. Estimated from "
+        "The first point leaves no node float for its error. The others stand in the order of their estimated time; "
+        "more time brings less error. Estimated from "
         f"{plural(frontier.runs, 'run')} on {plural(frontier.samples, 'sample')} and a table of times; "
         f"prefer {frontier.prefer}. ptq frontier measures points and writes any of them."
     )

@@ -46,6 +46,8 @@ def load_cost_table(path: str | os.PathLike[str]) -> OrtCostTable:
     except OSError as error:
         reason = error.strerror or "it cannot be read"
         raise UsageError(f"{path}: {reason}; {advice}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: no table of times (it is not text); {advice}") from None
     except ValueError as error:
         raise UsageError(f"{path}: no table of times ({error}); {advice}") from None
     if document.pop("format", None) != FORMAT:
