@@ -58,6 +58,13 @@ class ChannelSums:
         self._split_waiting()
         return self._sums
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ChannelSums):
+            return NotImplemented
+        mine, theirs = self.to_arrays(), other.to_arrays()
+        known = mine.keys() == theirs.keys()
+        return known and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
     def update(self, x: NDArray[Any]) -> None:
         """Add one sample's tensor.
 

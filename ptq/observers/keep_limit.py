@@ -8,6 +8,8 @@ from ptq.core.errors import UsageError
 from ptq.core.option_checks import parse_bytes, require_count
 from ptq.core.wording import plural
 
+_LEAST_BYTES = 1000
+"""A smaller size is no size: its unit was forgotten."""
 KeepOption = int | str
 """A number of samples, or a size such as ``100MB``."""
 
@@ -63,7 +65,7 @@ def parse_keep_limit(option: KeepOption) -> KeepLimit:
         number = int(option) if isinstance(option, str) else option
         return KeepLimit(require_count("keep_samples", number))
     size = parse_bytes(option)
-    if size is None:
+    if size is None or size < _LEAST_BYTES:
         raise UsageError(
             f"keep_samples {option!r} is neither a number nor a size such as 100MB",
             "keep_samples",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -126,7 +127,12 @@ class _ParquetFiles:
             self._next += 1
             if self._next > position:
                 self._iterator = iterator
-                return self._to_item(row, f"{remote.show(self._places[0])}[{position}]")
+                return self._to_item(row, self._locate(position))
+
+    def _locate(self, position: int) -> str:
+        """The file of a row, and its number there."""
+        index = bisect_right(self._starts, position) - 1
+        return f"{remote.show(self._places[index])}[{position - self._starts[index]}]"
 
     def _iterate(self, position: int) -> tuple[Iterator[Any], int]:
         """The rows from the row group of a position on, and the index of the first."""

@@ -126,8 +126,10 @@ class GraphBuilder:
         ]
 
     def is_float_result(self, value: str) -> bool:
-        """Whether an operator computes a value in float."""
+        """Whether an operator computes a value in float; to transpose it is no computing."""
         maker = next((n for n in reversed(self._nodes) if value in n.output), None)
+        if maker is not None and maker.op_type == "Transpose":
+            return self.is_float_result(maker.input[0])
         return maker is not None and maker.op_type != "DequantizeLinear"
 
     def write(self, number: int, value: str) -> None:
@@ -136,7 +138,10 @@ class GraphBuilder:
         if tensor.params is None:
             self._real[number] = value
             return
-        name = self.add("QuantizeLinear", [value, *self._parameters(tensor)], tensor.name)
+        name = tensor.name
+        if name in self.model.inputs or name in self.model.outputs:  # that is the float value
+            name = self.unique(f"{name}_quantized")
+        self.add("QuantizeLinear", [value, *self._parameters(tensor)], name)
         self._real[number] = self._dequantize(name, tensor)
 
     def write_integers(self, number: int, op: str, inputs: Sequence[str], **attrs: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,19 @@ def test_a_float_operator_between_integers_is_read_as_one(tmp_path: Path) -> Non
     )  # fmt: skip
     assert found.forms["integers"].outputs["y"].sqnr_db > 25
     assert "error" not in {finding.severity for finding in ptq.lint(tmp_path / "m.tflite")}
+
+
+@pytest.mark.parametrize("io", ["int8", "float16"])
+def test_a_converted_model_keeps_the_types_of_its_border(io: str, tmp_path: Path) -> None:
+    model = build_network("m = MatMul(x, w)\ny = Relu(m)", {"x": ("n", 6)}, w=W)
+    made = ptq.quantize(
+        model, ROWS, target="litert", io=io, effort="fast", force=True, threads=1
+    )  # fmt: skip
+    made.save(tmp_path / "m.onnx")
+    ptq.convert(tmp_path / "m.onnx", "tflite").save(tmp_path / "m.tflite")
+    interpreter = importlib.import_module("ai_edge_litert.interpreter")
+    opened = interpreter.Interpreter(str(tmp_path / "m.tflite"))
+    (detail,) = opened.get_input_details()
+    assert detail["dtype"].__name__ == io
+    few = {"x": ROWS["x"][:8]}
+    assert ptq.verify(tmp_path / "m.tflite", few, threads=1).passed
