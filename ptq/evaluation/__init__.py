@@ -20,6 +20,7 @@ sample_count_check   evaluations on too few samples
 input_range_check    samples on another scale than in training
 input_shift_check    evaluation samples on another scale than the calibration samples
 preprocessing_check  images prepared in another way than in training
+record_check         two models that record different preprocessing
 label_permutation    classes in another order than the model's
 overlap_check        evaluation samples that are also calibration samples
 overflow_check       float models that overflow on a sample

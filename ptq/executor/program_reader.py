@@ -14,6 +14,7 @@ from ptq.core.opset_changes import SCALAR_INPUTS
 from ptq.core.opspec import RUNS_ON_INTEGERS, OpSpec, OutputRule, QLinearForm, Role
 from ptq.core.types import QuantParams
 from ptq.executor.float_islands import FloatIsland, extract_islands
+from ptq.executor.padded_by_float import is_padded_by_float
 from ptq.executor.program import Program, Step
 from ptq.executor.schedule import sort_topologically
 from ptq.model.graph import Graph
@@ -107,10 +108,9 @@ class _Reader:
     def _is_forced_float(self, found: QuantizedOp) -> bool:
         if found.has_float_output:
             return name_of(found.node.outputs[0]) in self.float_tensors
-        if _fills_between_integers(found):
-            return True
         outputs = (output for output in found.outputs if output is not None)
-        return any(name_of(output.integers) in self.float_tensors for output in outputs)
+        is_named = any(name_of(output.integers) in self.float_tensors for output in outputs)
+        return is_named or is_padded_by_float(found)
 
     def _read_quantize(self, node: Node) -> bool:
         source, output = node.inputs[0], node.outputs[0]
@@ -288,19 +288,6 @@ class _Reader:
         """16 if the arithmetic has such kernels and one of the tensors has 16 bits."""
         found = (self.params.get(name) for name in names if name is not None)
         return _WIDE if self.wide and any(p and p.qtype.bits == _WIDE for p in found) else 8
-
-
-def _fills_between_integers(found: QuantizedOp) -> bool:
-    """Whether a Pad with another scale behind it fills with a number that is no integer of its input.
-
-    ONNX Runtime pads in float there, and rounds the number once, to the output's integers.
-    """
-    before, after = found.inputs[0], found.outputs[0]
-    if found.spec.op != "Pad" or not isinstance(before, QuantizedTensor) or after is None:
-        return False
-    value = np.float32(all_attributes(found.node).get("value", 0.0))
-    params = before.params
-    return params != after.params and params.dequantize(params.quantize(value)) != value
 
 
 def _is_8bit_per_tensor(params: QuantParams) -> bool:

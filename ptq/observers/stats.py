@@ -189,8 +189,7 @@ class TensorStats:
             and bool(np.all(finite) and np.all(counts > 0) and np.all(keys[1:] > keys[:-1]))
             and min(tally) >= 0
             and counted == stats.count
-            and (stats.count > 0) == (stats.min <= stats.max)
-            and (not stats.count or bool(np.isfinite([stats.min, stats.max]).all()))
+            and (stats.count > 0) == (-math.inf < stats.min <= stats.max < math.inf)
         )
         if not consistent:
             raise StatsError(_DAMAGED.format("counts contradict each other"))
