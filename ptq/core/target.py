@@ -110,7 +110,9 @@ class Target:
 
     def can_quantize(self, spec: OpSpec) -> bool:
         """Whether the runtime gains from integers: it has an integer kernel, or weights to store."""
-        if spec.op in self.float_is_faster or (spec.op == "Div" and self.float_division):
+        if spec.op in self.float_is_faster or (
+            spec.op == "Div" and self.float_division and not self.integer_border
+        ):
             return False
         if self.integer_ops is not None:
             return spec.op in self.integer_ops

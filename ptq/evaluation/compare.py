@@ -230,7 +230,7 @@ def compare(
             lambda: named_engine(session, names),
             _OLD_MODEL,
         ),
-        *check_other_record(old_graph, _OLD_MODEL, opened),
+        *check_other_record(new_graph, old_graph, _OLD_MODEL, opened),
         *shift.find(),
         *diagnose_assumption(opened),
         *check_sample_count(evaluation, budget),

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ptq.core.preprocess_record import FEEDS
 from ptq.data import Samples
-from ptq.data.recorded_preprocess import EXPORTER, RecordedPreprocess, read_preprocess
+from ptq.data.recorded_preprocess import (
+    EXPORTER,
+    RecordedPreprocess,
+    encode_preprocess,
+    read_preprocess,
+)
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.graph import Graph
 
@@ -22,19 +28,31 @@ def choose_record(graph: Graph, other: Graph, name: str) -> RecordedPreprocess |
         name: What to call the other one.
     """
     found = read_preprocess(graph)
-    return found if found is not None else _read_other(other, name)
+    if found is not None and found.record.get("source") != FEEDS["source"]:
+        return found
+    return _read_other(other, name) or found
 
 
-def check_other_record(other: Graph, name: str, samples: Samples) -> Iterator[Diagnosis]:
+def check_other_record(
+    graph: Graph, other: Graph, name: str, samples: Samples
+) -> Iterator[Diagnosis]:
     """Diagnose samples that are prepared otherwise than the other model records.
 
+    Arrays say nothing of how they were prepared, so they differ from no record of images.
+
     Args:
+        graph: The model whose record comes first.
         other: The model that does not decide how samples are prepared.
         name: What to call it.
         samples: The opened samples.
     """
-    recorded = _read_other(other, name)
-    difference = "" if recorded is None else recorded.describe_difference(samples.preprocess)
+    recorded, own = _read_other(other, name), read_preprocess(graph)
+    applied = encode_preprocess(samples.preprocess)
+    difference = ""
+    if recorded is not None and recorded.record.get("source") == applied.get("source"):
+        difference = recorded.describe_difference(samples.preprocess)
+    if own is not None and recorded is not None and own.record == recorded.record:
+        return  # what differs from both is named once
     if recorded is not None and difference:
         yield Diagnosis(
             f"both models get the same samples, but {difference}",

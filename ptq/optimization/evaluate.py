@@ -205,7 +205,7 @@ def evaluate(
     )
     suspects = (
         *check_relation(evaluation),
-        *(() if compared is None else check_other_record(compared, REFERENCE_MODEL, opened)),
+        *(() if compared is None else check_other_record(graph, compared, REFERENCE_MODEL, opened)),
         *found,
         *shift.find(),
         *diagnose_assumption(opened),

@@ -29,7 +29,7 @@ from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.metadata import PROVENANCE, read_record, write_record
 from ptq.model.open import Model, open_model, require_quantized, source_path, tflite_content
-from ptq.rewrite.border.element_types import find_border_type, open_with_float_border
+from ptq.rewrite.border.element_types import has_integer_border, open_with_float_border
 from ptq.rewrite.tflite.write import DEFAULT_TFLITE, InputOutputType, TfliteOptions
 from ptq.solver.recipe import QuantizedForm
 from ptq.verification.conversion import convert_graph
@@ -185,7 +185,7 @@ def convert(
         form: ``qdq``, ``qoperator``, or ``tflite``: LiteRT's file, for models with int8 activations.
         integers: In QOperator form, convert also operators that ONNX Runtime computes in float in QDQ form.
         io: Element type of inputs and outputs of a `.tflite` file: ``float``, ``int8`` or ``float16``. With ``float``
-            those of a model that ptq quantized with other types keep these.
+            those of a model that ptq quantized with integers keep these.
         static_batch: The batch of a `.tflite` file; None leaves it open where every operator allows that.
 
     Raises:
@@ -205,9 +205,10 @@ def convert(
         raise UsageError(f"the option integers is of form qoperator, not {form}; leave it out")
     graph = require_quantized(open_model(model))
     if form == "tflite":
-        if io == "float":  # integers and halves at the border stay
-            options = replace(options, io=find_border_type(graph))
-        return _convert_to_tflite(open_with_float_border(graph), options, source_path(model))
+        if has_integer_border(graph):  # else input and quantized input would have one name
+            options = replace(options, io="int8" if io == "float" else io)
+            graph = open_with_float_border(graph)
+        return _convert_to_tflite(graph, options, source_path(model))
     with explain_failure(graph):
         converted = convert_graph(graph, form, integers=integers)
     provenance = read_record(converted, PROVENANCE)

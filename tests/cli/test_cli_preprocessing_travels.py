@@ -113,6 +113,17 @@ def test_models_of_different_preprocessing_are_not_compared_in_silence(folder: P
     assert "both models get" not in say("compare", "full.onnx", "full.onnx", *images)
 
 
+def test_arrays_differ_from_no_record_of_images(folder: Path) -> None:
+    arrays = np.random.default_rng(0).normal(size=(24, 3, 8, 8)).astype(np.float32)
+    result = ptq.compare("full.onnx", "full.onnx", {"x": arrays}, threads=1)
+    assert not [each for each in result.suspects if "both models get" in each.what]
+    with_arrays = ptq.quantize("model.onnx", {"x": arrays}, effort="fast", force=True, threads=1)
+    with_arrays.save("arrays.onnx")
+    document = report("compare", "full.onnx", "arrays.onnx", "--data", "some of my images")
+    assert document["old_accuracy"]["top1"] == 1
+    assert "both models get" not in json.dumps(document["suspects"])
+
+
 def test_a_record_of_either_model_prepares_the_samples_of_both(folder: Path) -> None:
     images = ["--data", "some of my images"]
     document = report("evaluate", "model.onnx", "--against", "full.onnx", *images)

@@ -195,30 +195,34 @@ def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
     if value is None:
         raise DataError(f"{where}: a value is missing")
     array = np.asarray(value)
-    if str(scalar.type).startswith(_TENSOR):
-        array = array.reshape(_tensor_shape(scalar.type, where))
     if array.dtype.kind == "f" and spec.dtype.kind == "f":
         array = array.astype(spec.dtype)
     row = spec.shape[1:] if spec.shape and spec.shape[0] in (1, None) else spec.shape
     sizes = [size for size in row if size is not None]
-    if array.ndim == 1 and len(sizes) == len(row) > 1 and math.prod(sizes) == array.size:
+    fits = len(sizes) == len(row) > 1 and math.prod(sizes) == array.size
+    if str(scalar.type).startswith(_TENSOR):
+        shape = scalar.type.shape
+        # a tensor that has other axes of length 1 than a row of the input has the same values in the same order
+        fits &= [n for n in shape if n != 1] == [n for n in sizes if n != 1]
+        _refuse_permuted(scalar.type, where, alone=fits)
+        array = array.reshape(sizes if fits else shape)
+    elif array.ndim == 1 and fits:
         array = array.reshape(sizes)
     return array
 
 
-def _tensor_shape(kind: Any, where: str) -> Sequence[int]:
-    """The shape of a tensor of fixed shape.
+def _refuse_permuted(kind: Any, where: str, *, alone: bool) -> None:
+    """Raise DataError if the axes of a tensor are permuted; if ``alone``, axes of length 1 do not count.
 
-    Raises:
-        DataError: Its axes are permuted. Arrow's writer and reader do not mean the same order then (pyarrow 26).
+    Arrow's writer and reader do not mean the same order by a permutation (pyarrow 26). The writer may note one for an
+    array in C order that has an axis of length 1; what it means is the inverse.
     """
-    order = kind.permutation
-    if order is not None and list(order) != sorted(order):
+    written = np.argsort(kind.permutation or (), kind="stable").tolist()
+    order = [axis for axis in written if not (alone and kind.shape[axis] == 1)]
+    if order != sorted(order):
         raise DataError(
             f"{where}: a tensor with permuted axes; write it from an array in C order, as np.ascontiguousarray makes"
         )
-    shape: Sequence[int] = kind.shape
-    return shape
 
 
 def _unreadable(place: str, error: Exception) -> DataError:

@@ -118,7 +118,7 @@ def _add_links(
         while target in targets and target not in seen:
             seen.add(target)
             target = targets[target]
-        if target in known:
+        if target in known and name not in known:
             members.append(replace(known[target], name=name))
             if target in contents:
                 contents[name] = contents[target]

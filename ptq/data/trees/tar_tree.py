@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ptq.core import remote
 from ptq.core.errors import DataError
@@ -25,6 +25,8 @@ from ptq.data.trees.tree import MAX_FILE_BYTES, require_safe_names
 
 _LABEL_KINDS = (".cls", ".json")
 _LABELS_ARRAY = "labels"
+_CLASS_NUMBER = re.compile(r"-1|[0-9]{1,9}")
+"""The label of arrays; other texts, such as a caption, are none."""
 _JSON_KEYS = ("label", "cls", "class", "labels")
 
 
@@ -49,10 +51,10 @@ class TarTree:
         self._only_input = only_input
         self._files: dict[str, list[TarMember]] = {}
         self.labels: dict[str, str] = {}
-        self._labels_of_arrays: dict[str, str] = {}
         indexed = [index_tar(place, _LABEL_KINDS) for place in places]
-        often = Counter(member.name for members, _ in indexed for member in members)
+        often = Counter(name for members, _ in indexed for name in {m.name for m in members})
         repeated = any(count > 1 for count in often.values())
+        self._labels_of_arrays: dict[str, int] = {}
         prefixes = _name_shards(places) if repeated else [""] * len(places)
         for place, (members, small), prefix in zip(places, indexed, prefixes, strict=True):
             _require_distinct(members, place)
@@ -69,10 +71,10 @@ class TarTree:
             label = _find_label(small, group)
             for name, parts in _list_samples(key, group).items():
                 self._files[prefix + name] = parts
-                if label is not None:
-                    holds_arrays = _joins_arrays(name, parts)
-                    known = self._labels_of_arrays if holds_arrays else self.labels
-                    known[prefix + name] = label
+                if label is not None and not _joins_arrays(name, parts):
+                    self.labels[prefix + name] = label
+                elif label is not None and _CLASS_NUMBER.fullmatch(label):
+                    self._labels_of_arrays[prefix + name] = int(label)
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -90,8 +92,8 @@ class TarTree:
             return parts[0].read()
         return self._join_arrays(parts, self._labels_of_arrays.get(name))
 
-    def _join_arrays(self, parts: Sequence[TarMember], label: str | None) -> bytes:
-        arrays: dict[str, Any] = {} if label is None else {_LABELS_ARRAY: _encode_label(label)}
+    def _join_arrays(self, parts: Sequence[TarMember], label: int | None) -> bytes:
+        arrays: dict[str, Any] = {} if label is None else {_LABELS_ARRAY: np.array(label)}
         for part in parts:
             kind = split_key(part.name)[1].removesuffix("npy").rstrip(".")
             key = kind or self._only_input
@@ -118,26 +120,28 @@ def _name_shards(places: Sequence[str]) -> list[str]:
     Raises:
         DataError: A shard is given twice.
     """
-    paths = [PurePosixPath(remote.without_query(place)).with_suffix("").parts for place in places]
-    if len(set(paths)) < len(paths):
-        twice = next(
-            place for place, path in zip(places, paths, strict=True) if paths.count(path) > 1
-        )
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
         raise DataError(f"{remote.show(twice)}: is given twice; give each shard once")
-    depth = 1
-    while len({path[-depth:] for path in paths}) < len(paths):
-        depth += 1
-    return ["/".join((*path[-depth:], "")) for path in paths]
+    paths = [PurePosixPath(remote.without_query(place)).with_suffix("").parts for place in places]
+    for depth in range(1, max(map(len, paths)) + 1):
+        if len({path[-depth:] for path in paths}) == len(paths):
+            return ["/".join((*path[-depth:], "")) for path in paths]
+    return [f"{number}/" for number in range(len(places))]  # only their queries differ
 
 
 def _require_distinct(members: Sequence[TarMember], place: str) -> None:
     """Raise DataError if two members have one name: a sample would be lost."""
-    often = Counter(member.name for member in members)
+    often = Counter(member.name for member in members if _is_sample_or_label(member.name))
     twice = next((name for name, count in often.items() if count > 1), None)
     if twice is not None:
         raise DataError(
             f"{remote.show(place)}: has two members named {twice}; give each sample a key of its own"
         )
+
+
+def _is_sample_or_label(name: str) -> bool:
+    return name.lower().endswith((*SAMPLE_SUFFIXES, ".npy", *_LABEL_KINDS))
 
 
 def split_key(name: str) -> tuple[str, str]:
@@ -149,13 +153,6 @@ def split_key(name: str) -> tuple[str, str]:
 
 def _joins_arrays(name: str, parts: Sequence[TarMember]) -> bool:
     return name.endswith(".npz") and parts[0].name.lower().endswith(".npy")
-
-
-def _encode_label(label: str) -> NDArray[Any]:
-    try:
-        return np.array(int(label))
-    except ValueError:  # the name of a class
-        return np.array(label)
 
 
 def _list_samples(key: str, group: Sequence[TarMember]) -> dict[str, list[TarMember]]:

@@ -8,7 +8,7 @@ DequantizeLinear computes becomes the integers that it reads. The metadata recor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -183,13 +183,10 @@ def open_with_float_border(model: Model) -> Graph:
     return restored
 
 
-def find_border_type(graph: Graph) -> Literal["float", "int8", "float16"]:
-    """The type of inputs and outputs that `BORDER` records: integers, halves, or floats without a record."""
-    record = read_record(graph, BORDER) or {}
-    entries = [entry for side in record.values() for entry in side.values()]
-    if not entries:
-        return "float"
-    return "float16" if all(entry == _HALVES for entry in entries) else "int8"
+def has_integer_border(graph: Graph) -> bool:
+    """Whether inputs or outputs hold integers by `BORDER`."""
+    sides = (read_record(graph, BORDER) or {}).values()
+    return any(entry != _HALVES for entries in sides for entry in entries.values())
 
 
 def border_feed(graph: Graph, feed: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

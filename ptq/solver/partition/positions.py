@@ -37,6 +37,7 @@ _FIRST_INPUT = _SUMS | {
     "Abs", "Cast", "Ceil", "CumSum", "Exp", "Floor", "LeakyRelu", "Log", "Neg", "PRelu", "ReduceLogSumExp",
     "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Round", "Softplus",
 }  # fmt: skip
+_VIEWS = frozenset(["Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
 _SOME_INPUTS = {"ScatterElements": (0, 2), "ScatterND": (0, 2), "Where": (1, 2)}
 
 
@@ -64,13 +65,25 @@ def _sums_open_axes(node: Node) -> bool:
     """Whether the node sums float values over an axis whose length the model leaves open; the batch is none."""
     value = node.inputs[0] if operator_of(node) in _SUMS else None
     shape = None if value is None or not is_float32(value) else shape_of(value)
-    if shape is None:
+    if value is None or shape is None or _is_weighted_by_softmax(value):
         return False
     given = node.inputs[1] if len(node.inputs) > 1 else None
     axes = attributes_of(node).get("axes", None if given is None else constant_of(given))
     if axes is None:
         return None in shape[1:]
     return any(shape[axis] is None for axis in np.asarray(axes).reshape(-1) if axis % len(shape))
+
+
+def _is_weighted_by_softmax(value: Value) -> bool:
+    """Whether a value is a product with what a Softmax computes: its sum is a mean, as in attention pooling."""
+    maker = value.producer()
+    for factor in maker.inputs if maker is not None and operator_of(maker) == "Mul" else ():
+        source = None if factor is None else factor.producer()
+        while source is not None and operator_of(source) in _VIEWS:
+            source = None if source.inputs[0] is None else source.inputs[0].producer()
+        if source is not None and operator_of(source) == "Softmax":
+            return True
+    return False
 
 
 def _list_operands(node: Node) -> Iterator[Value]:

@@ -36,7 +36,12 @@ def float_divisions(graph: Graph, target: Target) -> dict[str, str]:
     if not target.float_division:
         return {}
     reason = "LiteRT's integers make the lowest or highest value of a quotient below half an LSB"
-    return {node.name or "": reason for node in graph.nodes if operator_of(node) == "Div"}
+    return {
+        node.name or "": reason
+        for node in graph.nodes
+        if operator_of(node) == "Div"
+        and not (target.integer_border and node.outputs[0].is_graph_output())
+    }
 
 
 def small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:

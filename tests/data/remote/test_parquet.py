@@ -115,6 +115,14 @@ def test_tensors_keep_their_shape_and_are_not_taken_in_another(tmp_path: Path) -
     for specs in (free, fixed):
         found = list(ptq.open_samples(place, specs))
         assert np.array_equal(np.concatenate([sample.feed["x"] for sample in found]), x)
+    one = [ptq.data.InputSpec("x", np.dtype(np.float32), (None, 1, 3, 4))]
+    plane = np.ascontiguousarray(x[:, 0])
+    for array in (plane, plane[:, None], plane[..., None]):  # Arrow calls the second one permuted
+        write(array)
+        found = list(ptq.open_samples(place, one))
+        assert np.array_equal(
+            np.concatenate([sample.feed["x"] for sample in found]), plane[:, None]
+        )
     last = x.transpose(0, 2, 3, 1)
     write(np.ascontiguousarray(last))
     with pytest.raises(DataError, match=r"it looks like NHWC for NCHW"):

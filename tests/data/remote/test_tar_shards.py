@@ -234,3 +234,23 @@ def test_labels_of_arrays_stand_beside_them(tmp_path: Path, label: str) -> None:
     samples = ptq.data.open_samples(write_tar(tmp_path / "x.tar", members), SPECS)
     assert [sample.labels for sample in samples] == [(0,), (1,), (2,)]
     assert samples.labelling.notes == ()
+
+
+def test_what_is_stored_twice_without_a_loss_is_no_error(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    members = [("a.png", content), ("notes.md", b"1"), ("notes.md", b"2")]
+    place = write_tar(images.parent / "x.tar", members)
+    with tarfile.open(place, "a") as archive:
+        info = tarfile.TarInfo("a.png")
+        info.type, info.linkname = tarfile.LNKTYPE, "a.png"
+        archive.addfile(info)
+    assert len(list(ptq.data.open_samples(place, SPECS, PREPROCESS))) == 1
+
+
+@pytest.mark.parametrize("label", ["a dog on a lawn", 10**25, None, True])
+def test_other_texts_beside_arrays_are_no_labels(tmp_path: Path, label: object) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros((1, 3, 8, 8), np.float32))
+    members = [("a.npy", buffer.getvalue()), ("a.json", json.dumps({"label": label}).encode())]
+    (sample,) = ptq.data.open_samples(write_tar(tmp_path / "x.tar", members), SPECS)
+    assert sample.labels == ()

@@ -6,6 +6,8 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 from networks import build_network, gaussian_array
 
@@ -81,6 +83,19 @@ def test_a_float_operator_between_integers_is_read_as_one(tmp_path: Path) -> Non
     )  # fmt: skip
     assert found.forms["integers"].outputs["y"].sqnr_db > 25
     assert "error" not in {finding.severity for finding in ptq.lint(tmp_path / "m.tflite")}
+
+
+def test_a_division_at_an_integer_border_is_an_integer_one() -> None:
+    model = build_network(
+        "m = MatMul(x, w)\ns = Sigmoid(m)\no = Add(s, one)\ny = Div(m, o)",
+        {"x": ("n", 6)},
+        w=W,
+        one=np.float32(1),
+    )
+    made = ptq.quantize(
+        model, ROWS, target="litert", io="int8", effort="fast", force=True, threads=1
+    )
+    assert made.model.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.INT8
 
 
 @pytest.mark.parametrize("io", ["int8", "float16"])

@@ -54,6 +54,7 @@ def _float_nodes(nodes: str) -> set[str]:
         "angles": gaussian_array(2, 1),
         "last": np.array([3]),
         "channels": np.array([1]),
+        "same": np.array([0, 0, 0, -1]),
     }
     model = build_network(WIDTH + nodes, {"x": (1, 3, 8, "W")}, **constants)
     return {*nodes_with_positions(Graph.from_proto(model).with_shapes())}
@@ -135,3 +136,8 @@ def test_what_grows_by_the_number_of_values_stays_float(growing: str) -> None:
 
 def test_a_sum_over_channels_does_not_grow_with_the_image() -> None:
     assert "Mul_y" not in _float_nodes("b = ReduceSum(c, channels)\ny = Mul(c, b)")
+
+
+def test_a_mean_weighted_by_a_softmax_does_not_grow() -> None:
+    pooled = "a = Softmax<axis = 3>(c)\nr = Reshape(a, same)\nm = Mul(r, c)\nb = ReduceSum(m, last)"
+    assert "Add_y" not in _float_nodes(pooled + "\ny = Add(c, b)")
