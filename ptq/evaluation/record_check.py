@@ -47,19 +47,18 @@ def check_other_record(
         samples: The opened samples.
     """
     recorded, own = _read_other(other, name), read_preprocess(graph)
+    if recorded is None or (own is not None and own.record == recorded.record):
+        return  # what differs from both records is named elsewhere
     applied = encode_preprocess(samples.preprocess)
-    difference = ""
-    if recorded is not None and recorded.record.get("source") == applied.get("source"):
-        difference = recorded.describe_difference(samples.preprocess)
-    if own is not None and recorded is not None and own.record == recorded.record:
-        return  # what differs from both is named once
-    if recorded is not None and difference:
+    is_comparable = recorded.record.get("source") == applied.get("source")
+    difference = recorded.describe_difference(samples.preprocess) if is_comparable else ""
+    if difference:
+        # of what an exporter recorded the user may know better
         yield Diagnosis(
             f"both models get the same samples, but {difference}",
             name,
             "evaluate each model alone; compare models that were quantized with the same preprocessing",
-            serious=recorded.origin
-            != EXPORTER,  # the user may know better than who exported the model
+            serious=recorded.origin != EXPORTER,
         )
 
 

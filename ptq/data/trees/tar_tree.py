@@ -120,7 +120,7 @@ def _name_shards(places: Sequence[str]) -> list[str]:
     Raises:
         DataError: A shard is given twice.
     """
-    twice = next((place for place in places if places.count(place) > 1), None)
+    twice = next((place for place, count in Counter(places).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"{remote.show(twice)}: is given twice; give each shard once")
     paths = [PurePosixPath(remote.without_query(place)).with_suffix("").parts for place in places]
