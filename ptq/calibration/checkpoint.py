@@ -24,12 +24,25 @@ from ptq.observers.calibration_file import Calibration, from_bytes
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-_MAGIC = b"ptq checkpoint 1 "
-_HEADER = len(_MAGIC) + 64 + 1
+MAGIC, SHARD_MAGIC = b"ptq checkpoint 1 ", b"ptq shard checkpoint 1 "
+_HEADER = len(MAGIC) + 64 + 1
 SAVE_INTERVAL = 5.0
 """Seconds between two saves, at least."""
 MAX_SAVE_SHARE = 0.02
 """The share of the calibration's time that saving may take."""
+
+
+def explain_other_file(path: Path, content: bytes, *, of_workers: bool) -> StatsError:
+    """The error of a file that is not the checkpoint that is asked for: of workers, or of one process."""
+    if content.startswith(MAGIC if of_workers else SHARD_MAGIC):
+        advice = (
+            "one process; continue without workers"
+            if of_workers
+            else "workers; continue with workers"
+        )
+        return StatsError(f"{show(path)}: is a checkpoint of {advice}, or name another file")
+    wanted = "workers" if of_workers else "ptq"
+    return StatsError(f"{show(path)}: is not a checkpoint of {wanted}; name another file")
 
 
 class Checkpoint:
@@ -65,14 +78,8 @@ class Checkpoint:
             raise StatsError(
                 f"{show(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
             ) from None
-        if not content.startswith(_MAGIC):
-            of_workers = content.startswith(b"ptq shard checkpoint ")
-            what = (
-                "is a checkpoint of workers; continue with workers"
-                if of_workers
-                else ("is not a checkpoint of ptq")
-            )
-            raise StatsError(f"{show(self._path)}: {what}, or name another file")
+        if not content.startswith(MAGIC):
+            raise explain_other_file(self._path, content, of_workers=False)
         state = from_bytes(content[_HEADER:], show(self._path))
         if state.graph != self._graph:
             raise self._mismatch_error("another model")
@@ -81,7 +88,7 @@ class Checkpoint:
             if sample is None:
                 raise self._mismatch_error("other samples or other preprocessing")
             self._hash_sample(sample)
-        if content[len(_MAGIC) : _HEADER] != f"{self._digest.hexdigest()}\n".encode():
+        if content[len(MAGIC) : _HEADER] != f"{self._digest.hexdigest()}\n".encode():
             raise self._mismatch_error("other samples or other preprocessing")
         return state
 
@@ -103,7 +110,7 @@ class Checkpoint:
             PtqError: It cannot be written.
         """
         started = time.monotonic()
-        header = _MAGIC + f"{self._digest.hexdigest()}\n".encode()
+        header = MAGIC + f"{self._digest.hexdigest()}\n".encode()
         files.write(self._path, header + state.to_bytes())
         ended = time.monotonic()
         self._due = ended + max(self._every, (ended - started) / MAX_SAVE_SHARE)

@@ -11,7 +11,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ptq.calibration.checkpoint import MAX_SAVE_SHARE, SAVE_INTERVAL
+from ptq.calibration.checkpoint import (
+    MAX_SAVE_SHARE,
+    SAVE_INTERVAL,
+    SHARD_MAGIC,
+    explain_other_file,
+)
 from ptq.calibration.identify import identify_samples
 from ptq.core import files
 from ptq.core.errors import StatsError
@@ -19,8 +24,6 @@ from ptq.core.remote import show
 from ptq.data import Samples
 from ptq.observers.calibration_file import Calibration, from_bytes
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
-
-_MAGIC = b"ptq shard checkpoint 1 "
 
 
 class ShardCheckpoint:
@@ -60,15 +63,9 @@ class ShardCheckpoint:
                 f"{show(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
             ) from None
         header, _, stored = content.partition(b"\n")
-        number = header.removeprefix(_MAGIC)
-        if not header.startswith(_MAGIC) or not number.isdigit() or not int(number):
-            of_one = content.startswith(b"ptq checkpoint ")
-            what = (
-                "is a checkpoint of one process; continue without workers"
-                if of_one
-                else ("is not a checkpoint of workers")
-            )
-            raise StatsError(f"{show(self._path)}: {what}, or name another file")
+        number = header.removeprefix(SHARD_MAGIC)
+        if not header.startswith(SHARD_MAGIC) or not number.isdigit() or not int(number):
+            raise explain_other_file(self._path, content, of_workers=True)
         state, shards = from_bytes(stored, show(self._path)), int(number)
         if state.graph != self._graph:
             raise self._mismatch_error("another model")
@@ -112,7 +109,7 @@ class ShardCheckpoint:
         started = time.monotonic()
         if started < self._due and not at_once:
             return
-        files.write(self._path, _MAGIC + b"%d\n" % shards + state.to_bytes())
+        files.write(self._path, SHARD_MAGIC + b"%d\n" % shards + state.to_bytes())
         ended = time.monotonic()
         self._due = ended + max(SAVE_INTERVAL, (ended - started) / MAX_SAVE_SHARE)
 

@@ -13,7 +13,7 @@ from parts import CONV, SAME, WB, V
 
 import ptq
 from ptq.calibration.calibration import tensors_to_collect
-from ptq.calibration.checkpoint import Checkpoint
+from ptq.calibration.checkpoint import SHARD_MAGIC, Checkpoint
 from ptq.calibration.collect import observe
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
 from ptq.core.run_options import RunOptions
@@ -131,9 +131,12 @@ def test_a_damaged_checkpoint_is_one_line_that_names_it(tmp_path: Path, cut: int
 def test_a_file_of_another_kind_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("precious")
-    with pytest.raises(StatsError, match="is not a checkpoint of ptq"):
+    with pytest.raises(StatsError, match="is not a checkpoint of ptq; name another file"):
         ptq.calibrate(MODEL, FEEDS, checkpoint=path)
     assert path.read_text() == "precious"
+    path.write_bytes(SHARD_MAGIC + b"3\n")
+    with pytest.raises(StatsError, match="is a checkpoint of workers; continue with workers, or"):
+        ptq.calibrate(MODEL, FEEDS, checkpoint=path)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -218,15 +218,22 @@ class LitertModel:
         return np.asarray(real.transpose(np.argsort(order)), order="C")
 
 
+def list_signature_names(model: Any, side: str) -> Mapping[int, Sequence[str]]:
+    """The names that the first signature gives each input or output, by tensor; two outputs may be one tensor."""
+    names = defaultdict[int, list[str]](list)
+    signatures = () if model.signatureDefs is None else model.signatureDefs[:1]
+    for signature in signatures:
+        for entry in getattr(signature, side) or ():
+            names[entry.tensorIndex].append(entry.name.decode())
+    return names
+
+
 def _by_name(model: Any, interpreter: Any, side: str) -> dict[str, dict[str, Any]]:
     """Details of inputs or outputs by the names that the signature gives them, else by the tensor's own."""
     details = (
         interpreter.get_input_details() if side == "inputs" else interpreter.get_output_details()
     )
-    names = defaultdict[int, list[str]](list)  # two outputs may be one tensor
-    for signature in (model.signatureDefs or ())[:1]:
-        for entry in getattr(signature, side) or ():
-            names[entry.tensorIndex].append(entry.name.decode())
+    names = list_signature_names(model, side)
     return {
         name: {**detail, "at": at}
         for at, detail in enumerate(details)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError, UnsupportedError
 from ptq.core.types import QType, QuantParams
-from ptq.model.tflite.interpreter import ORDERS, parse_model, read_metadata
+from ptq.model.tflite.interpreter import ORDERS, list_signature_names, parse_model, read_metadata
 from ptq.model.tflite.schema import load_schema
 
 
@@ -159,8 +158,5 @@ def _params_of(tensor: Any, dtype: np.dtype[Any]) -> QuantParams | None:
 
 
 def _named(model: Any, tensors: Any, numbers: Any, side: str) -> dict[str, int]:
-    names = defaultdict[int, list[str]](list)  # two outputs may be one tensor
-    for signature in _list(model.signatureDefs)[:1]:
-        for entry in _list(getattr(signature, side)):
-            names[entry.tensorIndex].append(entry.name.decode())
+    names = list_signature_names(model, side)
     return {name: int(n) for n in _list(numbers) for name in names.get(int(n), [tensors[n].name])}
