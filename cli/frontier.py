@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,13 +11,24 @@ from . import options as o
 from .images import Images, add_image_options
 from .parsers import parse_count
 
+TimedTargetName = Literal["ort"]
+"""Copy of the names of the targets whose times are measured; a test compares it with ptq."""
+
 
 @add_image_options
 def frontier(
     model: o.Model,
     data: o.Data,
     eval_data: o.EvalData = None,
-    target: o.Target = "ort",
+    target: Annotated[
+        TimedTargetName,
+        typer.Option(
+            "--target",
+            metavar="NAME",
+            parser=str,
+            help=f"The runtime to quantize for. Its times must be measured: {o.list_names(TimedTargetName)}.",
+        ),
+    ] = "ort",
     method: o.Method = "auto",
     per_tensor: o.PerTensor = False,
     equalize: o.Equalize = True,

@@ -46,7 +46,7 @@ Rounding = Literal["second-order", "nearest"]
 def list_names(literal: object) -> str:
     """The names of a Literal type as a phrase: ``a, b or c``."""
     *names, last = get_args(literal)
-    return f"{', '.join(names)} or {last}"
+    return f"{', '.join(names)} or {last}" if names else str(last)
 
 
 SAMPLES_HELP = (

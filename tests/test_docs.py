@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 from ptq_cli import options
+from ptq_cli.frontier import TimedTargetName
 from ptq_cli.lint import LintTargetName
 from ptq_cli.optable import list_op_rows
 
@@ -48,8 +49,9 @@ def test_the_table_of_operators_has_a_row_for_each_and_a_column_for_each_arithme
         (options.TargetName, TARGETS),
         (options.ArithmeticName, ARITHMETICS),
         (LintTargetName, [name for name, row in TARGETS.items() if row.lint is not None]),
+        (TimedTargetName, [name for name, row in TARGETS.items() if row.costs is not None]),
     ],
-    ids=["methods", "targets", "arithmetics", "lint targets"],
+    ids=["methods", "targets", "arithmetics", "lint targets", "timed targets"],
 )
 def test_help_offers_every_name_that_there_is(said, table):
     assert list(get_args(said)) == list(table)

@@ -14,12 +14,12 @@ from ptq.observers.sample_listing import count_shard
 from ptq.observers.sample_prefixes import Prefixes, keep_prefixes
 
 Listing = tuple[str, int]
-"""The digest of the names of a listing, and how many there are."""
+"""The digest of the names of a listing, and how many there are. Rows have numbers for names: their first one is in it."""
 
 
 def digest_listing(samples: Samples) -> Listing:
     """The listing of which these samples are a shard, or the whole."""
-    digest, total = combine_digests([]), 0
+    digest, total = combine_digests(filter(None, [samples.digest_first_row()])), 0
     for identity in samples.listed_identities:
         digest, total = combine_digests([bytes.fromhex(digest), _digest_text(identity)]), total + 1
     return digest, total

@@ -45,8 +45,10 @@ def merge_statistics(
         missing = merged.identity.list_missing()
         if missing:
             verb = "is" if len(missing) == 1 else "are"
+            sets = len(merged.identity.listings)
+            whose = "the samples" if sets == 1 else f"{sets} data sets"
             raise StatsError(
-                f"{format_shards(missing)} of the samples {verb} missing; merge all shards, "
+                f"{format_shards(missing)} of {whose} {verb} missing; merge all shards, "
                 "or set `allow_missing_shards`"
             )
     return merged

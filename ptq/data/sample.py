@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +12,7 @@ from ptq.data.labelling import Labelling
 from ptq.data.opened_sources import open_once
 from ptq.data.preparation import Preparation
 from ptq.data.sample_digest import combine_digests
-from ptq.data.sample_source import BadSample, Sample, SampleSource
+from ptq.data.sample_source import BadSample, FoundSamples, Sample, SampleSource
 
 __all__ = ["BadSample", "FoundSamples", "Sample", "SampleSource", "Samples"]
 
@@ -29,21 +28,6 @@ class Origin(Protocol):
     def __call__(self) -> Samples:
         """All samples of the source."""
         ...
-
-
-@dataclass(frozen=True)
-class FoundSamples:
-    """What reading some samples has shown, for another process that did not read them.
-
-    Attributes:
-        digests: Digest of each sample, by position.
-        patterns: Pattern of each image, by position.
-        skipped: Name and reason of each bad sample that was left out.
-    """
-
-    digests: Mapping[int, bytes]
-    patterns: Mapping[int, bytes]
-    skipped: Sequence[tuple[str, str]]
 
 
 class Samples:
@@ -182,6 +166,16 @@ class Samples:
     def listed_identities(self) -> Iterator[str]:
         """Identities of the listing of which these samples are the shard ``shard_of``."""
         return map(self._source.identity, self._listing[0])
+
+    def digest_first_row(self) -> bytes:
+        """Digest of the first row of the listing; empty if its samples have names, or if that row is bad."""
+        first = next(iter(self._listing[0]), None)
+        if first is None or self._source.identity(first) != str(first):
+            return b""
+        if first in self._digests:
+            return self._digests[first]
+        item = next(iter(self._source.read([first])), None)
+        return item.digest if isinstance(item, Sample) else b""
 
     @property
     def digests_by_name(self) -> Iterator[tuple[str, bytes]]:

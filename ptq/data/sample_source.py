@@ -1,8 +1,8 @@
-"""One sample, one that cannot be used, and what sources of samples have in common."""
+"""One sample, one that cannot be used, what reading shows, and what sources of samples have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -39,6 +39,21 @@ class Sample:
     def pattern(self) -> bytes | None:
         """Identity of an image up to scale, mean and std (`ptq.data.image_pattern`); None for other samples."""
         return digest_pattern(self.feed)
+
+
+@dataclass(frozen=True)
+class FoundSamples:
+    """What reading some samples has shown, for another process that did not read them.
+
+    Attributes:
+        digests: Digest of each sample, by position.
+        patterns: Pattern of each image, by position.
+        skipped: Name and reason of each bad sample that was left out.
+    """
+
+    digests: Mapping[int, bytes]
+    patterns: Mapping[int, bytes]
+    skipped: Sequence[tuple[str, str]]
 
 
 class SampleSource(Protocol):

@@ -82,7 +82,8 @@ class Comparison:
         suspects: Known causes of bad figures that were found.
         labels: Where the labels come from; None if there are none.
         task: What the drop is measured by, and why; None with a metric of the user.
-        figures: Further figures of the task, each with its interval.
+        figures: Further figures of the task, of the new model, each with its interval.
+        old_figures: The same of the old model, where they need labels alone; else empty.
         changed: Some samples whose answer the new model changes, the most changed first.
         changed_samples: Number of all samples whose answer it changes; None if they were not counted.
         old_confusion: Label, predicted class and number of samples of the old model.
@@ -107,6 +108,7 @@ class Comparison:
     labels: Labelling | None = None
     task: TaskChoice | None = None
     figures: tuple[Figure, ...] = ()
+    old_figures: tuple[Figure, ...] = ()
     changed: tuple[ChangedSample, ...] = ()
     changed_samples: int | None = None
     old_confusion: tuple[tuple[int, int, int], ...] = ()
@@ -257,6 +259,7 @@ def compare(
         labels=evaluation.labels,
         task=evaluation.task,
         figures=form.figures,
+        old_figures=evaluation.forms[REFERENCE].figures,
         changed=evaluation.changed,
         changed_samples=evaluation.changed_samples,
         old_confusion=evaluation.forms[REFERENCE].confusion,

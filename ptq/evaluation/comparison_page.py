@@ -76,8 +76,10 @@ def describe_comparison(result: Comparison) -> Iterator[str]:
             f"{_format_percent(result.new_accuracy.top1)} %"
         )
     yield describe_drop(result.drop)
+    if result.old_figures:
+        yield f"old: {describe_figures(result.old_figures)}"
     if result.figures:
-        yield describe_figures(result.figures)
+        yield f"{'new: ' if result.old_figures else ''}{describe_figures(result.figures)}"
     for name, fidelity in result.outputs.items():
         agreement = ""
         if fidelity.agreement is not None:

@@ -1,4 +1,4 @@
-"""Doubt that two models belong together: one is not the quantized form of the other."""
+"""Doubt that two models belong together: one is not the quantized form of the other, or the other is no float model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import describe_change
 from ptq.evaluation.evaluate import REFERENCE
 from ptq.evaluation.measurements import Evaluation, FormMetrics
+from ptq.evaluation.record_check import REFERENCE_MODEL
+from ptq.model.graph import Graph
+from ptq.model.open import is_quantized
 
 UNRELATED_SQNR_DB = 3.0
 """At 3 dB half of the output's energy is error; two networks of one task have about 0 dB."""
@@ -29,6 +32,16 @@ def check_relation(evaluation: Evaluation) -> Iterator[Diagnosis]:
                 "compare it with its own float model; if it is, quantization destroyed it",
                 serious=True,
             )
+
+
+def check_reference(reference: Graph) -> Iterator[Diagnosis]:
+    """Diagnose a model to compare with that is no float model."""
+    if is_quantized(reference):
+        yield Diagnosis(
+            "it is quantized, and what is called float here are its results",
+            REFERENCE_MODEL,
+            "compare with the float model, to measure what quantization costs",
+        )
 
 
 def _find_large_loss(evaluation: Evaluation, form: FormMetrics) -> str:

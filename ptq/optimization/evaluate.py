@@ -33,7 +33,7 @@ from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.record_check import REFERENCE_MODEL, check_other_record, choose_record
-from ptq.evaluation.relation_check import check_relation
+from ptq.evaluation.relation_check import check_reference, check_relation
 from ptq.evaluation.run_forms import Opener
 from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.tasks.label_options import LabelOptions
@@ -205,6 +205,7 @@ def evaluate(
     )
     suspects = (
         *check_relation(evaluation),
+        *(() if compared is None else check_reference(compared)),
         *(() if compared is None else check_other_record(graph, compared, REFERENCE_MODEL, opened)),
         *found,
         *shift.find(),

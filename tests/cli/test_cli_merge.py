@@ -147,3 +147,11 @@ def test_python_merges_files_and_statistics_alike(ptq, model, data, shards) -> N
     assert part.samples == 16
     with pytest.raises(UsageError, match="no statistics to merge"):
         library.merge_statistics([])
+
+
+def test_shards_of_two_row_files_of_equal_length_are_not_one_data_set(model, data) -> None:
+    rows = np.load(data)
+    other = {**rows, "x": rows["x"] * 0.5}
+    halves = [library.calibrate(model, some, shard=(k, 2)) for k, some in enumerate((data, other))]
+    with pytest.raises(StatsError, match="of 2 data sets are missing"):
+        library.merge_statistics(halves)

@@ -215,6 +215,8 @@ def test_nothing_that_the_terminal_says_of_labelled_texts_and_boxes_is_missing_f
     data, evaluation = given[:2], given[4:]
     done = ptq("compare", "m.onnx", "q.onnx", *data, *evaluation, "--report", "c.html")
     assert done.code == 0, done.err
+    starts = [line.split()[:2] for line in done.out.splitlines() if "(95 % CI" in line]
+    assert {"old:", "new:"} <= {words[0] for words in starts}, "each model has figures of its own"
     assert_nothing_missing(done.out, Path("c.html"))
 
 
