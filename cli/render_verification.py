@@ -11,7 +11,9 @@ from rich.table import Table
 from ptq.core.wording import plural
 from ptq.verification.wording import (
     LSB_NOTE,
+    SHARE_NOTE,
     describe_counts,
+    describe_largest,
     describe_remedies,
     describe_risks,
     describe_verdict,
@@ -45,6 +47,8 @@ def render_verification(result: Verification) -> None:
     show(*map(format_paragraph, describe_counts(result)))
     if differing:
         show(_differences_table(differing), format_paragraph(LSB_NOTE))
+        if any(t.largest_share for t in differing):
+            show(format_paragraph(SHARE_NOTE))
         if len(differing) > MAX_ENTRIES:
             show(
                 format_paragraph(
@@ -60,7 +64,7 @@ def _differences_table(differing: Sequence[TensorDifference]) -> Table:
     for t in differing[:MAX_ENTRIES]:
         table.add_row(
             one_line(t.tensor), t.op,
-            *map(str, (t.differing, t.differing_locally, t.elements, t.largest)),
+            *map(str, (t.differing, t.differing_locally, t.elements)), describe_largest(t),
         )  # fmt: skip
     return table
 

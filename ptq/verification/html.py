@@ -20,7 +20,9 @@ from ptq.verification.runtime_check import (
 from ptq.verification.verify import Verification
 from ptq.verification.wording import (
     LSB_NOTE,
+    SHARE_NOTE,
     describe_counts,
+    describe_largest,
     describe_remedies,
     describe_risks,
     describe_verdict,
@@ -88,12 +90,13 @@ def render_verification_page(
 
 def _build_cards(result: Verification, portability: Portability | None) -> Iterator[Card]:
     differing = len(list_differing(result))
-    value = "equal" if result.equal else f"{plural(differing, 'tensor')} differ"
+    alike = result.equal or result.differs_in_last_bits
+    value = "equal" if alike else f"{plural(differing, 'tensor')} differ"
     notes = (
         f"{plural(len(result.tensors), 'integer tensor')} on {plural(result.samples, 'sample')}",
     )
     yield Card(
-        "integers", value, notes, "good" if result.equal else "bad" if not result.passed else "warn"
+        "integers", value, notes, "good" if alike else "bad" if not result.passed else "warn"
     )
     if (check := result.runtime_check) is not None:
         tone: Tone = "good" if check.passed else "bad"
@@ -119,14 +122,15 @@ def _build_tensors(result: Verification) -> Section:
                 tone="bad" if t.differing_locally else "",
             ),
             Cell(str(t.elements), t.elements),
-            Cell(str(t.largest), t.largest),
+            Cell(describe_largest(t), t.largest_share or t.largest),
         )
         for number, t in enumerate(result.tensors, 1)
     )
     lines = (*describe_counts(result), *explain_differences(result))
+    note = f"{LSB_NOTE}; {SHARE_NOTE}" if any(t.largest_share for t in result.tensors) else LSB_NOTE
     table = Table("tensor-table", _TENSORS, rows, choices=3)
     return Section(
-        "tensors", "Tensors in execution order", [Lines(lines), table], LSB_NOTE, "Tensors"
+        "tensors", "Tensors in execution order", [Lines(lines), table], note, "Tensors"
     )
 
 

@@ -68,5 +68,5 @@ def verify_tflite(
 def _describe(tensor: str, tally: Tally) -> TensorDifference:
     return TensorDifference(
         tensor, tally.node, tally.op, tally.elements, tally.differing, tally.largest,
-        tally.differing_locally,
+        tally.differing_locally, tally.largest_share,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from ptq.verification.portability import NodeRisk, Portability
 from ptq.verification.verify import TensorDifference, Verification
 
 LSB_NOTE = "largest: the largest difference of an integer, in LSB; one LSB is one step of the scale"
+SHARE_NOTE = "of a float output: its largest difference, as a share of its largest value"
 EXPECTED = (
     "differences are expected: without VNNI, this processor makes ONNX Runtime saturate sums "
     "of two products to 16 bits"
@@ -26,8 +27,19 @@ def describe_verdict(result: Verification) -> str:
     return (
         f"{plural(len(result.tensors), 'integer tensor')}, {elements} elements on "
         f"{plural(result.samples, 'sample')}: {_name_runtime(result)} and the integer "
-        f"executor ({result.arithmetic_version}) " + ("are equal" if result.equal else "differ")
+        f"executor ({result.arithmetic_version}) {_describe_relation(result)}"
     )
+
+
+def _describe_relation(result: Verification) -> str:
+    if result.differs_in_last_bits:
+        return "are equal, but for the last bits of float outputs"
+    return "are equal" if result.equal else "differ"
+
+
+def describe_largest(tensor: TensorDifference) -> str:
+    """The largest difference of a tensor: in LSB, or of a float output as a share."""
+    return f"{tensor.largest_share:.0e}" if tensor.largest_share else str(tensor.largest)
 
 
 def _name_runtime(result: Verification) -> str:
@@ -108,6 +120,11 @@ def _describe_first(tensor: TensorDifference, count: int) -> str:
     return (
         f"{plural(count, 'tensor')} {'differs' if count == 1 else 'differ'}; "
         f"first: {tensor.tensor}, output of {tensor.node} ({tensor.op}): "
-        f"{tensor.differing} of {tensor.elements} elements differ, by up to {tensor.largest} LSB; "
+        f"{tensor.differing} of {tensor.elements} elements differ, by up to {_describe_amount(tensor)}; "
         f"the mismatch starts {origin}"
     )
+
+
+def _describe_amount(tensor: TensorDifference) -> str:
+    shown = describe_largest(tensor)
+    return f"{shown} of the largest value" if tensor.largest_share else f"{shown} LSB"

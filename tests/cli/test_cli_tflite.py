@@ -9,6 +9,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+from ptq.verification.verify import TensorDifference
+
 MODEL, USAGE = 1, 2
 
 
@@ -105,6 +107,27 @@ def test_a_file_is_verified_linted_and_evaluated(ptq, tflite, model, data):
     evaluated = ptq("evaluate", "m.tflite", "--data", data, "--against", model)
     assert evaluated.code == 0
     assert "int8 in LiteRT" in evaluated.out
+
+
+def test_a_float_output_that_differs_in_its_last_bits_passes(ptq, model, data):
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    options = ("--target", "litert", "--effort", "fast", "--skip", "Gemm", "-o", "m.tflite")
+    assert ptq("quantize", model, "--data", data, *options).code == 0
+    done = ptq("verify", "m.tflite", "--data", data, "--json", "v.json")
+    found = json.loads(Path("v.json").read_text())
+    assert not found["equal"], "the float kernels agree here: the test shows nothing"
+    assert (done.code, found["passed"]) == (0, True)
+    assert 0 < found["first"]["largest_share"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("differing", "share", "passes"),
+    [(3, 1e-7, True), (3, 1e-4, False), (3, 0.0, False), (0, 0.0, True)],
+    ids=["last bits", "more", "an integer, or another shape", "equal"],
+)
+def test_only_last_bits_of_floats_pass(differing, share, passes):
+    tensor = TensorDifference("y", "n", "output", 10, differing, 0, 0, share)
+    assert tensor.is_last_bits == passes
 
 
 def test_a_quantized_onnx_model_is_converted(ptq, tflite, data):
