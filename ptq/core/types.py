@@ -16,6 +16,7 @@ from ptq.core.errors import PlanError
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.integer[Any]]
 FLOAT32 = np.dtype(np.float32)
+FLOAT16 = np.dtype(np.float16)
 
 
 @dataclass(frozen=True)

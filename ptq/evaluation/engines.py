@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
+from ptq.core.types import FLOAT16, FLOAT32
 from ptq.evaluation.metrics import numeric_output
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.executor import Executor
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
-from ptq.model.node import Value, consumers_of, name_of, operator_of, shape_of
+from ptq.model.node import Value, consumers_of, dtype_of, name_of, operator_of, shape_of
 from ptq.model.session import Session
 
 EngineName = Literal["ort", "integer"]
@@ -80,12 +81,20 @@ def named_engine(session: Session, names: Sequence[str]) -> Engine:
 
 
 def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
-    """Engine of the float model that a graph is compared with.
+    """Engine of the float model that a graph is compared with; it takes the samples of the graph.
+
+    A `.tflite` file takes float32 where the model that it was made of takes float16: samples are cast for that model.
 
     Raises:
         ModelError: The reference has other inputs or outputs, so it is another model.
     """
-    return named_engine(*open_reference(reference, graph, run))
+    engine = named_engine(*open_reference(reference, graph, run))
+    given = {name_of(v): dtype_of(v) for v in graph.inputs}
+    cast = {name_of(v): FLOAT16 for v in reference.inputs if dtype_of(v) == FLOAT16}
+    cast = {name: dtype for name, dtype in cast.items() if given[name] == FLOAT32}
+    if not cast:
+        return engine
+    return lambda feed: engine({name: a.astype(cast.get(name, a.dtype)) for name, a in feed.items()})
 
 
 def open_reference(

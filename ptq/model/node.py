@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from ptq.core.types import FLOAT32
+from ptq.core.types import FLOAT16, FLOAT32
 
 Node = ir.Node
 Value = ir.Value
@@ -19,7 +19,7 @@ ONNX_DOMAINS = ("", "ai.onnx")
 MICROSOFT_PREFIX = "com.microsoft::"
 """Prefix of the names of operators in ONNX Runtime's own domain."""
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
-FLOAT_TYPES = (FLOAT32, np.dtype(np.float16), np.dtype(np.float64))
+FLOAT_TYPES = (FLOAT32, FLOAT16, np.dtype(np.float64))
 
 
 def attributes_of(node: Node) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+from ptq.model.open import open_model
+from ptq.rewrite.border.element_types import with_float16_border
 from ptq.verification.verify import TensorDifference
 
 MODEL, USAGE = 1, 2
@@ -128,6 +130,21 @@ def test_a_float_output_that_differs_in_its_last_bits_passes(ptq, model, data):
 def test_only_last_bits_of_floats_pass(differing, share, passes):
     tensor = TensorDifference("y", "n", "output", 10, differing, 0, 0, share)
     assert tensor.is_last_bits == passes
+
+
+def test_a_file_is_compared_with_the_float16_model_that_it_was_made_of(ptq, model, data):
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    Path("half.onnx").write_bytes(with_float16_border(open_model(model)).to_bytes())
+    options = ("--target", "litert", "--effort", "fast", "-o", "m.tflite")
+    assert ptq("quantize", "half.onnx", "--data", data, *options).code == 0
+    evaluate = ("evaluate", "m.tflite", "--data", data, "--json", "e.json")
+    sqnr = []
+    for float_model in (model, "half.onnx"):
+        done = ptq(*evaluate, "--against", float_model)
+        assert done.code == 0, done.err
+        found = json.loads(Path("e.json").read_text())
+        sqnr.append(found["forms"]["int8"]["outputs"][found["head"]]["sqnr_db"])
+    assert sqnr[1] == pytest.approx(sqnr[0], abs=0.5)
 
 
 def test_a_quantized_onnx_model_is_converted(ptq, tflite, data):

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError, UnsupportedError
-from ptq.core.types import FLOAT32, QType, QuantParams
+from ptq.core.types import FLOAT16, FLOAT32, QType, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_record, write_record
 from ptq.model.node import (
@@ -33,8 +33,7 @@ from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 BORDER = "ptq.io"
 """Metadata: the type of each input and output that was changed, by name; of integers also scale and zero point."""
-_FLOAT16 = np.dtype(np.float16)
-_HALVES = {"type": _FLOAT16.name}
+_HALVES = {"type": FLOAT16.name}
 
 
 def with_integer_border(graph: Graph) -> Graph:
@@ -64,7 +63,7 @@ def with_float16_border(graph: Graph) -> Graph:
     record: dict[str, dict[str, Any]] = {"inputs": {}, "outputs": {}}
     for value in changed.inputs:
         if dtype_of(value) == FLOAT32:
-            _set_dtype(value, _FLOAT16)
+            _set_dtype(value, FLOAT16)
             readers = [use.node for use in value.uses()]
             _cast_input(changed, value, readers)
             record["inputs"][name_of(value)] = _HALVES
@@ -72,7 +71,7 @@ def with_float16_border(graph: Graph) -> Graph:
         if dtype_of(value) == FLOAT32 and not value.is_graph_input():
             name = name_of(value)
             half = _cast_to_halves(changed, value, f"{name}_float16", after=value.producer())
-            _replace_output(changed, value, half, _FLOAT16)
+            _replace_output(changed, value, half, FLOAT16)
             record["outputs"][name] = _HALVES
     changed.sort()
     write_record(changed, BORDER, record)
@@ -81,7 +80,7 @@ def with_float16_border(graph: Graph) -> Graph:
 
 def _cast_to_halves(graph: Graph, value: Value, output: str, **place: Node | None) -> Value:
     return graph.insert(
-        "Cast", [value], attrs={"to": int(ir.DataType.FLOAT16)}, output=output, dtype=_FLOAT16,
+        "Cast", [value], attrs={"to": int(ir.DataType.FLOAT16)}, output=output, dtype=FLOAT16,
         shape_like=value, **place,
     )  # fmt: skip
 
@@ -200,7 +199,7 @@ def border_feed(graph: Graph, feed: Mapping[str, NDArray[Any]]) -> dict[str, NDA
 
 def _to_type(array: NDArray[Any], entry: Mapping[str, Any]) -> NDArray[Any]:
     if entry == _HALVES:
-        return array.astype(_FLOAT16)
+        return array.astype(FLOAT16)
     return _read_params(entry).quantize(array)
 
 

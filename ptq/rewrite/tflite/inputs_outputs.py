@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.core.errors import UnsupportedError
-from ptq.core.types import FLOAT32
+from ptq.core.types import FLOAT16, FLOAT32
 from ptq.rewrite.tflite.emitter import Emitter, Stored
 from ptq.rewrite.tflite.operations import Operation, OperationList
 from ptq.rewrite.tflite.orders import channels_last, natural_order, permute_shape
 
-_FLOAT16 = np.dtype(np.float16)
 
 
 def integer_borders(listed: OperationList) -> tuple[dict[str, str], dict[str, str]]:
@@ -51,7 +50,7 @@ def write_float16_input(e: Emitter, name: str, *, is_image: bool) -> int:
     """An input of float16, and the DEQUANTIZE to float32 behind it."""
     order = channels_last(e.rank(name)) if is_image else natural_order(e.rank(name))
     shape, signature = (permute_shape(s, order) for s in (e.shape(name), e.signature(name)))
-    half = e.temporary(name, shape, _FLOAT16, signature=signature)
+    half = e.temporary(name, shape, FLOAT16, signature=signature)
     real = e.temporary(f"{name}_float32", shape, FLOAT32, signature=signature)
     e.op("DEQUANTIZE", [half], [real], "DequantizeOptions")
     e.store(name, Stored(real, order))
@@ -62,6 +61,6 @@ def write_float16_output(e: Emitter, name: str) -> int:
     """A CAST of an output to float16."""
     order = e.order(name) or natural_order(e.rank(name))
     shape, signature = (permute_shape(s, order) for s in (e.shape(name), e.signature(name)))
-    half = e.temporary(f"{name}_float16", shape, _FLOAT16, signature=signature)
+    half = e.temporary(f"{name}_float16", shape, FLOAT16, signature=signature)
     e.op("CAST", [e.read(name, order)], [half], "CastOptions")
     return half
