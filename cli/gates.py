@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -16,23 +15,6 @@ if TYPE_CHECKING:
     from ptq.evaluation.budget import Budget
 
 
-def exit_unless_held(require: Callable[[], None]) -> None:
-    """End the command with one line on standard error if a budget is not shown to hold.
-
-    The results are written before. So this is no error that would take their place.
-
-    Raises:
-        typer.Exit: The budget is exceeded or undecided; exit code 3.
-    """
-    try:
-        require()
-    except BudgetError as error:
-        text = one_line(str(error))
-        typer.echo(f"error: {text}", err=True)
-        write_annotations("error", [text])
-        raise typer.Exit(error.exit_code) from None
-
-
 def exit_if_too_slow(shortfall: str) -> None:
     """End the command if the model is slower than was asked for; ``shortfall`` says so, or is empty.
 
@@ -40,9 +22,7 @@ def exit_if_too_slow(shortfall: str) -> None:
         typer.Exit: It is slower; exit code 3.
     """
     if shortfall:
-        typer.echo(f"error: {one_line(shortfall)}", err=True)
-        write_annotations("error", [shortfall])
-        raise typer.Exit(3)
+        _exit(shortfall)
 
 
 def exit_if_exceeded(budget: Budget, *, strict: bool) -> None:
@@ -51,8 +31,12 @@ def exit_if_exceeded(budget: Budget, *, strict: bool) -> None:
     Raises:
         typer.Exit: The budget is not kept; exit code 3.
     """
-    if strict:
-        exit_unless_held(budget.require_held)
-    if budget.verdict == "exceeded":
-        write_annotations("error", [budget.sentence])
-        raise typer.Exit(3)
+    if budget.verdict == "exceeded" or (strict and budget.verdict == "undecided"):
+        _exit(budget.sentence)
+
+
+def _exit(why: str) -> NoReturn:
+    """End with one line on standard error. The result is written before, so no error takes its place."""
+    typer.echo(f"error: {one_line(why)}", err=True)
+    write_annotations("error", [why])
+    raise typer.Exit(BudgetError.exit_code)

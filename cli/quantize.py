@@ -231,7 +231,9 @@ def quantize(
     )  # fmt: skip
     write_page(page, result.to_html, output=path, following=following)
     if not documents.write_document(json, result.report, output=path):
-        histograms = draw_sparklines(result.report, result.calibration.tensors)
+        histograms = draw_sparklines(
+            result.report, result.calibration.tensors, render_report.count_shown()
+        )
         written = str(path) if also is None else f"{path}, {also}"
         render_report.render_report(result.report, written, following, histograms)
     outputs.print_replaced(replaced)

@@ -60,11 +60,25 @@ def _describe_processor(key: str, value: Any) -> str:
     return f"processor: {value.get('machine')}, sums of int8 products {sums}"
 
 
+def _describe_inputs(key: str, value: Any) -> str:
+    """The quantiles of each input at 0, 25, 50, 75 and 100 % of its values."""
+    from ptq.observers.input_quantiles import LEVELS
+
+    if not isinstance(value, Mapping) or not all(
+        isinstance(some, list) and len(some) == len(LEVELS) for some in value.values()
+    ):
+        return _describe_entry(key, value)
+    step = len(LEVELS) // 4
+    shown = (f"{name} {', '.join(map(str, some[::step]))}" for name, some in sorted(value.items()))
+    return f"{_words(key)}, their values at 0, 25, 50, 75 and 100 %: {'; '.join(shown)}"
+
+
 def _describe_entry(key: str, value: Any) -> str:
     return f"{_words(key)}: {_format(value)}"
 
 
 _DESCRIBERS = {
+    "calibration_inputs": _describe_inputs,
     "drop": _describe_drop,
     "digests": _describe_digests,
     "processor": _describe_processor,

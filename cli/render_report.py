@@ -30,8 +30,13 @@ from .verbosity import is_quiet, is_verbose
 if TYPE_CHECKING:
     from ptq.evaluation.exports.report import Report
 
-MAX_WORST_TENSORS = 3
+_MAX_WORST_TENSORS = 3
 ON_CALIBRATION = "on calibration samples"
+
+
+def count_shown() -> int | None:
+    """How many tensors with the lowest SQNR are shown; None for all."""
+    return None if is_verbose() else _MAX_WORST_TENSORS
 
 
 def render_report(
@@ -59,7 +64,7 @@ def render_report(
     show(*render_nodes(result.nodes), *render_islands(result.islands))
     show(*(format_paragraph(f"note: {note}") for note in result.notes))
     if result.tensors:
-        count = len(result.tensors) if is_verbose() else min(MAX_WORST_TENSORS, len(result.tensors))
+        count = len(result.tensors[: count_shown()])
         more = "; -v shows all" if count < len(result.tensors) else ""
         title = f"Lowest SQNR: {count} of {plural(len(result.tensors), 'tensor')}{more}"
         show(format_heading(title), _worst_tensors_table(result, count, histograms or {}))

@@ -223,9 +223,8 @@ def _describe_stats_alone(result: Calibration) -> str:
         )
     left_out = list_left_out(rounding="second-order", method="auto")
     return (
-        f"ptq quantize with --stats alone leaves out {', '.join(left_out)}, and measures no accuracy; add --data "
-        "to have them, or calibrate with --keep-samples. Equalization and outlier splitting need --data without "
-        "--stats, or --keep-samples."
+        f"Without --data, ptq quantize --stats leaves out {', '.join(left_out)}, equalization and outlier splitting. "
+        "It measures no accuracy. Calibrate with --keep-samples to have them."
     )
 
 

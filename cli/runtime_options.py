@@ -10,6 +10,17 @@ RuntimeName = Literal[
     "ort", "integer", "openvino", "litert", "qnn", "ort-xnnpack", "ort-cuda", "ort-openvino"
 ]
 """Copy of the names of ptq, because importing ptq takes a second; a test compares them."""
+OTHER_RUNTIMES = [name for name in get_args(RuntimeName) if name not in ("ort", "integer")]
+OtherRuntime = Annotated[
+    RuntimeName | None,
+    typer.Option(
+        "--runtime",
+        metavar="NAME",
+        parser=str,
+        help=f"Another runtime to compare with: {', '.join(OTHER_RUNTIMES)}. qnn is the emulator of Qualcomm's HTP. "
+        "docs/targets.md says what to install.",
+    ),
+]
 Runtime = Annotated[
     RuntimeName | None,
     typer.Option(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options as o
 from .parsers import parse_number
-from .verbosity import is_quiet
+from .verbosity import is_quiet, is_verbose
+
+if TYPE_CHECKING:
+    from ptq.optimization.tune import Tuned
 
 
 def tune(
@@ -69,12 +73,24 @@ def tune(
                 f"{tuned.timed} kernels timed, {faster} of them faster on integers; ONNX Runtime {table.version}, "
                 f"{table.processor}"
             ),
-            *(
-                screen.format_paragraph(one_line(f"not timed: {k} ({why})"))
-                for k, why in tuned.left_out
-            ),
+            *map(screen.format_paragraph, _describe_left_out(tuned)),
             screen.format_paragraph(
                 one_line(f"Written: {output}. Next: ptq quantize … --cost-table {output}")
             ),
         )
     outputs.print_replaced(replaced)
+
+
+def _describe_left_out(tuned: Tuned) -> Iterator[str]:
+    """Each kernel that was not timed; those for which no time was left on one line, unless all are wanted."""
+    from ptq.core.wording import plural
+    from ptq.optimization.tune import LATE
+
+    from .one_line import one_line
+
+    late = sum(why == LATE for _, why in tuned.left_out)
+    if late and not is_verbose():
+        yield f"{plural(late, 'kernel')} not timed: {LATE}; -v lists them, --seconds gives more time"
+    for key, why in tuned.left_out:
+        if why != LATE or is_verbose():
+            yield one_line(f"not timed: {key} ({why})")

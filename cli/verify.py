@@ -34,7 +34,7 @@ def verify(
             "headroom, saturation without VNNI, exact rounding ties.",
         ),
     ] = True,
-    runtime: r.Runtime = None,
+    runtime: r.OtherRuntime = None,
     against: Annotated[
         Path | None,
         typer.Option(

@@ -57,5 +57,5 @@ def test_the_hook_names_the_module():
     yaml = pytest.importorskip("yaml", reason="reads the hook; pip install pyyaml")
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hook["entry"] == "python -m ptq_cli.lint_files"
-    assert re.search(hook["files"], "models/a.int8.onnx")
+    assert re.search(hook["files"], "models/a.int8.tflite")
     assert not re.search(hook["files"], "models/a.onnx")

@@ -143,7 +143,7 @@ def test_the_command_ends_with_exit_code_3_and_writes_nothing(folder, capsys):
     error = capsys.readouterr().err.strip().splitlines()
     assert len(error) == 1
     assert error[0].startswith("error: the quantized model is ")
-    assert error[0].endswith("(force) (ptq explain slower-than-float)")
+    assert error[0].endswith("(option force) (ptq explain slower-than-float)")
 
 
 def test_the_document_of_the_error_names_its_kind(folder, capsys):

@@ -23,7 +23,7 @@ _Content = tuple[bytes | str, tuple[int, ...]]
 
 _DIFFERENT = (
     ", unlike on the first pass over the data; give the same samples in the same order on each pass "
-    "(no shuffling, no random augmentation), or keep those of one pass in a cache on disk (cache)"
+    "(no shuffling, no random augmentation), or keep those of one pass in a cache on disk (option cache)"
 )
 
 
@@ -140,7 +140,7 @@ class ReadOnceSource:
         if not self._repeatable:
             raise DataError(
                 f"{name}: the samples up to here exceed {limit >> 20} MiB of memory, and the data can be read only "
-                "once; keep them in a cache on disk (cache), or give a callable"
+                "once; keep them in a cache on disk (option cache), or give a callable"
             )
         self._store = self._first_pass = None
 

@@ -46,7 +46,7 @@ def check_benefit(report: ReportData) -> Iterator[Diagnosis]:
     yield Diagnosis(
         f"{_describe_faults(report)} than float{gain} ({'; '.join(reasons)})",
         "the quantized model",
-        "use the float model, or keep its small layers in float (skip)",
+        "use the float model, or keep its small layers in float (option skip)",
         headline=True,
         topic="slower-than-float" if is_slower(report) else "not-four-times-smaller",
     )
@@ -67,7 +67,7 @@ def require_gain(report: ReportData, result: object) -> None:
     ):
         raise NoGainError(
             f"the quantized model is {_describe_faults(report)} than float: nothing is gained; use the float model, "
-            "keep its small layers in float (skip), or take the result nevertheless (force)",
+            "keep its small layers in float (option skip), or take the result nevertheless (option force)",
             result,
         )
 
@@ -92,6 +92,6 @@ def check_opset(before: int, after: int) -> Iterator[Diagnosis]:
         yield Diagnosis(
             f"raised from {before} to {after}; a runtime that reads at most opset {before} does not load the result",
             "opset",
-            "keep the opset of the float model (opset keep) if it must run there",
+            "keep the opset of the float model (option opset, keep) if it must run there",
             topic="does-not-load",
         )

@@ -101,7 +101,7 @@ def check_budget(drop: Drop, points: float, search: BudgetSearch | None = None) 
         needed = _estimate_samples(drop, points)
         count = "no number of" if needed is None else f"about {needed:,}"
         remark = f"; {count} evaluation samples would decide it"
-    unit = "%" if drop.metric == ERROR else "points"
+    unit = "%" if drop.metric == ERROR else "point" if points == 1 else "points"
     change, interval = describe_change(drop)
     measured = f"{change} on {plural(drop.samples, 'evaluation sample')}, {interval}"
     sentence = f"budget of {points:g} {unit} of {drop.metric}: {verdict} ({measured}){remark}"

@@ -115,7 +115,7 @@ def _diagnose_outliers(
             yield Diagnosis(
                 f"its largest magnitude is {magnitude:.3g}, {magnitude / median:.0f} times the median of all tensors",
                 row.name,
-                "keep the nodes around it in float (skip), or give an accuracy budget (max_drop)",
+                "keep the nodes around it in float (option skip), or give an accuracy budget (option max_drop)",
             )
 
 
@@ -125,7 +125,7 @@ def _diagnose_overflowing_biases(rows: Sequence[TensorRow]) -> Iterator[Diagnosi
             yield Diagnosis(
                 f"its bias would overflow int32 ({row.why}); SQNR {row.sqnr_db:.1f} dB",
                 row.name,
-                "keep its node in float (skip), or give an accuracy budget (max_drop)",
+                "keep its node in float (option skip), or give an accuracy budget (option max_drop)",
             )
 
 
@@ -139,7 +139,7 @@ def _diagnose_shared_scales(rows: Sequence[TensorRow]) -> Iterator[Diagnosis]:
             yield Diagnosis(
                 f"its shared scale is too coarse; SQNR {row.sqnr_db:.1f} dB ({row.why})",
                 row.name,
-                "keep the node that makes it share the scale in float (skip)",
+                "keep the node that makes it share the scale in float (option skip)",
             )
 
 

@@ -85,7 +85,7 @@ class InputShiftCheck:
             return None
         return Diagnosis(
             what.replace("%", " %"),
-            f"input {name} of the evaluation samples",
+            f"model input {name}, evaluation samples",
             "prepare them as the calibration samples: with the same scale, mean and std",
             serious=True,
         )

@@ -11,10 +11,12 @@ from ptq.evaluation.report import ReportData
 from ptq.observers.stats import TensorStats
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
-_BINS, _WORST = 12, 3
+_BINS = 12
 
 
-def draw_sparklines(report: ReportData, statistics: Mapping[str, TensorStats]) -> dict[str, str]:
+def draw_sparklines(
+    report: ReportData, statistics: Mapping[str, TensorStats], shown: int | None
+) -> dict[str, str]:
     """The values of each of the worst activations: twelve intervals from its least to its largest value.
 
     The heights are logarithms of counts.
@@ -22,9 +24,10 @@ def draw_sparklines(report: ReportData, statistics: Mapping[str, TensorStats]) -
     Args:
         report: The report.
         statistics: Statistics of the calibration by tensor.
+        shown: How many tensors are shown; None for all.
     """
     drawn = {}
-    for row in report.tensors[:_WORST]:
+    for row in report.tensors[:shown]:
         stats = statistics.get(row.name)
         if stats is not None and stats.count and stats.min < stats.max:
             heights = np.log1p(count_values(stats, stats.min, stats.max, _BINS))

@@ -42,6 +42,8 @@ _LEAST_CALLS = 4
 classifier, layers of one pixel made integers look twice as fast as they are in all pointwise layers."""
 GRID_SECONDS = 60.0
 """Time after which no further kernel of the standard grid is started; the 82 kernels take about 20 s."""
+LATE = "the time limit had passed"
+"""Why a kernel was not timed for which no time was left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ def tune(
     Args:
         models: A float model, or several; None for a standard grid of common kernels.
         seconds: Start no further kernel after that time; by default there is no limit for models, and
-            `GRID_SECONDS` for the grid.
+            60 s for the grid.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
@@ -104,7 +106,7 @@ def tune(
     left_out: list[tuple[str, str]] = []
     for key, (graph, node) in nodes.items():
         if limit is not None and perf_counter() - start > limit and kernels:
-            left_out.append((key, f"the {limit:g} seconds had passed"))
+            left_out.append((key, LATE))
             advance()
             continue
         try:

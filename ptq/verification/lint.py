@@ -36,15 +36,13 @@ def lint_graph(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
     """List findings of a QDQ or QOperator model against the target's published rules, in graph order.
 
     Raises:
-        UsageError: The target is unknown, or has no specification.
+        UsageError: The target is unknown, or has no rules.
         UnsupportedError: The model's opset has no quantizers.
     """
     row = get_target(target)
     if row.lint is None:
-        specified = " or ".join(name for name, other in TARGETS.items() if other.lint is not None)
-        raise UsageError(
-            f"target {target!r} has no specification to lint against; choose {specified}"
-        )
+        specified = ", ".join(name for name, other in TARGETS.items() if other.lint is not None)
+        raise UsageError(f"target {target} has no rules to check; choose one of {specified}")
     if row.lint != "litert":
         return tuple(_CHECKS[row.lint](graph))
     has_qlinear = any(operator_of(node) in QLINEAR_FORMS for node in graph.nodes)

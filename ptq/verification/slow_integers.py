@@ -104,7 +104,7 @@ def _find_islands(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
             "float islands",
             f"{plural(len(inside), 'node')} between integers run in float ({_tally(inside)}): each island costs "
             "quantizers at both ends",
-            "keep its neighbours in float too (skip), or replace its operators",
+            "keep its neighbours in float too (option skip), or replace its operators",
         )
 
 
@@ -136,7 +136,7 @@ def _find_small_layers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
             f"{len(thin)} of {plural(len(layers), 'integer layer')} have few channels (sums of fewer than "
             f"{SMALL_DEPTH} products, or fewer than {SMALL_WIDTH} outputs): packing and rounding take longer than "
             "the products",
-            "expect little gain, or keep them in float (skip)",
+            "expect little gain, or keep them in float (option skip)",
         )
 
 

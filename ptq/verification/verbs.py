@@ -21,7 +21,7 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
-from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, require_installed
+from ptq.executor.runtimes.registry import OWN_RUNTIMES, RUNTIMES, RuntimeName, require_installed
 from ptq.executor.tflite_export import encode_tflite
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.converted import Converted
@@ -93,9 +93,9 @@ def verify(
     """
     kernels_of_arithmetic(arithmetic)
     require_flag("optimize", optimize)
-    elsewhere = _other_runtime(runtime)
+    elsewhere = _require_other_runtime(runtime)
     if against is not None and elsewhere is None:
-        raise UsageError("against says what another runtime should compute; give runtime too")
+        raise UsageError("`against` says what another runtime should compute; give `runtime` too")
     run = start_workers(RunOptions(threads=threads, progress=progress), workers, cluster)
     content = tflite_content(model)
     graph = open_with_float_border(model)
@@ -118,18 +118,21 @@ def verify(
     return replace(verification, skipped=tuple(opened.skipped), applied_preprocess=applied)
 
 
-def _other_runtime(runtime: RuntimeName | None) -> str | None:
-    """The runtime, unless it is one that every verification compares.
+def _require_other_runtime(runtime: RuntimeName | None) -> str | None:
+    """The runtime; it must be another one than those that every verification compares.
 
     Raises:
-        UsageError: There is no such runtime.
+        UsageError: There is no such runtime, or every verification compares it.
         UnsupportedError: It is not installed.
     """
     if runtime is None:
         return None
-    require_choice("runtime", runtime, get_args(RuntimeName))
     if runtime in OWN_RUNTIMES:
-        return None
+        raise UsageError(
+            f"runtime {runtime} is compared anyway; leave it out, or name another one: {', '.join(RUNTIMES)}",
+            "runtime",
+        )
+    require_choice("runtime", runtime, RUNTIMES)
     require_installed(runtime)
     return runtime
 

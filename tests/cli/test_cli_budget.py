@@ -34,7 +34,8 @@ def test_a_budget_that_is_exceeded_ends_with_3(
         "--metric", "own_metric:never",
     )  # fmt: skip
     assert done.code == 3
-    assert "budget of 1 points of never: exceeded" in " ".join(done.out.split())
+    assert "budget of 1 point of never: exceeded" in " ".join(done.out.split())
+    assert done.line.startswith("error: budget of 1 point of never: exceeded")
 
 
 def test_a_budget_without_a_float_model_is_a_usage_error(ptq, quantized: str, data: Path) -> None:
@@ -59,7 +60,7 @@ def test_quantize_ends_with_3_where_no_nodes_left_float_keep_the_budget(
     )  # fmt: skip
     assert done.code == 3
     said = " ".join(done.out.split())
-    assert "budget of 1 points of never: exceeded" in said
+    assert "budget of 1 point of never: exceeded" in said
     assert Path("q.onnx").exists()
 
 

@@ -56,7 +56,7 @@ def test_a_model_that_is_worse_than_the_budget_ends_with_3(ptq, model, ruined, r
     assert ptq("compare", model, model, *arguments).code == 0
     worse = ptq("compare", model, ruined, *arguments)
     assert worse.code == 3
-    assert "budget of 1 points of top-1 accuracy: exceeded" in worse.out
+    assert "budget of 1 point of top-1 accuracy: exceeded" in worse.out
     better = ptq("compare", ruined, model, *arguments)
     assert better.code == 0
 

@@ -42,7 +42,7 @@ def test_each_verdict_has_one_sentence_with_change_interval_and_samples(
     lost: int, points: float, words: str
 ) -> None:
     budget = check_budget(_top1(lost, 0, 500), points)
-    begin = f"budget of {points:g} points of top-1 accuracy: {words} (top-1 "
+    begin = f"budget of {points:g} {'point' if points == 1 else 'points'} of top-1 accuracy: {words} (top-1 "
     assert budget.sentence.startswith(begin)
     assert " on 500 evaluation samples, 95 % CI −" in budget.sentence
     assert str(budget) == budget.sentence

@@ -126,7 +126,7 @@ def test_a2_every_verb_warns_once_of_arrays_prepared_otherwise(tmp_path: Path) -
         ranking.warnings,
     ):
         [text] = [warning for warning in warnings if "outside the calibration range" in warning]
-        assert text.startswith("input x of the evaluation samples: ")
+        assert text.startswith("model input x, evaluation samples: ")
         assert text.endswith(
             "; prepare them as the calibration samples: with the same scale, mean and std"
         )

@@ -232,5 +232,5 @@ def test_what_ptq_quantizes_for_litert_passes_its_own_lint():
 
 
 def test_a_target_without_a_specification_cannot_be_linted():
-    with pytest.raises(UsageError, match="has no specification"):
+    with pytest.raises(UsageError, match="has no rules"):
         lint_graph(_conv(), "ort")

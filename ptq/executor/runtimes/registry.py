@@ -65,7 +65,9 @@ _QNN = Provider("QNNExecutionProvider", "HTP", "onnxruntime_qnn")
 RUNTIMES: Mapping[str, Runtime] = {
     runtime.name: runtime
     for runtime in (
-        Runtime("openvino", "OpenVINO", "openvino", "pip install openvino", OpenVinoModel),
+        Runtime(
+            "openvino", "OpenVINO", "openvino", "pip install 'onnx-ptq[openvino]'", OpenVinoModel
+        ),
         Runtime(
             "litert", "LiteRT", "ai_edge_litert", "pip install 'onnx-ptq[litert]'", InterpretedModel
         ),

@@ -97,7 +97,7 @@ def describe_fallback(placed: Sequence[Placement]) -> str:
     return (
         f"{plural(len(away), 'node')} {verb} back to the CPU ({operators}: {named}{more}): tensors are copied at "
         "each border and fusions are lost, which costs speed; use operators that the provider takes, or keep their "
-        "neighbours in float too (skip)"
+        "neighbours in float too (option skip)"
     )
 
 

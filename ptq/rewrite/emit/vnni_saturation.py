@@ -9,7 +9,7 @@ from ptq.model.node import Node, constant_of
 from ptq.rewrite.shift_to_uint8 import find_int8_weight
 
 REMEDIES = (
-    "quantize with weight format reduced: neighbouring int8 weights cannot saturate; same speed, costs 0 to 1.3 dB",
+    "quantize with weight format reduced: neighbouring int8 weights cannot saturate; same speed, costs 0 to 1.2 dB",
     "quantize with weight format u8: uint8 weights give the same integers on every processor; up to 2 times slower",
     "set the session option session.x64quantprecision=1 where the model runs, with graph optimizations on: up to 2 "
     "times slower, and without effect on QLinearMatMul from opset 21 on",
