@@ -28,6 +28,7 @@ from ptq.data import Samples
 from ptq.data.sample_digest import merge_digests
 from ptq.data.sample_map import SampleMap
 from ptq.data.sample_parts import GoodSamples, Part, Shard
+from ptq.data.sample_source import refuse_bad
 from ptq.model.exposed_session import session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.maker import list_differences
@@ -91,8 +92,7 @@ def collect_in_shards(
             advance()
     advance.end()
     if state is None or not state.samples:
-        samples.skipped = [] if state is None else [*state.skipped]
-        samples.require_good(empty=True)
+        refuse_bad(() if state is None else state.skipped)
         raise DataError(NO_SAMPLES)
     if keeper is not None:
         keeper.save(state, shards, at_once=True)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ptq.core.errors import DataError, UsageError
+from ptq.core.errors import UsageError
 from ptq.data.labelling import Labelling
 from ptq.data.opened_sources import open_once
 from ptq.data.preparation import Preparation
 from ptq.data.sample_digest import combine_digests
-from ptq.data.sample_source import BadSample, FoundSamples, Sample, SampleSource
+from ptq.data.sample_source import BadSample, FoundSamples, Sample, SampleSource, refuse_bad
 
 __all__ = ["BadSample", "FoundSamples", "Sample", "SampleSource", "Samples"]
 
@@ -34,7 +34,6 @@ class Samples:
     """Samples in a fixed order; each iteration reads them anew, one at a time.
 
     Attributes:
-        skipped: Name and reason of each bad sample that the latest iteration left out.
         shard_of: (k, n): these are every n-th sample of their listing from the k-th on; (0, 1) are all.
         origin: Opens the same source in another process, and can be pickled; None if there is no such way.
     """
@@ -45,13 +44,12 @@ class Samples:
         positions: Sequence[int] | None = None,
         *,
         skip_bad: bool = False,
-        digests: dict[int, bytes] | None = None,
-        patterns: dict[int, bytes] | None = None,
+        known: FoundSamples | None = None,
         listed: Sequence[int] | None = None,
         shard_of: tuple[int, int] = (0, 1),
         origin: Origin | None = None,
     ) -> None:
-        """``positions`` are ascending; None means all. The others are those of the source, as far as it was read.
+        """``positions`` are ascending; None means all. ``known`` is what reading the source has shown so far.
 
         ``listed`` are the positions of the listing of which these samples are the shard ``shard_of``. None if they
         are the whole listing.
@@ -59,11 +57,9 @@ class Samples:
         self._source = source
         self._positions = positions
         self._skip_bad = skip_bad
-        self._digests = {} if digests is None else digests
-        self._patterns = {} if patterns is None else patterns
+        self._known = FoundSamples() if known is None else known
         self._listed = listed
         self.shard_of, self.origin = shard_of, origin
-        self.skipped: list[tuple[str, str]] = []
 
     def __iter__(self) -> Iterator[Sample]:
         empty = True
@@ -72,12 +68,19 @@ class Samples:
             yield sample
         self.require_good(empty=empty)
 
+    @property
+    def skipped(self) -> list[tuple[str, str]]:
+        """Name and reason of each bad sample that was left out so far, in the order of the samples."""
+        bad = self._known.bad
+        return [bad[p] for p in (sorted(bad) if self._positions is None else self._positions) if p in bad]
+
     def require_good(self, *, empty: bool) -> None:
-        """Raise an error if the latest iteration gave no sample, because all are bad."""
-        if empty and self.skipped:
-            raise DataError(
-                f"all {len(self.skipped)} samples are bad; the first: {self.skipped[0][1]}"
-            )
+        """Raise an error if an iteration gave no sample, because all of the source are bad, as far as is known.
+
+        Some of the samples of a source may all be bad: the others decide then.
+        """
+        if empty and not self._known.digests:
+            refuse_bad(self.skipped)
 
     def read_good(self) -> Iterator[Sample]:
         """The samples as by iteration; there may be none."""
@@ -85,17 +88,17 @@ class Samples:
 
     def read_each(self) -> Iterator[Sample | None]:
         """The samples, and None for each bad one that is left out."""
-        self.skipped = skipped = []
+        known = self._known
         positions = range(sys.maxsize) if self._positions is None else self._positions
         for position, item in zip(positions, self._source.read(positions), strict=False):
             if isinstance(item, Sample):
-                if position not in self._digests:
-                    self._digests[position] = item.digest
+                if position not in known.digests:
+                    known.digests[position] = item.digest
                     if item.pattern is not None:
-                        self._patterns[position] = item.pattern
+                        known.patterns[position] = item.pattern
                 yield item
             elif self._skip_bad:
-                skipped.append((item.name, str(item.error)))
+                known.bad[position] = item.name, str(item.error)
                 yield None
             else:
                 raise item.error
@@ -103,21 +106,18 @@ class Samples:
     @property
     def found(self) -> FoundSamples:
         """What reading these samples has shown so far."""
-        known, patterns = self.digests, self._patterns
-        return FoundSamples(
-            known, {p: patterns[p] for p in known if p in patterns}, list(self.skipped)
-        )
+        return self._known if self._positions is None else self._known.at(self._positions)
 
     def record(self, found: FoundSamples) -> None:
-        """Take what another process has found of these samples; not what it skipped."""
-        self._digests.update(found.digests)
-        self._patterns.update(found.patterns)
+        """Take what another process has found of these samples."""
+        self._known.update(found)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.origin is None:
             raise TypeError("samples from Python cannot be opened in another process")
         where = found if isinstance(found := self.positions, range) else tuple(found)
-        return _reopen, (self.origin, where, self._skip_bad, dict(self.digests), self.shard_of)
+        known = FoundSamples(dict(self.digests))
+        return _reopen, (self.origin, where, self._skip_bad, known, self.shard_of)
 
     def __len__(self) -> int:
         """Number of samples, including bad ones. Nothing is read, but a callable is run once."""
@@ -153,9 +153,7 @@ class Samples:
     @property
     def digests(self) -> Mapping[int, bytes]:
         """Digest of each sample that was read so far, by position."""
-        if self._positions is None:
-            return self._digests
-        return {p: self._digests[p] for p in self._positions if p in self._digests}
+        return self.found.digests
 
     @property
     def digest(self) -> str:
@@ -172,8 +170,8 @@ class Samples:
         first = next(iter(self._listing[0]), None)
         if first is None or self._source.identity(first) != str(first):
             return b""
-        if first in self._digests:
-            return self._digests[first]
+        if first in self._known.digests:
+            return self._known.digests[first]
         item = next(iter(self._source.read([first])), None)
         return item.digest if isinstance(item, Sample) else b""
 
@@ -187,7 +185,7 @@ class Samples:
     @property
     def fingerprints(self) -> Mapping[int, tuple[bytes, ...]]:
         """Digest of each sample that was read so far, and its pattern if it is an image, by position."""
-        patterns = self._patterns
+        patterns = self._known.patterns
         return {p: (d, patterns[p]) if p in patterns else (d,) for p, d in self.digests.items()}
 
     @property
@@ -255,7 +253,7 @@ class Samples:
     def as_unread(self) -> Samples:
         """The same samples, of which none has been read."""
         found = self._select(self.positions, *self._listing)
-        found._digests, found._patterns = {}, {}
+        found._known = FoundSamples()
         return found
 
     @property
@@ -273,8 +271,7 @@ class Samples:
             self._source,
             positions,
             skip_bad=self._skip_bad,
-            digests=self._digests,
-            patterns=self._patterns,
+            known=self._known,
             listed=listed,
             shard_of=shard_of,
             origin=self.origin,
@@ -285,10 +282,10 @@ def _reopen(
     origin: Origin,
     positions: Sequence[int],
     skip_bad: bool,
-    digests: dict[int, bytes],
+    known: FoundSamples,
     shard_of: tuple[int, int],
 ) -> Samples:
     source = open_once(origin)._source
     return Samples(
-        source, positions, skip_bad=skip_bad, digests=digests, shard_of=shard_of, origin=origin
+        source, positions, skip_bad=skip_bad, known=known, shard_of=shard_of, origin=origin
     )

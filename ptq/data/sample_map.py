@@ -138,8 +138,6 @@ class SampleMap(Generic[R]):
                     for _ in range(part.count):
                         stage()
         if isinstance(samples, Samples):
-            if cut.has_places:
-                samples.skipped = cut.skipped
             samples.require_good(empty=cut.is_empty)
         if stage is not None:
             stage.end()

@@ -70,7 +70,6 @@ class PartCutter:
         has_places: Whether parts are places.
         most: The most samples of a part, unless a job wants more.
         remaining: How many samples are left at most.
-        skipped: The bad samples that were left out, of parts that are places.
         is_empty: Whether there was no good sample so far.
     """
 
@@ -85,7 +84,6 @@ class PartCutter:
             self._stream = samples.read_each() if isinstance(samples, Samples) else iter(samples)
         self._taken = 0
         self.remaining = sys.maxsize if alone else len(samples)
-        self.skipped: list[tuple[str, str]] = []
         self.is_empty = True
         self.most = _READ_SAMPLES if self.has_places else _SENT_SAMPLES
 
@@ -111,8 +109,7 @@ class PartCutter:
         if found is None or not isinstance(self._samples, Samples):
             return
         self._samples.record(found)
-        self.skipped += found.skipped
-        self.is_empty &= len(found.skipped) == part.count
+        self.is_empty &= len(found.bad) == part.count
 
 
 class Parts(Protocol):

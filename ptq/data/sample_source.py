@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
@@ -14,6 +14,8 @@ from ptq.data.image_pattern import digest_pattern
 from ptq.data.labelling import Labelling
 from ptq.data.preparation import Preparation
 from ptq.data.sample_digest import digest_feed
+
+_V = TypeVar("_V")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +45,44 @@ class Sample:
 
 @dataclass(frozen=True)
 class FoundSamples:
-    """What reading some samples has shown, for another process that did not read them.
+    """What reading samples has shown so far, by position in their source.
 
     Attributes:
-        digests: Digest of each sample, by position.
-        patterns: Pattern of each image, by position.
-        skipped: Name and reason of each bad sample that was left out.
+        digests: Digest of each good sample.
+        patterns: Pattern of each good image.
+        bad: Name and reason of each bad sample that was left out, in any pass.
     """
 
-    digests: Mapping[int, bytes]
-    patterns: Mapping[int, bytes]
-    skipped: Sequence[tuple[str, str]]
+    digests: dict[int, bytes] = field(default_factory=dict)
+    patterns: dict[int, bytes] = field(default_factory=dict)
+    bad: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def at(self, positions: Sequence[int]) -> FoundSamples:
+        """What is known of some positions."""
+
+        def select(known: Mapping[int, _V]) -> dict[int, _V]:
+            return {p: known[p] for p in positions if p in known} if known else {}
+
+        return FoundSamples(select(self.digests), select(self.patterns), select(self.bad))
+
+    def update(self, other: FoundSamples) -> None:
+        """Take what another process has found."""
+        self.digests.update(other.digests)
+        self.patterns.update(other.patterns)
+        self.bad.update(other.bad)
+
+
+def refuse_bad(skipped: Sequence[tuple[str, str]]) -> None:
+    """Raise an error of samples of which none is good; nothing if there are none at all.
+
+    Args:
+        skipped: Name and reason of each bad sample.
+
+    Raises:
+        DataError: There is a bad sample.
+    """
+    if skipped:
+        raise DataError(f"all {len(skipped)} samples that were read are bad; the first: {skipped[0][1]}")
 
 
 class SampleSource(Protocol):

@@ -40,5 +40,5 @@ class WaitingPart:
 
 def shows_bad_samples(message: Any) -> bool:
     """Whether a sample of a part failed or was left out; then it runs again in this process."""
-    skipped = isinstance(message, tuple) and message[1] is not None and bool(message[1].skipped)
+    skipped = isinstance(message, tuple) and message[1] is not None and bool(message[1].bad)
     return isinstance(message, DataError) or skipped

@@ -197,7 +197,7 @@ def _check_max_drop(
 
 
 def _skipped_samples(samples: SampleSplit) -> dict[str, str]:
-    """Bad samples that the latest passes skipped, each with its reason."""
+    """Bad samples that were left out, each with its reason."""
     return dict(
         s for subset in (samples.calibration, samples.evaluation) if subset for s in subset.skipped
     )

@@ -59,8 +59,8 @@ def run_forms(
             yield from _run_groups(engines, [group])
         return
     assert isinstance(samples, (TrackedItems, Samples, list))
-    first = items.first(1) if isinstance(items, Samples) else items[:1]
-    size = max((_part_size(batch, sample) for sample in first), default=1)
+    first = next(items.read_good() if isinstance(items, Samples) else iter(items), None)
+    size = 1 if first is None else _part_size(batch, first)
     elsewhere = {name: opener for name, opener in openers.items() if opener is not None}
     here = {name: engine for name, engine in engines.items() if name not in elsewhere}
     opened = partial(_run_part, {name: engines[name] for name in elsewhere}, batch)
