@@ -14,7 +14,9 @@ rng = np.random.default_rng(7)
 MODEL = build_network(
     "a = Conv(x, w)\n r = Relu(a)\n b = Conv(r, v)\n s = Relu(b)\n p = GlobalAveragePool(s)\n f = Flatten(p)\n"
     "y = MatMul(f, m)",
-    w=(rng.normal(size=(8, 3, 3, 3)) * np.geomspace(1, 60, 8)[:, None, None, None]).astype(np.float32),
+    w=(rng.normal(size=(8, 3, 3, 3)) * np.geomspace(1, 60, 8)[:, None, None, None]).astype(
+        np.float32
+    ),
     v=rng.normal(size=(8, 8, 3, 3)).astype(np.float32),
     m=rng.normal(size=(8, 5)).astype(np.float32),
 )
@@ -45,7 +47,9 @@ def test_a_bad_first_sample_is_left_out_of_an_evaluation(workers: int) -> None:
 
 
 def test_samples_of_which_none_is_good_are_refused() -> None:
-    with pytest.raises(DataError, match=f"all {COUNT} samples that were read are bad; the first: data\\[0\\]"):
+    with pytest.raises(
+        DataError, match=f"all {COUNT} samples that were read are bad; the first: data\\[0\\]"
+    ):
         ptq.evaluate(MODEL, with_bad(*range(COUNT)), skip_bad_samples=True)
     with pytest.raises(DataError, match="samples that were read are bad; the first: data\\[0\\]"):
         ptq.quantize(MODEL, with_bad(*range(COUNT)), skip_bad_samples=True)

@@ -243,5 +243,8 @@ def require_same_graph(stats: Calibration, digest: str) -> Calibration:
         StatsError: They belong to another graph.
     """
     if stats.graph != digest:
-        raise StatsError("the statistics belong to another graph; calibrate this model again")
+        raise StatsError(
+            "the statistics belong to another graph; calibrate this model again. Those of a quantization may belong "
+            "to equalized weights: give its plan or its data with them"
+        )
     return stats

@@ -14,7 +14,7 @@ from ptq.observers.sample_listing import count_shard
 from ptq.observers.sample_prefixes import Prefixes, keep_prefixes
 
 Listing = tuple[str, int]
-"""The digest of the names of a listing, and how many there are. Rows have numbers for names: their first one is in it."""
+"""The digest of the names of a listing, for rows also of the first one, and how many there are."""
 
 
 def digest_listing(samples: Samples) -> Listing:

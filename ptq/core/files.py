@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ptq.core import remote
@@ -131,7 +131,8 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
         raise PtqError(f"{path} cannot be written: {reason}; choose another place") from None
     finally:
         if temporary is not None:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # where there is no folder, there is no file
+                temporary.unlink()
 
 
 def has_file(path: Path) -> bool:

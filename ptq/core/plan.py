@@ -19,6 +19,7 @@ import numpy as np
 from ptq.core import files
 from ptq.core.errors import PlanError
 from ptq.core.json_text import indent_json
+from ptq.core.option_checks import require_path
 from ptq.core.record import Record, decode_record, encode_record
 from ptq.core.types import QType, QuantParams
 
@@ -116,6 +117,7 @@ class Plan:
         Raises:
             PlanError: The file cannot be read, is not a plan, or one of its entries is invalid.
         """
+        require_path("path", path)
         try:
             return cls.from_json(files.read(Path(path)).decode())
         except OSError as error:
@@ -133,6 +135,7 @@ class Plan:
         Raises:
             PtqError: The file cannot be written.
         """
+        require_path("path", path)
         files.write(Path(path), self.to_json().encode())
 
     def check(self, digest: str) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
+
 from ptq.core.errors import Cancelled, UsageError
 from ptq.core.option_checks import MAX_THREADS, parse_bytes, require_callable, require_count
 from ptq.core.wording import plural
@@ -88,7 +90,8 @@ class Stage:
 
     def __call__(self) -> None:
         """Report one step; raise `Cancelled` if the callback returns False or raises an exception."""
-        if _guard(self._name, self._advance) is False:
+        answer = _guard(self._name, self._advance)
+        if isinstance(answer, (bool, np.bool_)) and not answer:
             raise Cancelled(f"cancelled by the progress callback ({self._name})")
         self._done += 1
         _LOG.debug("%s: step %d", self._name, self._done)

@@ -72,7 +72,11 @@ class Samples:
     def skipped(self) -> list[tuple[str, str]]:
         """Name and reason of each bad sample that was left out so far, in the order of the samples."""
         bad = self._known.bad
-        return [bad[p] for p in (sorted(bad) if self._positions is None else self._positions) if p in bad]
+        return [
+            bad[p]
+            for p in (sorted(bad) if self._positions is None else self._positions)
+            if p in bad
+        ]
 
     def require_good(self, *, empty: bool) -> None:
         """Raise an error if an iteration gave no sample, because all of the source are bad, as far as is known.

@@ -82,7 +82,9 @@ def refuse_bad(skipped: Sequence[tuple[str, str]]) -> None:
         DataError: There is a bad sample.
     """
     if skipped:
-        raise DataError(f"all {len(skipped)} samples that were read are bad; the first: {skipped[0][1]}")
+        raise DataError(
+            f"all {len(skipped)} samples that were read are bad; the first: {skipped[0][1]}"
+        )
 
 
 class SampleSource(Protocol):

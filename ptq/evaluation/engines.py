@@ -94,7 +94,9 @@ def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
     cast = {name: dtype for name, dtype in cast.items() if given[name] == FLOAT32}
     if not cast:
         return engine
-    return lambda feed: engine({name: a.astype(cast.get(name, a.dtype)) for name, a in feed.items()})
+    return lambda feed: engine(
+        {name: a.astype(cast.get(name, a.dtype)) for name, a in feed.items()}
+    )
 
 
 def open_reference(

@@ -1,4 +1,4 @@
-"""Doubt that two models belong together: one is not the quantized form of the other, or the other is no float model."""
+"""Doubt that two models belong together, or that the one to compare with is a float model."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnx
 
+from ptq.core.option_checks import require_path
 from ptq.core.plan import Plan
 from ptq.evaluation.exports.report import Report
 from ptq.executor.tflite_export import encode_tflite
@@ -26,7 +27,8 @@ class Result:
         graph: The quantized graph.
         plan: Every scale with its reason.
         report: Accuracy, errors, sizes.
-        calibration: The statistics; with them the model can be quantized again without calibration.
+        calibration: The statistics. With them, and the plan or the data, the model can be quantized again without
+            calibration.
         source: File of the float model; None if it was in memory.
         tflite: The `.tflite` file, if form ``tflite`` was asked for.
     """
@@ -65,11 +67,12 @@ class Result:
         Weights of more than 2 GB go into a second file, ``PATH.data``, or a similar unused name.
 
         Raises:
-            UsageError: ``path`` is a file of the float model or of its weights.
+            UsageError: ``path`` is no path, or a file of the float model or of its weights.
             PtqError: A file cannot be written.
             UnsupportedError: An operator has no form in LiteRT, or ``ai-edge-litert`` is not installed.
         """
-        if Path(path).suffix == SUFFIX:
+        require_path("path", path)
+        if Path(path).suffix.lower() == SUFFIX:
             content = encode_tflite(self.graph).content if self.tflite is None else self.tflite
             write_apart(content, Path(path), self.source)
             return

@@ -8,7 +8,9 @@ from ptq.evaluation.drop import TaskChoice
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.metrics import Figure
 
-_NO_TASK = "drops are the energy of the error; name the task if the outputs decide something (option task)"
+_NO_TASK = (
+    "drops are the energy of the error; name the task if the outputs decide something (option task)"
+)
 _CHANGE = "if that is wrong, name another one (option task)"
 
 

@@ -92,7 +92,7 @@ def tflite_content(model: Model) -> bytes | None:
     """
     if isinstance(model, bytes):
         return model if model[4:8] == IDENTIFIER else None
-    if not isinstance(model, (str, os.PathLike)) or Path(model).suffix != SUFFIX:
+    if not isinstance(model, (str, os.PathLike)) or Path(model).suffix.lower() != SUFFIX:
         return None
     url = remote.as_url(model)
     try:

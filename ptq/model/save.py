@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from pathlib import Path
 
@@ -35,7 +36,9 @@ def write_apart(content: bytes, path: Path, source: Path | None) -> None:
 
 
 def _refuse_source(path: Path, source: Path | None) -> None:
-    if source is not None and path.exists():
+    if source is not None and os.path.exists(
+        path
+    ):  # unlike the method, it takes names that are too long
         for file in model_files(source):
             if files.is_same_file(path, file):
                 raise UsageError(f"output {path} is the input {file} itself; give another name")

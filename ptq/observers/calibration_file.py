@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ptq.core import files
 from ptq.core.errors import StatsError
+from ptq.core.option_checks import require_path
 from ptq.core.preprocess_record import describe_differences
 from ptq.core.record import Record, decode_record, encode_record
 from ptq.core.remote import show
@@ -83,6 +84,7 @@ class Calibration:
         Raises:
             StatsError: The file is missing or damaged, or is not a statistics file.
         """
+        require_path("path", path)
         return load(Path(path))
 
     def merge(self, other: Calibration, *, allow_mixed_processors: bool = False) -> Calibration:
@@ -161,6 +163,7 @@ class Calibration:
         Raises:
             PtqError: The file cannot be written.
         """
+        require_path("path", path)
         files.write(Path(path), self.to_bytes())
 
 

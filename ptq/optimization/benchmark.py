@@ -6,9 +6,11 @@ print(result.models[1].speed, result.models[1].speed_interval)
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 from typing import cast, get_args
 
@@ -46,6 +48,7 @@ from ptq.model.open import (
 )
 from ptq.model.serialize import serialized_size
 from ptq.model.session import Session
+from ptq.model.tflite.schema import SUFFIX
 from ptq.optimization.peak_memory import measure_peak_memory
 from ptq.rewrite.border.batch import require_own_batch
 from ptq.rewrite.border.element_types import border_feed, open_with_float_border
@@ -217,6 +220,8 @@ def _list_models(models: Model | Sequence[Model]) -> list[Model]:
 def _read_feeds(graph: Graph, data: DataSource | None, reading: SampleOptions) -> list[Sample]:
     if data is None:
         return [Sample("inputs made from shapes", make_feed(input_specs(graph)))]
+    if isinstance(data, (str, os.PathLike)) and Path(data).suffix.lower() in (".onnx", SUFFIX):
+        raise UsageError(f"data {data} is a model; give all models as a list", "data")
     opened = reading.open(data, graph)
     return list(opened.spread(MAX_FEEDS) if reading.samples is None else opened)
 

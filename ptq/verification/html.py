@@ -129,9 +129,7 @@ def _build_tensors(result: Verification) -> Section:
     lines = (*describe_counts(result), *explain_differences(result))
     note = f"{LSB_NOTE}; {SHARE_NOTE}" if any(t.largest_share for t in result.tensors) else LSB_NOTE
     table = Table("tensor-table", _TENSORS, rows, choices=3)
-    return Section(
-        "tensors", "Tensors in execution order", [Lines(lines), table], note, "Tensors"
-    )
+    return Section("tensors", "Tensors in execution order", [Lines(lines), table], note, "Tensors")
 
 
 def _build_runtime(check: RuntimeCheck | None) -> Section:

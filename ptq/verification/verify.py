@@ -35,7 +35,7 @@ _FLOAT_EXPLANATION = (
     "values next to a rounding tie can round differently"
 )
 LAST_BITS = 1e-5
-"""Share of a float output's largest value by which two float kernels may differ: float32 has 24 bits, sums lose a few."""
+"""Share of a float output's largest value by which two float kernels may differ: of 24 bits sums lose a few."""
 _FLOAT_PARTS = "LiteRT computes them by its own float kernels, which differ in their last bits"
 _NO_KERNEL = "ONNX Runtime computes it in float: no kernel for these integer types (for example int8 with uint8)"
 UNOPTIMIZED_EXPLANATIONS: Mapping[str, str] = {
@@ -66,8 +66,8 @@ class TensorDifference:
         differing: Number of integers that differ end to end, when each engine runs alone.
         largest: Largest difference end to end, in LSB (in ULP for a float result).
         differing_locally: Number of integers that differ when the node reads ONNX Runtime's own inputs.
-        largest_share: Of a float output of a `.tflite` file, the largest difference as a share of the sample's largest
-            value; else 0.
+        largest_share: Of a float output of a `.tflite` file, the largest difference as a share of the sample's
+            largest value; else 0.
     """
 
     tensor: str

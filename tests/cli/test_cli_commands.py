@@ -244,9 +244,9 @@ def test_what_statistics_alone_leave_out_is_said_and_data_bring_it_back(ptq, mod
     made = ptq("calibrate", model, "--data", data, "-o", "s.npz")
     said = " ".join(made.out.split())
     assert (
-        "Without --data, ptq quantize --stats leaves out second-order weight rounding, error compensation, comparison "
-        "of range methods, equalization and outlier splitting. It measures no accuracy. Calibrate with --keep-samples to "
-        "have them."
+        "Without --data, ptq quantize --stats leaves out second-order weight rounding, error compensation, "
+        "comparison of range methods, equalization and outlier splitting. It measures no accuracy. Calibrate with "
+        "--keep-samples to have them."
     ) in said
     kept = ptq("calibrate", model, "--data", data, "--keep-samples", "5", "-o", "k.npz")
     assert "5 samples" in kept.out

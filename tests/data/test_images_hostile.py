@@ -78,7 +78,9 @@ def test_skip_bad_leaves_bad_images_out_and_lists_them(tmp_path: Path) -> None:
 
 def test_nothing_but_bad_images_is_an_error_even_when_skipping(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"")
-    with pytest.raises(DataError, match=r"all 1 samples that were read are bad; the first: .*a\.png"):
+    with pytest.raises(
+        DataError, match=r"all 1 samples that were read are bad; the first: .*a\.png"
+    ):
         list(open_samples(tmp_path, [SPEC], skip_bad=True))
 
 

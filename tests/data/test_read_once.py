@@ -75,7 +75,9 @@ def test_s3_a_shuffling_loader_that_fits_is_read_once() -> None:
 
 @pytest.mark.usefixtures("without_memory")
 def test_s3_a_shuffling_loader_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(DataError, match=r"another sample, unlike on the first pass.* \(option cache\)"):
+    with pytest.raises(
+        DataError, match=r"another sample, unlike on the first pass.* \(option cache\)"
+    ):
         ptq.quantize(MODEL, Loader(shuffled=True), threads=1)
 
 
@@ -135,7 +137,9 @@ def test_a_generator_is_read_once_and_serves_every_pass() -> None:
 
 @pytest.mark.usefixtures("without_memory")
 def test_a_generator_that_does_not_fit_is_refused_without_a_cache(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"read only once; keep them in a cache on disk \(option cache\)"):
+    with pytest.raises(
+        DataError, match=r"read only once; keep them in a cache on disk \(option cache\)"
+    ):
         len(open_stream(Loader()()))  # type: ignore[arg-type]
     assert len(open_stream(Loader()(), cache=tmp_path)) == 60  # type: ignore[arg-type]
 

@@ -24,8 +24,10 @@ def to_array(value: Any, where: str) -> NDArray[Any] | None:
     """The object as an array; None if it is neither a tensor nor a nested list of numbers.
 
     Raises:
-        DataError: It is a tensor or a list that has no equal array, for example a sparse or ragged one.
+        DataError: It is a tensor or a list that has no equal array, for example a sparse, ragged or masked one.
     """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise DataError(f"{where}: has masked values; fill them, or leave those samples out")
     if isinstance(value, (np.ndarray, np.generic, bool, int, float)):
         return np.asarray(value)
     try:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import FLOAT16, FLOAT32
 from ptq.rewrite.tflite.emitter import Emitter, Stored
 from ptq.rewrite.tflite.operations import Operation, OperationList
 from ptq.rewrite.tflite.orders import channels_last, natural_order, permute_shape
-
 
 
 def integer_borders(listed: OperationList) -> tuple[dict[str, str], dict[str, str]]:
