@@ -77,7 +77,6 @@ def evaluate(
         inputs,
         outputs,
         render_drops,
-        render_runtime,
         render_tables,
         screen,
         summaries,
@@ -117,15 +116,20 @@ def evaluate(
     outputs.print_skipped(evaluation.skipped)
     github.write_annotations("warning", evaluation.warnings)
     github.append_summary(
-        summary, lambda: summaries.summarize_evaluation(evaluation, str(model), budget)
+        summary, lambda: summaries.summarize_evaluation(evaluation, str(model), budget, arithmetic)
     )
-    ran = render_runtime.name_engine(evaluation.runtime, arithmetic)
     write_page(
         page,
-        partial(render_evaluation_page, evaluation, model=str(model), engine=ran, budget=budget),
+        partial(
+            render_evaluation_page,
+            evaluation,
+            model=str(model),
+            arithmetic=arithmetic,
+            budget=budget,
+        ),
     )
     if not documents.write_document(json, evaluation, **more):
-        render_tables.render_evaluation(evaluation, model, ran)
+        render_tables.render_evaluation(evaluation, model, arithmetic)
         if budget is not None:
             screen.show(render_drops.render_budget(budget))
     if budget is not None:

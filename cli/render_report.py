@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ptq.core.wording import format_decibels, plural
+from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.presentation.questions import list_topics
 from ptq.evaluation.presentation.verdict import describe_verdict
 
@@ -113,9 +114,7 @@ def _accuracy(result: Report) -> Iterator[RenderableType]:
     else:
         shown = "" if result.shared_samples else f" ({count})"  # else the description has it
         yield format_heading(f"Accuracy {result.evaluated_on}{shown}, output {evaluation.head}")
-    integers = f"integer executor ({result.arithmetic})"
-    titles = {"float": "float", "int8": "int8 in ONNX Runtime", "integers": integers}
-    yield from render_forms(evaluation, titles)
+    yield from render_forms(evaluation, title_forms(evaluation, result.arithmetic))
     if result.budget is not None:
         yield render_budget(result.budget)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptq.core.wording import format_decibels
-from ptq.executor.runtimes.registry import RUNTIMES
 from ptq.executor.runtimes.runtime import describe_placement
 from ptq.verification.runtime_check import describe_failure, describe_runtime_check
 
@@ -16,13 +15,6 @@ if TYPE_CHECKING:
     from ptq.verification.runtime_check import RuntimeCheck
 
 _WORST = 5
-
-
-def name_engine(runtime: str, arithmetic: str) -> str:
-    """What ran a model, in words."""
-    if runtime == "integer":
-        return f"integer executor ({arithmetic})"
-    return RUNTIMES[runtime].title if runtime in RUNTIMES else "ONNX Runtime"
 
 
 def render_runtime_check(check: RuntimeCheck) -> None:

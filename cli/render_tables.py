@@ -18,6 +18,7 @@ from ptq.core.wording import (
     format_size,
     plural,
 )
+from ptq.evaluation.form_titles import name_engine, title_forms
 from ptq.evaluation.presentation.report_wording import NOT_LABELLED, count_nodes
 from ptq.evaluation.task_wording import describe_forms, describe_task
 from ptq.executor.runtimes.runtime import describe_placement
@@ -48,22 +49,22 @@ MAX_NAMES = 3
 _FOLDABLE = "may be folded into"
 
 
-def render_evaluation(result: Evaluation, model: Path, engine: str) -> None:
+def render_evaluation(result: Evaluation, model: Path, arithmetic: str) -> None:
     """Print an evaluation.
 
     Args:
         result: The evaluation.
         model: The evaluated model.
-        engine: What ran it.
+        arithmetic: The arithmetic of the integer executor.
     """
+    engine = name_engine(result.runtime, arithmetic)
     alone = len(result.forms) == 1
     show(*format_warnings(result.warnings, result.suspects))
     show(
         format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
         *format_applied(result.applied_preprocess, warned=True),
     )
-    titles = {"float": "float", "int8": f"int8 in {engine}", "integers": engine, "other": engine}
-    show(*render_forms(result, titles))
+    show(*render_forms(result, title_forms(result, arithmetic)))
     show(*(format_paragraph(one_line(line)) for line in describe_placement(result.placement)))
     only = next(iter(result.forms.values()))
     if alone and only.accuracy is None and not only.figures:

@@ -5,13 +5,23 @@ from __future__ import annotations
 from ptq.core.wording import plural
 from ptq.evaluation.budget import Budget
 from ptq.evaluation.exports.summary import Summary, summarize_forms
+from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.measurements import Evaluation
 from ptq.verification.verify import Verification
 
 
-def summarize_evaluation(result: Evaluation, model: str, budget: Budget | None) -> Summary:
-    """The short form of an evaluation."""
-    titles = {"int8": "int8 in ONNX Runtime", "integers": "integer executor"}
+def summarize_evaluation(
+    result: Evaluation, model: str, budget: Budget | None, arithmetic: str
+) -> Summary:
+    """The short form of an evaluation.
+
+    Args:
+        result: The evaluation.
+        model: What the model is called.
+        budget: The drop compared with a budget; None without.
+        arithmetic: The arithmetic of the integer executor.
+    """
+    titles = title_forms(result, arithmetic)
     if len(result.forms) == 1:
         titles["float"] = "this model"
     facts = [f"{plural(result.samples, 'sample')}, output {result.head}"]

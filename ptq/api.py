@@ -58,7 +58,7 @@ from ptq.optimization.preference import DEFAULT_PREFERENCE, PreferenceName
 from ptq.optimization.provenance import build_result
 from ptq.optimization.self_check.self_check import check_draft, quantize_and_check
 from ptq.optimization.speed_findings import add_speed_findings
-from ptq.optimization.target_runtime import describe_in_target_runtime
+from ptq.optimization.target_runtime import describe_in_target_runtime, open_target_runtime
 from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.rewrite.tflite.write import InputOutputType
 from ptq.solver.partition.cost_table import OrtCostTable
@@ -246,18 +246,20 @@ def quantize(
         made = compensate_rounding(made, job.samples.calibration, run=run)
     log_decisions(made.changes, before.changes)
     made.calibrated_model.release()
+    finished, tflite = finish_for_runtime(made), job.options.to_tflite_options(job.samples)
+    inside = open_target_runtime(finished, job.samples, tflite, run)
     report = build_report(
         made, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
-        metric=metric, task=TaskRequest.from_graph(task, job.source, labels),
+        inside=inside, metric=metric,
+        task=TaskRequest.from_graph(task, job.source, labels),
         max_drop=max_drop, search=search, min_speedup=min_speedup,
     )  # fmt: skip
     report = replace(
         report, estimated_speed=estimate_speed(made), frontier=frontier,
         cost_note=describe_choice(get_target(made.plan.target)),
     )  # fmt: skip
-    made = finish_for_runtime(made)
-    tflite = job.options.to_tflite_options(job.samples)
-    report = describe_in_target_runtime(report, made, job.samples, tflite, run)
+    made = finished
+    report = describe_in_target_runtime(report, made, inside, job.samples, tflite, run)
     report = add_speed_findings(report, made.quantized_graph)
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
     if not force:

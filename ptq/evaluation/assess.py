@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit, count_classes, takes_any_batch
@@ -35,6 +36,8 @@ from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
+from ptq.executor.runtimes.registry import TargetRuntime
+from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session import Session, library_versions
@@ -49,6 +52,7 @@ def build_report(
     *,
     arithmetic: str,
     run: RunOptions,
+    inside: TargetRuntime | None = None,
     metric: Metric | None = None,
     task: TaskRequest | None = None,
     max_drop: float | None = None,
@@ -65,6 +69,7 @@ def build_report(
         sessions: Open sessions of the models; closed here.
         arithmetic: Name of the integer executor's arithmetic.
         run: How the job runs.
+        inside: The runtime that the model is for, which measures it if it can; None for ONNX Runtime.
         metric: Metric of the drops, as for `evaluate_engines`.
         task: What the outputs decide, with labels of boxes or texts; None to recognize it.
         max_drop: Accuracy budget in points; None for none.
@@ -79,31 +84,25 @@ def build_report(
     prepared, calibration = model.prepared.graph, model.calibration
     floats = find_float_results(quantized.quantized_graph, arithmetic, quantized.plan.floats)
     executor = Executor(quantized.quantized_graph, arithmetic, floats)
-    evaluation, speed = None, None
-    shift = InputShiftCheck(calibration_inputs(model))
-    input_warnings: tuple[Diagnosis, ...] = ()
+    evaluation, speed, shift = None, None, InputShiftCheck(None)
+    input_warnings, refusal = list[Diagnosis](), list[Diagnosis]()
     rows = tensor_rows(prepared, quantized.plan, calibration.tensors)
-    skipped = _skipped_samples(samples)  # each pass over the samples starts a new list
     if samples.evaluation is not None:
         float_session = sessions.open_float(model)
         int8_session = sessions.open_quantized(quantized.quantized_graph)
-        evaluation = _evaluate(
-            quantized,
-            samples,
-            float_session,
-            int8_session,
-            executor,
-            floats,
-            run,
-            metric,
+        evaluate = partial(
+            _evaluate, quantized, samples, float_session, int8_session, executor, floats, run, metric,
             task,
-            shift,
+        )  # fmt: skip
+        evaluation, shift, problem = _evaluate_inside(
+            evaluate, inside, lambda: InputShiftCheck(calibration_inputs(model))
         )
-        skipped |= _skipped_samples(samples)
+        if inside is not None and problem:
+            refusal = [_explain_refusal(inside.runtime.title, problem)]
         feed = next(iter(samples.evaluation)).feed
         speed = measure_speed(float_session, int8_session, feed, least=max(1.0, min_speedup or 0.0))
         float_engine, outputs = session_engine(float_session), map(name_of, model.source.outputs)
-        input_warnings = explain_low_accuracy(
+        input_warnings += explain_low_accuracy(
             evaluation, samples.evaluation, list(outputs), lambda: float_engine
         )
         del float_engine
@@ -117,6 +116,8 @@ def build_report(
     applied = used.preprocess if used is not None else None
     row = get_target(quantized.plan.target)
     budget = _check_max_drop(evaluation, max_drop, search)
+    if budget is not None and refusal and inside is not None:
+        budget = budget.leave_undecided(f"{inside.runtime.title} cannot run the model")
     overlap = find_overlap(samples, calibration.contents)
     return Report(
         model=model.name,
@@ -141,6 +142,7 @@ def build_report(
         budget=budget,
         search=search,
         suspects=(
+            *refusal,
             *input_warnings,
             *_self_check_diagnoses(quantized),
             *shift.find(),
@@ -158,7 +160,7 @@ def build_report(
             ),
             *([] if evaluation is None else check_sample_count(evaluation, budget)),
         ),
-        skipped=tuple(skipped.items()),
+        skipped=tuple(_list_skipped(samples).items()),
         shared_samples=overlap.count,
         calibration_digest="" if samples.calibration is None else samples.calibration.digest,
         evaluation_digest="" if samples.evaluation is None else samples.evaluation.digest,
@@ -196,11 +198,40 @@ def _check_max_drop(
     return None if drop is None or max_drop is None else check_budget(drop, max_drop, search)
 
 
-def _skipped_samples(samples: SampleSplit) -> dict[str, str]:
+def _list_skipped(samples: SampleSplit) -> dict[str, str]:
     """Bad samples that were left out, each with its reason."""
     return dict(
         s for subset in (samples.calibration, samples.evaluation) if subset for s in subset.skipped
     )
+
+
+def _evaluate_inside(
+    evaluate: Callable[[InputShiftCheck, RuntimeModel | None], Evaluation],
+    inside: TargetRuntime | None,
+    start_check: Callable[[], InputShiftCheck],
+) -> tuple[Evaluation, InputShiftCheck, str]:
+    """The evaluation in the runtime that the model is for; in ONNX Runtime if that one does not run it.
+
+    Args:
+        evaluate: Evaluates in a runtime, or with None in ONNX Runtime.
+        inside: The runtime; None for ONNX Runtime.
+        start_check: A new check of the inputs, for each attempt.
+
+    Returns:
+        The evaluation; the check of its inputs; why the runtime does not run the model, empty if it does.
+    """
+    if inside is not None and inside.measured_model is not None:
+        shift = start_check()
+        try:
+            evaluation = evaluate(shift, inside.measured_model)
+        except (DataError, ModelError) as error:
+            problem = str(error)
+        else:
+            return replace(evaluation, runtime=inside.runtime.name), shift, ""
+    else:
+        problem = "" if inside is None else inside.problem
+    shift = start_check()
+    return evaluate(shift, None), shift, problem
 
 
 def _evaluate(
@@ -214,18 +245,20 @@ def _evaluate(
     metric: Metric | None,
     task: TaskRequest | None,
     shift: InputShiftCheck,
+    inside: RuntimeModel | None,
 ) -> Evaluation:
     assert samples.evaluation is not None
     source, measured = quantized.calibrated_model.source, samples.evaluation
+    takes_any = takes_any_batch(source) and not (inside and inside.fixed_batch)
     return evaluate_engines(
         session_engine(float_session),
         {
-            "int8": session_engine(int8_session),
+            "int8": session_engine(int8_session if inside is None else inside),
             "integers": integer_engine(executor, quantized.quantized_graph),
         },
         run.track(measured, "evaluating"),
         [name_of(v) for v in source.outputs],
-        batch=run.evaluation_batch if takes_any_batch(source) else 1,
+        batch=run.evaluation_batch if takes_any else 1,
         metric=metric,
         task=TaskRequest.from_graph(None, source) if task is None else task,
         labelling=lambda: measured.labelling,
@@ -235,8 +268,27 @@ def _evaluate(
             partial(
                 open_float_engine, source, quantized.calibrated_model.prepared.graph, run.for_job()
             ),
-            partial(open_session_engine, quantized.quantized_graph, run.for_job()),
+            None
+            if inside is not None
+            else partial(open_session_engine, quantized.quantized_graph, run.for_job()),
             partial(open_integer_engine, quantized.quantized_graph, executor.arithmetic, floats),
         ],
         run=run,
+    )
+
+
+def _explain_refusal(runtime: str, reason: str) -> Diagnosis:
+    """What it means that a runtime does not run the model that was made for it.
+
+    Args:
+        runtime: What the runtime is called.
+        reason: Its own words.
+    """
+    return Diagnosis(
+        f"{runtime} cannot run it: {reason}",
+        "the quantized model",
+        "do not use it there; keep the node that is named in float (option skip), and report this",
+        serious=True,
+        headline=True,
+        topic="does-not-load",
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ptq.core.errors import BudgetError
@@ -69,6 +69,17 @@ class Budget:
 
     def __str__(self) -> str:
         return self.sentence
+
+    def leave_undecided(self, why: str) -> Budget:
+        """The same budget, which nothing decides.
+
+        Args:
+            why: The reason.
+        """
+        begin = self.sentence.partition(":")[0]
+        return replace(
+            self, verdict="undecided", needed=None, sentence=f"{begin}: undecided ({why})"
+        )
 
     def require_held(self) -> None:
         """Make sure that the budget is shown to hold.

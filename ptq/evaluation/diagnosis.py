@@ -17,7 +17,7 @@ class Diagnosis:
         where: Tensor, node, samples or option concerned.
         advice: What to do.
         serious: All other figures of the run mean little before this is resolved.
-        headline: It stands in the first line of a report, because the result is no gain.
+        headline: It stands in the first line of a report: the result is no gain, or cannot run.
         topic: Section of docs/troubleshooting.md that helps.
     """
 

@@ -41,7 +41,7 @@ class Evaluation:
     Attributes:
         samples: Number of samples.
         head: Name of the output that is compared with labels and comes first in the report.
-        forms: Measurements by name of the form: ``float``, ``int8`` (in ONNX Runtime), ``integers`` (in the integer
+        forms: Measurements by name of the form: ``float``, ``int8`` (in ``runtime``), ``integers`` (in the integer
             executor), or ``other`` (a second float model).
         skipped: Skipped bad samples, each with its reason.
         suspects: Known causes of bad figures that were found.

@@ -109,7 +109,8 @@ class ReportData:
         budget: The drop compared with the budget; None without a budget.
         search: Nodes kept in float for the budget; None without a search.
         litert: The check of the `.tflite` file in LiteRT; None in other forms.
-        suspects: Known causes of bad figures that were found: no gain in size or speed, then the serious ones first.
+        suspects: Known causes of bad figures that were found: a runtime that refuses the model, no gain in size or
+            speed, then the serious ones first.
         skipped: Skipped bad samples, each with its reason.
         shared_samples: Number of evaluation samples whose content is also that of a calibration sample.
         calibration_digest: Digest of the calibration samples by content (`ptq.data.sample_digest`); empty without.

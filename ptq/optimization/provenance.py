@@ -90,7 +90,9 @@ def build_result(
     # serialized again, a model has other bytes than its file
     size = count_file_bytes(source) if source else serialized_size(job.source.model)
     report = replace(report, float_bytes=size, int8_bytes=serialized_size(graph.model))
-    report = replace(report, suspects=(*check_benefit(report), *report.suspects))
+    found = [*check_benefit(report), *report.suspects]
+    found.sort(key=lambda suspect: not (suspect.headline and suspect.serious))
+    report = replace(report, suspects=tuple(found))
     tflite = None
     if job.options.form == "tflite":
         file = encode_tflite(graph, job.options.to_tflite_options(job.samples))

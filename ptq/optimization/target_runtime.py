@@ -17,7 +17,7 @@ from ptq.data.splits import SampleSplit
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.session_cache import open_float_session
 from ptq.evaluation.speed import Speed, measure_speed
-from ptq.executor.runtimes.registry import RUNTIMES, Runtime
+from ptq.executor.runtimes.registry import RUNTIMES, Runtime, TargetRuntime
 from ptq.executor.runtimes.runtime import RuntimeModel, describe_placement
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
@@ -32,20 +32,46 @@ _MAX_SAMPLES, _SECONDS = 32, 10.0
 """Samples and time after which enough was run; emulators take seconds for a sample."""
 
 
+def open_target_runtime(
+    made: QuantizedModel, samples: SampleSplit, tflite: TfliteOptions, run: RunOptions
+) -> TargetRuntime | None:
+    """Load a quantized model in the runtime that its target, or its file, is for; None if that is ONNX Runtime.
+
+    Args:
+        made: The quantized model, as its runtime takes it.
+        samples: Its samples; without evaluation samples nothing is loaded.
+        tflite: How a `.tflite` file is written.
+        run: How the job runs.
+    """
+    name = LITERT if made.recipe.form == "tflite" else get_target(made.plan.target).runtime
+    if name is None:
+        return None
+    runtime = RUNTIMES[name]
+    if samples.evaluation is None or not runtime.is_installed():
+        return TargetRuntime(runtime)
+    try:
+        model = _open(runtime, made.quantized_graph, tflite, run)
+    except PtqError as error:
+        return TargetRuntime(runtime, problem=str(error))
+    return TargetRuntime(runtime, model)
+
+
 def describe_in_target_runtime(
     report: Report,
     made: QuantizedModel,
+    inside: TargetRuntime | None,
     samples: SampleSplit,
     tflite: TfliteOptions,
     run: RunOptions,
 ) -> Report:
-    """The report with figures of the target's own runtime: accuracy, speed and placement, or why there are none.
+    """The report with figures of the target's own runtime: speed and placement, or why there are none.
 
-    The speed there takes the place of that in ONNX Runtime.
+    The speed there takes the place of that in ONNX Runtime. An emulator also measures the accuracy on a few samples.
 
     Args:
         report: The report of a quantization.
         made: The quantized model.
+        inside: The runtime, with the model; None if it is ONNX Runtime.
         samples: Its samples; the evaluation samples are run.
         tflite: How a `.tflite` file is written.
         run: How the job runs.
@@ -54,14 +80,12 @@ def describe_in_target_runtime(
     lines: list[str] = []
     if row.lint not in (None, "litert"):
         lines.append(_describe_rules(made.quantized_graph, report.target, row.source))
-    name = LITERT if report.form == "tflite" else row.runtime
-    speed: Speed | None = None
-    if name is not None:
-        runtime = RUNTIMES[name]
+    if inside is not None:
+        runtime = inside.runtime
         if not runtime.is_installed():
             lines.append(f"not run in {runtime.title}: it is not installed ({runtime.install})")
-        elif samples.evaluation is not None:
-            found, speed = _measure(runtime, made, samples.evaluation, tflite, run)
+        elif inside.model is not None and samples.evaluation is not None:
+            found, speed = _measure(runtime, inside.model, made, samples.evaluation, tflite, run)
             lines += found
             if speed is not None:
                 report = replace(
@@ -85,25 +109,20 @@ def _describe_rules(quantized: Graph, target: str, source: str) -> str:
 
 
 def _measure(
-    runtime: Runtime, made: QuantizedModel, samples: Samples, tflite: TfliteOptions, run: RunOptions
+    runtime: Runtime,
+    inside: RuntimeModel,
+    made: QuantizedModel,
+    samples: Samples,
+    tflite: TfliteOptions,
+    run: RunOptions,
 ) -> tuple[list[str], Speed | None]:
-    """Lines on accuracy against float and on placement, and the speed against the runtime's own float."""
+    """Lines on placement and speed, and the speed against the runtime's own float; of an emulator on accuracy."""
     model = made.calibrated_model
-    head, where, lines = name_of(model.source.outputs[0]), f"in {runtime.title}", list[str]()
-    signal, noise, count, start = 0.0, 0.0, 0, perf_counter()
+    where, lines = f"in {runtime.title}", list[str]()
     some = samples.spread(_MAX_SAMPLES)
     try:
-        inside = _open(runtime, made.quantized_graph, tflite, run)
-        before = open_float_session(model, run)
-        for sample in some:
-            wanted = np.asarray(before.run(sample.feed, [head])[0], np.float64)
-            signal += float((wanted**2).sum())
-            noise += float(((wanted - inside.run(sample.feed, [head])[0]) ** 2).sum())
-            count += 1
-            if perf_counter() - start > _SECONDS:
-                break
-        ratio = format_decibels(sqnr_db(signal, noise))
-        lines.append(f"{where}: SQNR {ratio} dB on {plural(count, 'sample')}, output {head}")
+        if runtime.is_emulator:
+            lines.append(f"{where}: {_measure_accuracy(inside, model, some, run)}")
         lines += [f"{where}: {line}" for line in describe_placement(inside.placement())]
         if runtime.is_emulator:
             return lines, None
@@ -114,6 +133,23 @@ def _measure(
     except PtqError as error:
         return [*lines, f"{where}: not measured: {error}"], None
     return [*lines, f"{where}: speed {speed.ratio:.2f}× its own float"], speed
+
+
+def _measure_accuracy(
+    inside: RuntimeModel, model: CalibratedModel, samples: Samples, run: RunOptions
+) -> str:
+    """SQNR in dB of the first output, on as many samples as the time allows."""
+    head, before = name_of(model.source.outputs[0]), open_float_session(model, run)
+    signal, noise, count, start = 0.0, 0.0, 0, perf_counter()
+    for sample in samples:
+        wanted = np.asarray(before.run(sample.feed, [head])[0], np.float64)
+        signal += float((wanted**2).sum())
+        noise += float(((wanted - inside.run(sample.feed, [head])[0]) ** 2).sum())
+        count += 1
+        if perf_counter() - start > _SECONDS:
+            break
+    ratio = format_decibels(sqnr_db(signal, noise))
+    return f"SQNR {ratio} dB on {plural(count, 'sample')}, output {head}"
 
 
 def _open_float(

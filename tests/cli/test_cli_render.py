@@ -168,7 +168,7 @@ def test_without_labels_there_is_no_accuracy(printed):
         render_tables.render_evaluation,
         replace(EVALUATION, forms=forms),
         Path("q.onnx"),
-        "integer executor (litert)",
+        "litert",
     )
     assert "top-1" not in text
     assert "integer executor (litert) 97.00 30.0 0.999000" in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
+from ptq.core.errors import DataError, ModelError
 from ptq.core.targets import OUTSIDE_XNNPACK
 from ptq.evaluation.presentation.verdict import describe_verdict
 from ptq.evaluation.speed import Speed
@@ -47,9 +48,12 @@ def test_a_runtime_that_is_installed_measures_the_result(target: str) -> None:
     runtime = RUNTIMES[target]
     if not runtime.is_installed():
         pytest.skip(f"needs: {runtime.install}")
-    found = [line for line in lines(target) if line.startswith(f"in {runtime.title}: ")]
-    assert "SQNR" in found[0]
-    assert " nodes on " in found[1]
+    report = ptq.quantize(MODEL, DATA, target=target, **OPTIONS).report  # type: ignore[arg-type]
+    found = [line for line in report.changes if line.startswith(f"in {runtime.title}: ")]
+    assert any(" nodes on " in line for line in found)
+    assert report.evaluation is not None
+    assert report.evaluation.runtime == ("ort" if runtime.is_emulator else target)
+    assert ("SQNR" in found[0]) == runtime.is_emulator
     assert ("speed" in found[-1]) == (target == "openvino")
 
 
@@ -80,8 +84,66 @@ class _Model:
         return ()
 
 
-def _install(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    runtime = replace(RUNTIMES[name], package="sys", open=_Model)
+class _WrongModel(_Model):
+    """It computes something else than ONNX Runtime."""
+
+    def run(self, feed: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
+        return [-found for found in super().run(feed, outputs)]
+
+
+class _FailingModel(_Model):
+    """It loads, and fails on a sample."""
+
+    def run(self, feed: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
+        raise DataError("index out of bounds")
+
+
+class _RefusedModel(_Model):
+    """It does not load."""
+
+    def __init__(self, graph: Graph, *, threads: int = 0) -> None:
+        raise ModelError("no kernel for Relu")
+
+
+def test_the_runtime_that_the_target_is_for_measures_accuracy_and_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _install(monkeypatch, "openvino", _WrongModel)
+    options = {**OPTIONS, "target": "openvino", "max_drop": 5.0}
+    report = ptq.quantize(MODEL, DATA, **options).report  # type: ignore[arg-type]
+    assert report.evaluation is not None
+    assert report.budget is not None
+    assert report.evaluation.runtime == "openvino"
+    assert report.evaluation.forms["int8"].outputs["y"].sqnr_db < 0
+    assert report.evaluation.forms["integers"].outputs["y"].sqnr_db > 20
+    assert report.budget.verdict == "exceeded"
+    assert "int8 in OpenVINO" in report.to_markdown()
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [(_RefusedModel, "no kernel for Relu"), (_FailingModel, "index out of bounds")],
+)
+def test_a_runtime_that_does_not_run_its_model_is_the_first_warning(
+    monkeypatch: pytest.MonkeyPatch, model: type[_Model], said: str
+) -> None:
+    _install(monkeypatch, "openvino", model)
+    options = {**OPTIONS, "target": "openvino", "max_drop": 50.0}
+    report = ptq.quantize(MODEL, DATA, **options).report  # type: ignore[arg-type]
+    assert report.evaluation is not None
+    assert report.budget is not None
+    assert report.evaluation.runtime == "ort"
+    assert report.budget.verdict == "undecided"
+    assert report.budget.sentence.endswith("undecided (OpenVINO cannot run the model)")
+    assert report.warnings[0].startswith("the quantized model: OpenVINO cannot run it: ")
+    assert said in report.warnings[0]
+    assert "read the warnings first" in describe_verdict(report)[0]
+
+
+def _install(
+    monkeypatch: pytest.MonkeyPatch, name: str, model: Callable[..., _Model] = _Model
+) -> None:
+    runtime = replace(RUNTIMES[name], package="sys", open=model)
     found = {**RUNTIMES, name: runtime}
     monkeypatch.setattr("ptq.optimization.target_runtime.RUNTIMES", found)
     _set_speed(monkeypatch)
@@ -200,4 +262,5 @@ def test_what_a_model_leaves_open_is_taken_from_the_samples_in_litert_too() -> N
         v=gaussian_array(8, 8, 3, 3),
     )
     report = ptq.quantize(model, DATA, target="litert", form="tflite", **OPTIONS).report  # type: ignore[arg-type]
-    assert any(line.startswith("in LiteRT: SQNR") for line in report.changes)
+    assert report.evaluation is not None
+    assert report.evaluation.runtime == "litert"

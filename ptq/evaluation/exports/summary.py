@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ptq.core.wording import describe_size_ratio, format_decibels, format_size, plural
 from ptq.evaluation.drop import describe_drop
+from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.report import ReportData
 from ptq.evaluation.task_wording import describe_forms, describe_task
@@ -38,12 +39,8 @@ class Summary:
 
 def summarize_report(report: ReportData) -> Summary:
     """The short form of a report."""
-    titles = {
-        "float": "float",
-        "int8": "int8 in ONNX Runtime",
-        "integers": f"integer executor ({report.arithmetic})",
-    }
     evaluation = report.evaluation
+    titles = {} if evaluation is None else title_forms(evaluation, report.arithmetic)
     return Summary(
         title=f"{report.model}: target {report.target}, format {report.form}, range method {report.method}",
         facts=tuple(_facts(report)),

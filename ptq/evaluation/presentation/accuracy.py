@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ptq.core.wording import format_change, format_decibels, plural
 from ptq.evaluation.drop import describe_drop
+from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import Accuracy
 from ptq.evaluation.presentation.report_wording import describe_search
@@ -24,11 +25,7 @@ def build_accuracy(report: ReportData) -> Section:
     if evaluation is None:
         text = "Accuracy was not measured: no samples; give --data or --eval"
         return Section("accuracy", "Accuracy", [Lines((text,), "warn")])
-    titles = {
-        "float": "float",
-        "int8": "int8 in ONNX Runtime",
-        "integers": f"integer executor ({report.arithmetic})",
-    }
+    titles = title_forms(evaluation, report.arithmetic)
     shown = "" if report.shared_samples else f" ({plural(evaluation.samples, 'sample')})"
     blocks: list[object] = []
     if report.evaluated_on == ON_CALIBRATION:

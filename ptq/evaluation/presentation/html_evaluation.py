@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ptq.core.wording import plural
 from ptq.evaluation.budget import Budget
 from ptq.evaluation.drop import describe_change
+from ptq.evaluation.form_titles import name_engine, title_forms
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.presentation.accuracy import build_forms
 from ptq.evaluation.presentation.changed import build_changed
@@ -30,7 +31,7 @@ def render_evaluation_page(
     made: Sequence[MadeFact] = (),
     *,
     model: str,
-    engine: str = "ONNX Runtime",
+    arithmetic: str = "ort",
     budget: Budget | None = None,
 ) -> str:
     """The evaluation as an HTML document.
@@ -39,10 +40,10 @@ def render_evaluation_page(
         result: The evaluation.
         made: What else is known of the run: names with values.
         model: What the evaluated model is called.
-        engine: What ran it.
+        arithmetic: The arithmetic of the integer executor.
         budget: The drop compared with a budget; None without.
     """
-    titles = {"float": "float", "int8": f"int8 in {engine}", "integers": engine, "other": engine}
+    engine, titles = name_engine(result.runtime, arithmetic), title_forms(result, arithmetic)
     classes = {} if result.labels is None else result.labels.classes
     names = list(result.forms)
     reference, last = result.forms[names[0]], result.forms[names[-1]]

@@ -88,6 +88,26 @@ RUNTIMES: Mapping[str, Runtime] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class TargetRuntime:
+    """The runtime that a quantized model is for.
+
+    Attributes:
+        runtime: The runtime.
+        model: The model in it; None if it is not loaded.
+        problem: Why it is not loaded, in the runtime's words; empty if it is, or if the runtime is not installed.
+    """
+
+    runtime: Runtime
+    model: RuntimeModel | None = None
+    problem: str = ""
+
+    @property
+    def measured_model(self) -> RuntimeModel | None:
+        """The model if it is measured on all samples; an emulator takes seconds for each."""
+        return None if self.runtime.is_emulator else self.model
+
+
 def open_in_runtime(name: str, graph: Graph, *, threads: int = 0) -> RuntimeModel:
     """Load a model in a runtime.
 
