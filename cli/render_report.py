@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ptq.core.wording import format_decibels, plural
+from ptq.data.splits import ON_CALIBRATION
 from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.presentation.questions import list_topics
 from ptq.evaluation.presentation.verdict import describe_verdict
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from ptq.evaluation.exports.report import Report
 
 _MAX_WORST_TENSORS = 3
-ON_CALIBRATION = "on calibration samples"
 
 
 def count_shown() -> int | None:

@@ -20,7 +20,7 @@ from ptq.data.sample_parts import Part
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_shape, name_of, operator_of
+from ptq.model.node import Node, constant_shape, input_name, operator_of
 from ptq.model.shared_weights import weight_families
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock
@@ -265,12 +265,6 @@ def _empty_blocks(layer: LinearOp, longest: int) -> list[CovarianceBlock]:
     return [
         CovarianceBlock(inputs, Covariance(*shape), Covariance(*shape)) for inputs, shape in shapes
     ]
-
-
-def input_name(node: Node) -> str:
-    """The name of the input of a layer."""
-    assert node.inputs[0] is not None
-    return name_of(node.inputs[0])
 
 
 def node_name(node: Node) -> str:

@@ -14,7 +14,6 @@ from ptq.calibration.covariance_job import (
     BATCH,
     CovarianceJob,
     InputSums,
-    input_name,
     list_layers,
     node_name,
 )
@@ -25,6 +24,7 @@ from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable, Tracked
 from ptq.data import Sample, Samples
 from ptq.data.sample_map import SampleMap
 from ptq.model.graph import Graph
+from ptq.model.node import input_name
 from ptq.observers.input_statistics import InputStatistics, MeanShift
 from ptq.observers.kept_inputs import KeptInputs
 from ptq.solver.quantizer import CalibratedModel

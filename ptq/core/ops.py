@@ -30,6 +30,8 @@ def _table(*rows: OpSpec) -> Mapping[str, OpSpec]:
 
 
 _X, _W, _B, _V, _K = Role.ACTIVATION, Role.WEIGHT, Role.BIAS, Role.VALUE, Role.KEEP
+LINEAR_OPS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
+"""Sums of products of inputs and weights."""
 _MS = "com.microsoft::"
 
 

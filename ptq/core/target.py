@@ -66,7 +66,6 @@ class Target:
         lint: Name of the published rules that its files are checked against; None if it has none.
         runtime: Name of the runtime in which a quantization measures its result, if it is installed; None if ptq has
             none but ONNX Runtime.
-        requires: What a file for it needs around it, one sentence each.
     """
 
     name: str
@@ -106,7 +105,6 @@ class Target:
     integer_normalizations: bool = False
     lint: LintRules | None = None
     runtime: str | None = None
-    requires: tuple[str, ...] = ()
 
     def can_quantize(self, spec: OpSpec) -> bool:
         """Whether the runtime gains from integers: it has an integer kernel, or weights to store."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
+from ptq.core.ops import LINEAR_OPS
 from ptq.core.option_checks import require_choice
 from ptq.core.target import Target
 from ptq.core.types import INT8, INT8_WEIGHT, INT16, UINT8, UINT16
@@ -46,7 +47,6 @@ OUTSIDE_XNNPACK = frozenset(
 """Operators that split a `.tflite` file in several parts of XNNPACK if they are integers, found with LiteRT 2.3.0. A
 HardSwish takes ten times as long as in float. Functions without an operator of LiteRT are tables (GATHER)."""
 
-_PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 
 _LITERT = Target(
     "litert",
@@ -76,10 +76,6 @@ _QNN = Target(
     wide_activation=UINT16,
     integer_normalizations=True,
     runtime="qnn",
-    requires=(
-        "pip install onnxruntime-qnn: the emulator of the HTP on x86, its driver on Windows and Android",
-        "inputs of fixed shapes: with a dynamic batch all nodes run on the CPU",
-    ),
 )
 
 TARGETS: Mapping[str, Target] = {
@@ -160,15 +156,11 @@ TARGETS: Mapping[str, Target] = {
             # its importer knows QuantizeLinear and DequantizeLinear, and no QLinear operator
             reads_qoperator=False,
             # the layers of its guide to explicit quantization; it moves quantizers past data movement by itself
-            integer_ops=_PRODUCTS | {"Add"},
+            integer_ops=LINEAR_OPS | {"Add"},
             quantizes_inputs_only=True,
             # its importer takes INT8, INT4 and FP8 for the input of a DequantizeLinear
             float_biases=True,
             lint="tensorrt",
-            requires=(
-                "TensorRT 8.6 or newer; quantizers say the precision, so no calibration cache is needed",
-                "what stays float runs in half precision if the engine is built with it",
-            ),
         ),
         Target(
             "openvino",
@@ -180,7 +172,7 @@ TARGETS: Mapping[str, Target] = {
             reads_qoperator=False,
             # measured: its kernels of these layers take quantizers before and activations behind for nothing. Each
             # operator on integers between them takes as long as in float, or longer, and costs accuracy.
-            integer_ops=_PRODUCTS,
+            integer_ops=LINEAR_OPS,
             float_activation_products=True,
             # measured: a quantized Concat behind an Expand of a dynamic batch is computed wrong (3 dB instead of 34)
             quantizes_inputs_only=True,
@@ -191,7 +183,6 @@ TARGETS: Mapping[str, Target] = {
             float_padded_depthwise=True,
             leaves_layers_float=True,
             runtime="openvino",
-            requires=("pip install openvino",),
         ),
         Target(
             "portable",
@@ -201,7 +192,7 @@ TARGETS: Mapping[str, Target] = {
             follows_litert_spec=False,
             source="the operators that every reader of ONNX has",
             reads_qoperator=False,
-            integer_ops=_PRODUCTS,
+            integer_ops=LINEAR_OPS,
             float_activation_products=True,
             quantizes_inputs_only=True,
             float_biases=True,
@@ -218,10 +209,6 @@ TARGETS: Mapping[str, Target] = {
             source="ONNX Runtime's XNNPACK provider",
             lint="xnnpack",
             runtime="ort-xnnpack",
-            requires=(
-                "ONNX Runtime for Android or iOS, or a build of it with XNNPACK; the provider is registered by name",
-                "channels, height and width of fixed size",
-            ),
         ),
     )
 }

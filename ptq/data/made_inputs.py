@@ -15,19 +15,18 @@ SIDE, LENGTH = 224, 128
 _SEED = 0
 
 
-def make_feed(inputs: Sequence[InputSpec], *, side: int = SIDE) -> dict[str, NDArray[Any]]:
+def make_feed(inputs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
     """One feed: normal numbers for float inputs, ones for integers and booleans.
 
     Ones are valid as tokens and in a mask. A dynamic first dimension is 1.
 
     Args:
         inputs: The model's inputs.
-        side: Height and width of images where the model leaves them open.
     """
     generator = np.random.default_rng(_SEED)
     feed: dict[str, NDArray[Any]] = {}
     for spec in inputs:
-        open_size = side if len(spec.shape) == 4 else LENGTH
+        open_size = SIDE if len(spec.shape) == 4 else LENGTH
         shape = [
             size if size is not None else open_size if axis else 1
             for axis, size in enumerate(spec.shape)

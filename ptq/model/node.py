@@ -56,6 +56,12 @@ def name_of(value: Value) -> str:
     return value.name
 
 
+def input_name(node: Node) -> str:
+    """The name of the first input of a layer."""
+    assert node.inputs[0] is not None
+    return name_of(node.inputs[0])
+
+
 def dtype_of(value: Value) -> np.dtype[Any] | None:
     """Element type; None if it is unknown or numpy does not have it."""
     if value.dtype is None or value.dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):

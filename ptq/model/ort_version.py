@@ -44,6 +44,6 @@ def parse_version(text: str) -> Version:
 INSTALLED: Version = parse_version(ORT_VERSION)
 
 
-def find_entry(table: Mapping[Version, T], version: Version = INSTALLED) -> T:
-    """The entry that holds for a version: the newest that is not newer, or the oldest entry of all."""
-    return table[max((v for v in table if v <= version), default=min(table))]
+def find_entry(table: Mapping[Version, T]) -> T:
+    """The entry that holds for the installed version: the newest that is not newer, or the oldest entry of all."""
+    return table[max((v for v in table if v <= INSTALLED), default=min(table))]

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_INTERVALS = 5
+"""Intervals of an axis, about."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,13 @@ class Axis:
         return start + (value - self.lo) / (self.hi - self.lo) * (end - start)
 
 
-def choose_axis(label: str, values: Sequence[float], count: int = 5) -> Axis:
+def choose_axis(label: str, values: Sequence[float]) -> Axis:
     """An axis whose ends are round numbers around all finite values."""
     finite = [value for value in values if math.isfinite(value)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     if low == high:
         low, high = low - 0.5, high + 0.5
-    raw = (high - low) / count
+    raw = (high - low) / _INTERVALS
     unit = 10 ** math.floor(math.log10(raw))
     step = unit * next(s for s in _STEPS if s * unit >= raw * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

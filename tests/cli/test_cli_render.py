@@ -9,6 +9,7 @@ import pytest
 from ptq_cli import render_drops, render_report, render_tables, render_verification
 from reports import EVALUATION, REPORT
 
+from ptq.data.splits import ON_CALIBRATION
 from ptq.evaluation.drop import top1_drop
 from ptq.evaluation.inspection import Inspection
 from ptq.evaluation.ranking import NodeCost, Ranking
@@ -147,7 +148,7 @@ def test_the_error_of_a_tensor_is_shared_between_rounding_and_clipping(printed):
 def test_figures_on_calibration_samples_are_marked(printed):
     text = printed(
         render_report.render_report,
-        replace(REPORT, evaluated_on=render_report.ON_CALIBRATION),
+        replace(REPORT, evaluated_on=ON_CALIBRATION),
         "out.onnx",
         NEXT,
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ptq.core.wording import format_change, format_decibels, plural
+from ptq.data.splits import ON_CALIBRATION
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import Accuracy
 from ptq.evaluation.presentation.report_wording import describe_search
-from ptq.evaluation.presentation.verdict import ON_CALIBRATION, describe_sqnr
+from ptq.evaluation.presentation.verdict import describe_sqnr
 from ptq.evaluation.report import ReportData
 from ptq.evaluation.task_wording import describe_forms, describe_task
 from ptq.page.blocks import Cell, Column, Lines, Table, Tone

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ptq.core.wording import describe_size_ratio, format_decibels, format_size, plural
+from ptq.data.splits import ON_CALIBRATION
 from ptq.evaluation.drop import (
     ERROR,
     SIGNIFICANCE_LEVEL,
@@ -19,7 +20,6 @@ from ptq.evaluation.drop import (
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.report import ReportData
 
-ON_CALIBRATION = "on calibration samples"
 _CLEAR_SPEED = 0.05
 """A speed is another one than float's if its whole interval is that far from 1."""
 _SOME_POINTS, _MANY_POINTS = 2.0, 5.0

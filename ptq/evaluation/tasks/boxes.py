@@ -59,19 +59,18 @@ def suppress_overlaps(found: Boxes, most: float) -> Boxes:
     return found.take(np.array(kept, np.intp))
 
 
-def match_boxes(reference: Boxes, other: Boxes, least: float = MATCHING_IOU) -> NDArray[np.intp]:
+def match_boxes(reference: Boxes, other: Boxes) -> NDArray[np.intp]:
     """For each box, the other box of its class that overlaps it most, or −1; none is taken twice.
 
     Args:
         reference: Boxes that choose, in the order of their scores.
         other: Boxes that are chosen.
-        least: The smallest overlap of a match.
     """
     overlap = compute_iou(reference.corners, other.corners)
     overlap[reference.classes[:, None] != other.classes[None]] = 0
     found = np.full(len(reference), -1, np.intp)
     for row in np.argsort(-reference.scores, kind="stable"):
-        if overlap.shape[1] and overlap[row].max() >= least:
+        if overlap.shape[1] and overlap[row].max() >= MATCHING_IOU:
             found[row] = overlap[row].argmax()
             overlap[:, found[row]] = 0
     return found

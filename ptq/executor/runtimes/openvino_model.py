@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, ModelError, short_message
+from ptq.core.ops import LINEAR_OPS
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
 from ptq.model.node import name_of, operator_of
 from ptq.model.qdq_units import quantized_source
 
-_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _INTEGERS = ("u8", "i8")
 
 
@@ -80,7 +80,9 @@ class OpenVinoModel:
                 # a product whose factors follow it bears their name only
                 if name == part or name not in precision:
                     precision[name.partition("/WithoutBiases")[0]] = found
-        products = [(name, op) for name, op in self._nodes if op in _PRODUCTS and name in precision]
+        products = [
+            (name, op) for name, op in self._nodes if op in LINEAR_OPS and name in precision
+        ]
         return tuple(
             Placement(
                 name,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import Spreads, merge_spreads
 from ptq.model.layer_weights import input_channel_view
-from ptq.model.node import Node, constant_of, name_of
+from ptq.model.node import Node, constant_of, input_name
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.optimization.channel_families import (
     ChannelFamily,
@@ -72,7 +72,7 @@ def equalization_factors(
         min_gain = _MIN_GAIN_BOUNDARY if boundary[numbers[free]].any() else _MIN_GAIN
         min_gain = _MIN_GAIN_GATE if gated[numbers[free]].any() else min_gain
         groups = {name: np.searchsorted(numbers, found.groups[name]) for name in names}
-        readers = [node for node in found.readers if _input_name(node) in groups]
+        readers = [node for node in found.readers if input_name(node) in groups]
         in_float = [n for n in names if n in found.boundaries and n not in found.float_written]
         key = (
             min_gain, limits[numbers].tobytes(), *readers, *in_float,
@@ -101,7 +101,7 @@ def _describe_family(
         readers: The layers that read the tensors.
         in_float: The tensors that float nodes read.
     """
-    layers = [_reading_layer(node, groups[_input_name(node)], spreads) for node in readers]
+    layers = [_reading_layer(node, groups[input_name(node)], spreads) for node in readers]
     return ChannelFamily(
         scalable,
         [_rounded_tensor(groups[name], spreads[name]) for name in groups],
@@ -117,7 +117,7 @@ def _rounded_tensor(groups: GroupNumbers, spread: ChannelSpread) -> RoundedTenso
 
 
 def _reading_layer(node: Node, groups: GroupNumbers, spreads: Spreads) -> ReadingLayer:
-    weight, spread = constant_of(node.inputs[1]), spreads[_input_name(node)]
+    weight, spread = constant_of(node.inputs[1]), spreads[input_name(node)]
     assert weight is not None
     table = input_channel_view(node, weight, 1)
     return ReadingLayer(
@@ -145,12 +145,6 @@ def _float_reader(groups: GroupNumbers, layers: Sequence[ReadingLayer]) -> Readi
     energies = np.concatenate([layer.weight_energies for layer in layers] or [np.ones(1)])
     none = np.zeros((1, 1, len(groups)))
     return ReadingLayer(groups, none[0, 0], none, np.full(len(groups), energies.mean()), 0)
-
-
-def _input_name(node: Node) -> str:
-    value = node.inputs[0]
-    assert value is not None
-    return name_of(value)
 
 
 def _factor_limits(found: ChannelGroups, folds: Sequence[Spreads], through_clips: bool) -> Array:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ptq.calibration.channel_spreads import Spreads, merge_spreads
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import input_channel_view, output_channel_view
-from ptq.model.node import Node, constant_of, name_of
+from ptq.model.node import Node, constant_of, input_name
 from ptq.optimization.channel_families import (
     ChannelFamily,
     ReadingLayer,
@@ -84,7 +84,7 @@ class _Layer:
 
     def mean_squares(self, spreads: Spreads) -> Array:
         """The mean square of each input channel, with the factors so far."""
-        spread = spreads[_input_name(self.node)]
+        spread = spreads[input_name(self.node)]
         factors = 1.0 if self.input_factors is None else self.input_factors
         return spread.sum_of_squares / spread.count * np.square(factors)
 
@@ -102,7 +102,7 @@ def _solve_pair(
     gains = 1 / np.square(second.output_factors).reshape(parts, outputs)
     energies = np.einsum("godt,go->gd", np.square(below), gains).reshape(-1)
     so_far = np.repeat(first.output_factors, width)
-    spread = spreads[_input_name(pair.second)]
+    spread = spreads[input_name(pair.second)]
     least = np.minimum(spread.least.astype(np.float64), 0.0) * so_far
     greatest = np.maximum(spread.greatest.astype(np.float64), 0.0) * so_far
     written = np.abs(above).max(axis=1)
@@ -152,10 +152,4 @@ def _factor_limits(pair: LayerPair, folds: Sequence[Spreads]) -> Array:
 
 
 def _tensors_of(pair: LayerPair) -> tuple[str, str, str]:
-    return _input_name(pair.first), pair.output, _input_name(pair.second)
-
-
-def _input_name(node: Node) -> str:
-    value = node.inputs[0]
-    assert value is not None
-    return name_of(value)
+    return input_name(pair.first), pair.output, input_name(pair.second)

@@ -134,15 +134,13 @@ def measure_joint_errors(
     injector: ErrorInjector,
     groups: Sequence[Sequence[int]],
     samples: Sequence[Sample],
-    *,
-    advance: Callable[[], None] = lambda: None,
 ) -> Energies:
     """Measure the error of each group of sources together, as a share of the output's energy: (outputs, groups).
 
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    runs = _GroupRuns(injector, samples, advance)
+    runs = _GroupRuns(injector, samples, lambda: None)
     return runs.shares([np.asarray(group, np.intp) for group in groups])
 
 

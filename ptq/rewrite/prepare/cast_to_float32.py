@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ptq.core.ops import LINEAR_OPS
 from ptq.model.graph import Graph
 from ptq.model.node import ONNX_DOMAINS, Node, Value, name_of, operator_of
 from ptq.rewrite.change import Change
@@ -17,7 +18,6 @@ OTHER_FLOAT_TYPES = {
     ir.DataType.BFLOAT16: "bfloat16",
     ir.DataType.DOUBLE: "float64",
 }
-LINEAR_OPS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 SUBGRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.ops import LINEAR_OPS
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
@@ -30,7 +31,6 @@ from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.match import scalar_constant
 
-_LINEAR_OPS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 _HOMOGENEOUS_OPS = frozenset(
     [
         *("AveragePool", "DepthToSpace", "Flatten", "GlobalAveragePool", "GlobalMaxPool", "Identity", "LeakyRelu"),
@@ -64,7 +64,7 @@ class _FactorPaths:
         op = operator_of(node)
         if [v for v in node.inputs if v is value] != [value] or node.graph is not _graph_of(value):
             return False
-        if op in _LINEAR_OPS:
+        if op in LINEAR_OPS:
             weight = constant_of(node.inputs[1])
             if node.inputs[0] is not value or weight is None or weight.dtype not in FLOAT_TYPES:
                 return False

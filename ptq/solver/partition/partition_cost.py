@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from ptq.core.ops import LINEAR_OPS
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.target import Target
 from ptq.model.node import Node, Value, consumers_of, is_constant, is_float32, operator_of
@@ -22,8 +23,6 @@ from ptq.solver.partition.silu import find_silus
 
 _CROSSING_KERNELS = 2
 """Kernel calls at a crossing without blocks: the quantizer and the Transpose."""
-_LAYOUT_OPS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
-"""Operators that set the layout of their output, also where they cannot be quantized."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +108,8 @@ class PartitionProblem:
     def sets_layout(self, node: Node) -> bool:
         """Whether the node is a product, which sets the layout of its output, on integers or in float."""
         spec = self.specs.get(node.name or "")
-        return operator_of(node) in _LAYOUT_OPS if spec is None else is_product(spec)
+        # they set the layout of their output, also where they cannot be quantized
+        return operator_of(node) in LINEAR_OPS if spec is None else is_product(spec)
 
     def cost_of(
         self,
