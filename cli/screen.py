@@ -120,7 +120,9 @@ def format_record(record: Record | None, note: str = "") -> Iterator[Padding]:
     """
     if record is None:
         return
-    from ptq.data.recorded_preprocess import list_recorded_options  # loads onnx; tables need it not
+    from ptq.data.recorded_preprocess import (
+        list_recorded_options,  # loads onnx, which tables do not need
+    )
 
     options = list_recorded_options(record)
     if not options:

@@ -39,16 +39,20 @@ if TYPE_CHECKING:
     from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.ranking import NodeCost, Ranking
     from ptq.evaluation.result import Result
+    from ptq.evaluation.tasks.task import TaskName
     from ptq.executor.arithmetics import ArithmeticName
     from ptq.executor.runtimes.registry import RuntimeName
     from ptq.model.converted import Converted
     from ptq.observers.calibration_file import Calibration
     from ptq.optimization.benchmark import Benchmark, benchmark
+    from ptq.optimization.effort import EffortName
     from ptq.optimization.frontier import Frontier, frontier
     from ptq.optimization.inspect import inspect
     from ptq.optimization.mixed_precision.sensitivity import sensitivity
+    from ptq.optimization.preference import PreferenceName
     from ptq.optimization.tune import Tuned, tune
     from ptq.rewrite.prepare.prepare import OpsetOption
+    from ptq.rewrite.tflite.write import InputOutputType
     from ptq.solver.recipe import MethodName, QuantizedForm, RoundingMethod, WeightFormatOption
     from ptq.verification.lint_rules import Finding
     from ptq.verification.portability import Portability
@@ -79,15 +83,19 @@ _MODULES = {
     "ptq.evaluation.measurements": "Evaluation",
     "ptq.evaluation.ranking": "NodeCost Ranking",
     "ptq.evaluation.result": "Result",
+    "ptq.evaluation.tasks.task": "TaskName",
     "ptq.executor.arithmetics": "ArithmeticName",
     "ptq.model.converted": "Converted",
     "ptq.observers.calibration_file": "Calibration",
     "ptq.optimization.benchmark": "Benchmark benchmark",
+    "ptq.optimization.effort": "EffortName",
     "ptq.optimization.inspect": "inspect",
     "ptq.optimization.frontier": "Frontier frontier",
     "ptq.optimization.mixed_precision.sensitivity": "sensitivity",
+    "ptq.optimization.preference": "PreferenceName",
     "ptq.optimization.tune": "Tuned tune",
     "ptq.rewrite.prepare.prepare": "OpsetOption",
+    "ptq.rewrite.tflite.write": "InputOutputType",
     "ptq.solver.recipe": "MethodName QuantizedForm RoundingMethod WeightFormatOption",
     "ptq.verification.lint_rules": "Finding",
     "ptq.verification.portability": "Portability",
@@ -118,11 +126,12 @@ def __dir__() -> list[str]:
 __all__ = [
     "ArithmeticName", "AudioPreprocess", "Benchmark", "BudgetError", "Calibration", "Cancelled", "Comparison",
     "Converted", "DataError",
-    "EngineName", "Evaluation", "Finding", "Frontier", "FrontierPoint", "FrontierReport",
-    "Inspection", "MethodName", "ModelError",
-    "NoGainError", "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
-    "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "RuntimeName", "Sample", "Samples",
-    "StatsError", "TargetName", "TextPreprocess", "Tuned", "UnknownOptionError", "UnsupportedError", "UsageError",
+    "EffortName", "EngineName", "Evaluation", "Finding", "Frontier", "FrontierPoint", "FrontierReport",
+    "InputOutputType", "Inspection", "MethodName", "ModelError",
+    "NoGainError", "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "PreferenceName", "Preprocess",
+    "PtqError", "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "RuntimeName", "Sample", "Samples",
+    "StatsError", "TargetName", "TaskName", "TextPreprocess", "Tuned",
+    "UnknownOptionError", "UnsupportedError", "UsageError",
     "Verification",
     "WeightFormatOption", "__version__", "benchmark", "calibrate", "compare", "convert", "evaluate",
     "frontier",

@@ -1,4 +1,4 @@
-"""The end of worker processes: this process ends them. They receive no Ctrl-C, and none outlives this process."""
+"""How worker processes end: with this process, or by it, and never by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def hold_interrupts() -> Iterator[None]:
     """Delay Ctrl-C; a process that starts in the meantime never receives it, however long its imports take."""
     received: list[int] = []
     masks = hasattr(signal, "pthread_sigmask")
-    if masks:  # it starts with the first process, and takes the mask away
+    if masks:
+        # the resource tracker starts with the first process and would clear the mask: it starts now
         resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if masks else set()
     # the mask holds for this thread only; another thread may receive the signal for the process

@@ -240,19 +240,18 @@ def _resize(shapes: StepShapes) -> bool:
     return not sizes.size and scales.size > 0 and bool(scales[0] == 1)
 
 
+_ELEMENTWISE = (
+    *("Div", "Equal", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mul"),
+    *("PRelu", "Sub", "Where"),
+)  # fmt: skip
+_BY_SAMPLE = (
+    *("AveragePool", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool", "GlobalMaxPool"),
+    *("InstanceNormalization", "MaxPool", "SpaceToDepth"),
+)
 INDEPENDENCE_RULES: Mapping[str, Rule] = {
     **dict.fromkeys(UNARY, _elementwise_rule),
-    **dict.fromkeys(
-        ("Div", "Identity", "Max", "Min", "Mul", "PRelu", "Sub", "Where"), _elementwise_rule
-    ),
-    **dict.fromkeys(
-        ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), _elementwise_rule
-    ),
-    **dict.fromkeys(("AveragePool", "Conv", "ConvTranspose", "DepthToSpace"), _batch_axis_rule),
-    **dict.fromkeys(
-        ("GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization"), _batch_axis_rule
-    ),
-    **dict.fromkeys(("MaxPool", "SpaceToDepth"), _batch_axis_rule),
+    **dict.fromkeys(_ELEMENTWISE, _elementwise_rule),
+    **dict.fromkeys(_BY_SAMPLE, _batch_axis_rule),
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear", "Requantize"), _quantizer_rule),
     **dict.fromkeys(
         ("LayerNormalization", "LogSoftmax", "LpNormalization", "Softmax"), _axis_rule(-1)

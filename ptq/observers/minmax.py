@@ -13,9 +13,7 @@ def minmax(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
     Raises:
         StatsError: The tensor has no finite value.
     """
-    del (
-        qtype,
-        symmetric,
-    )  # the range is the same for every type; the solver makes the scale symmetric
+    # the range is the same for every type, and the solver makes the scale symmetric
+    del qtype, symmetric
     require_values(stats)
     return Range(min(stats.min, 0.0), max(stats.max, 0.0))

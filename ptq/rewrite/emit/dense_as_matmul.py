@@ -26,7 +26,7 @@ from ptq.rewrite.edit import replace_node
 _NEUTRAL = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 
 
-def dense_layers_as_matmul(graph: Graph) -> None:
+def write_dense_as_matmul(graph: Graph) -> None:
     """Replace quantized Gemm nodes between Reshapes that keep all axes but the last, in place.
 
     The quantizers of a Gemm's input move before the Reshape, with all Gemm nodes that read them or with none.

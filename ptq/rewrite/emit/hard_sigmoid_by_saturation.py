@@ -24,7 +24,7 @@ from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 _GATE_LEVELS = 255
 
 
-def hard_sigmoid_as_saturating_sum(graph: Graph, floats: Collection[str]) -> None:
+def write_hard_sigmoid_as_sum(graph: Graph, floats: Collection[str]) -> None:
     """Replace HardSigmoid and HardSwish between quantizers by integer sums and products, in place.
 
     Args:

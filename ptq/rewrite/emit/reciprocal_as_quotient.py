@@ -18,7 +18,7 @@ from ptq.rewrite.edit import replace_node
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
 
-def reciprocals_as_quotients(
+def write_reciprocals_as_quotients(
     graph: Graph, floats: Mapping[str, str], quantizers: QuantizerBuilder
 ) -> None:
     """Replace each quantized Reciprocal by a Div of a constant 1 in the type of its input, in place."""

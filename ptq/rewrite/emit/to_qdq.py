@@ -27,16 +27,16 @@ from ptq.model.shared_weights import share_weights
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.block_skip_layer_norm import block_skip_layer_norm_fusion
 from ptq.rewrite.emit.decompose_prelu import decompose_float_prelu
-from ptq.rewrite.emit.dense_as_matmul import dense_layers_as_matmul
+from ptq.rewrite.emit.dense_as_matmul import write_dense_as_matmul
 from ptq.rewrite.emit.fold_activations import fold_activations
-from ptq.rewrite.emit.hard_sigmoid_by_saturation import hard_sigmoid_as_saturating_sum
+from ptq.rewrite.emit.hard_sigmoid_by_saturation import write_hard_sigmoid_as_sum
 from ptq.rewrite.emit.keep_float import prevent_ort_quantization
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
-from ptq.rewrite.emit.reciprocal_as_quotient import reciprocals_as_quotients
+from ptq.rewrite.emit.reciprocal_as_quotient import write_reciprocals_as_quotients
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes, fold_boundary_scales
 
 ORT_WORKAROUNDS = (block_skip_layer_norm_fusion, decompose_float_prelu)
-"""Rewrites for the speed of ONNX Runtime that keep all scales; `hard_sigmoid_as_saturating_sum` adds scales."""
+"""Rewrites for the speed of ONNX Runtime that keep all scales; `write_hard_sigmoid_as_sum` adds scales."""
 
 
 def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
@@ -83,11 +83,11 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
         for rewrite in ORT_WORKAROUNDS:
             rewrite(quantized, plan.floats)
         if fixed_scales:
-            hard_sigmoid_as_saturating_sum(quantized, plan.floats)
+            write_hard_sigmoid_as_sum(quantized, plan.floats)
     if target is not None and target.divides_for_reciprocal:
-        reciprocals_as_quotients(quantized, plan.floats, quantizers)
+        write_reciprocals_as_quotients(quantized, plan.floats, quantizers)
     if target is not None and target.fuses_around_matmul:
-        dense_layers_as_matmul(quantized)
+        write_dense_as_matmul(quantized)
     for node in quantized.nodes:
         _read_shape_from_integers(node)
     allow_16_bits(quantized)
