@@ -191,7 +191,7 @@ def test_engine_and_runtime_mean_the_same() -> None:
 
 
 def test_against_alone_is_refused_by_verify() -> None:
-    with pytest.raises(UsageError, match="give runtime too"):
+    with pytest.raises(UsageError, match="give `runtime` too"):
         ptq.verify(MODEL, DATA, against=MODEL)
 
 
