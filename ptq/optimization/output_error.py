@@ -20,6 +20,7 @@ from ptq.evaluation.reference import Outputs
 from ptq.model.graph import Graph
 from ptq.observers.quantization_error import mean_error
 from ptq.observers.stats import TensorStats
+from ptq.optimization.error_energy import measure_energy, measure_error_energy
 from ptq.optimization.significance import is_hopeless
 from ptq.rewrite.instrument.adjustable_scales import make_scales_inputs
 from ptq.rewrite.instrument.logits import logits_graph
@@ -68,7 +69,7 @@ class OutputError:
         self._outputs += found
         self.folds += folds or [0] * len(added)
         if not self._signal.size and found:
-            signals = [[_energy(o) for o in outputs] for outputs in found]
+            signals = [[measure_energy(o) for o in outputs] for outputs in found]
             self._signal = np.mean(signals, axis=0)
 
     def errors(
@@ -81,7 +82,7 @@ class OutputError:
     ) -> NDArray[np.float64]:
         """The error of each sample: energy of the output error over mean output energy, averaged over outputs.
 
-        Outputs without signal, and outputs of another shape, do not count.
+        Outputs without signal do not count. See `measure_error_energy` for outputs of another shape.
 
         Args:
             model: The model to evaluate.
@@ -114,9 +115,9 @@ class OutputError:
     def _share(self, index: int, outputs: Outputs) -> float:
         """The energy of the error of a sample's outputs over mean output energy, averaged over outputs."""
         shares = [
-            _energy(o.astype(np.float64) - r) / s
+            measure_error_energy(o, r) / s
             for o, r, s in zip(outputs, self._outputs[index], self._signal, strict=True)
-            if s > 0 and o.shape == r.shape
+            if s > 0
         ]
         return float(np.mean(shares)) if shares else 0.0
 
@@ -203,9 +204,3 @@ class RangeEvaluator:
                 self._mean_errors[key] = np.array(mean_error(stats[name], params[name]), np.float32)
             feed[shift] = self._mean_errors[key]
         return feed
-
-
-def _energy(array: NDArray[Any]) -> float:
-    if array.dtype.kind != "f":
-        return 0.0
-    return float(np.square(array[np.isfinite(array)].astype(np.float64)).sum())

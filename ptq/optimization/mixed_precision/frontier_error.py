@@ -13,9 +13,9 @@ import numpy as np
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.evaluation.model_outputs import ModelOutputs
-from ptq.evaluation.reference import Outputs
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
+from ptq.optimization.error_energy import measure_energy, measure_error_energy
 from ptq.rewrite.instrument.logits import logits_graph
 from ptq.solver.quantizer import QuantizedModel
 
@@ -52,8 +52,8 @@ class FrontierError:
     def measure(self, made: QuantizedModel) -> float:
         """The SQNR in dB: output energy over error energy, over all samples, its inverse averaged over outputs.
 
-        Outputs that are not float, without signal, or of another shape on some sample do not count. Infinite without
-        error.
+        Outputs that are not float or have no signal do not count. See `measure_error_energy` for outputs of another
+        shape. Infinite without error.
 
         Raises:
             ModelError: ONNX Runtime does not take the model.
@@ -64,11 +64,14 @@ class FrontierError:
             logits_graph(graph) if self._on_logits else graph, "result", self._run
         )
         rows = [
-            _measure_energies(before, after)
+            [
+                (measure_energy(one), measure_error_energy(other, one))
+                for one, other in zip(before, after, strict=True)
+            ]
             for before, after in zip(self._reference, outputs.run(self._samples), strict=True)
         ]
         signal, noise = np.sum(rows, axis=0).T
-        counted = (signal > 0) & np.isfinite(noise)
+        counted = signal > 0
         share = float((noise[counted] / signal[counted]).mean()) if counted.any() else 0.0
         return -10 * math.log10(share) if share > 0 else math.inf
 
@@ -76,14 +79,3 @@ class FrontierError:
 def _count_replaced(graph: Graph, logits: Graph) -> int:
     """How many outputs are probabilities."""
     return len({name_of(v) for v in graph.outputs} - {name_of(v) for v in logits.outputs})
-
-
-def _measure_energies(before: Outputs, after: Outputs) -> list[tuple[float, float]]:
-    """Energy of each output and of its error; NaN for an output that does not count."""
-    found = []
-    for one, other in zip(before, after, strict=True):
-        counts = one.dtype.kind == "f" and one.shape == other.shape
-        real = one.astype(np.float64) if counts else np.full(1, np.nan)
-        error = other.astype(np.float64) - real if counts else real
-        found.append((float(np.square(real).sum()), float(np.square(error).sum())))
-    return found
