@@ -52,7 +52,7 @@ def _summarize(result: Comparison) -> Iterator[VerdictFigure]:
     yield VerdictFigure(result.drop.metric, shorten_change(result.drop), notes, tone)
     fidelity = result.outputs[result.head]
     decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
-    yield VerdictFigure("SQNR of new against old", decibels, (describe_sqnr(fidelity.sqnr_db),))
+    yield VerdictFigure("SQNR of new against old", decibels, (describe_sqnr(fidelity),))
     yield VerdictFigure("speed", f"{result.speed:.2f}× the old model", ("ONNX Runtime, batch 1",))
     sizes = f"{format_size(result.old_bytes)} → {format_size(result.new_bytes)}"
     yield VerdictFigure("size", f"× {result.new_bytes / max(result.old_bytes, 1):.2f}", (sizes,))

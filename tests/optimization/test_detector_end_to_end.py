@@ -12,6 +12,7 @@ from shape_detector import CLASSES, add_suppression, train, write_images
 
 import ptq
 from ptq.core.errors import DataError, UsageError
+from ptq.evaluation.metrics import Fidelity
 from ptq.evaluation.presentation.verdict import describe_sqnr, describe_verdict
 
 
@@ -184,4 +185,6 @@ def test_rows_of_suppressed_boxes_are_no_answers_of_a_classifier(folder: Path) -
     lines = describe_verdict(report)
     assert lines[0].startswith("agreement of boxes: ")
     assert not any("same answer as float" in line for line in lines)
-    assert describe_sqnr(-math.inf).startswith("shapes differ")
+    unlike = Fidelity(-math.inf, 0.5, None, other_shapes=3)
+    assert describe_sqnr(unlike).startswith("another shape on 3 samples")
+    assert describe_sqnr(Fidelity(-math.inf, 0.5, None)) == "values are infinite"

@@ -122,7 +122,7 @@ def _cells(
     yield Cell("" if agrees is None else f"{100 * agrees:.2f}", agrees)
     yield Cell(format_decibels(fidelity.sqnr_db), fidelity.sqnr_db)
     yield Cell(f"{fidelity.cosine:.6f}")
-    yield Cell(describe_sqnr(fidelity.sqnr_db))
+    yield Cell(describe_sqnr(fidelity))
 
 
 def _further_rows(evaluation: Evaluation, titles: Mapping[str, str]) -> Iterator[tuple[Cell, ...]]:
@@ -134,5 +134,5 @@ def _further_rows(evaluation: Evaluation, titles: Mapping[str, str]) -> Iterator
                     Cell(titles[name]),
                     Cell(format_decibels(fidelity.sqnr_db), fidelity.sqnr_db),
                     Cell(f"{fidelity.cosine:.6f}"),
-                    Cell(describe_sqnr(fidelity.sqnr_db)),
+                    Cell(describe_sqnr(fidelity)),
                 )

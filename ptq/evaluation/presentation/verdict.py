@@ -18,6 +18,7 @@ from ptq.evaluation.drop import (
     describe_change,
 )
 from ptq.evaluation.measurements import Evaluation, FormMetrics
+from ptq.evaluation.metrics import Fidelity
 from ptq.evaluation.report import ReportData
 
 _CLEAR_SPEED = 0.05
@@ -86,10 +87,13 @@ def shorten_change(drop: Drop) -> str:
     return describe_change(drop)[0].removeprefix(f"{drop.metric.removesuffix(' accuracy')} ")
 
 
-def describe_sqnr(decibels: float) -> str:
-    """What an SQNR of the outputs usually means."""
+def describe_sqnr(fidelity: Fidelity) -> str:
+    """What the SQNR of an output usually means."""
+    decibels = fidelity.sqnr_db
+    if fidelity.other_shapes:
+        return f"another shape on {plural(fidelity.other_shapes, 'sample')}, as of detectors with other boxes"
     if decibels == -math.inf:
-        return "shapes differ, as of detectors with other boxes, or values are infinite"
+        return "values are infinite"
     if decibels >= _SAME_DB:
         return "practically float's values"
     if decibels >= _USUAL_DB:
@@ -121,8 +125,8 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
     if any(suspect.serious for suspect in report.suspects):
         notes.insert(0, "read the warnings first")
         return VerdictFigure(name, value, tuple(notes), "bad")
-    if drop.metric == ERROR and (loss := form.outputs[evaluation.head].sqnr_db) < _USUAL_DB:
-        notes.insert(0, describe_sqnr(loss))
+    if drop.metric == ERROR and form.outputs[evaluation.head].sqnr_db < _USUAL_DB:
+        notes.insert(0, describe_sqnr(form.outputs[evaluation.head]))
     exceeded = report.over_budget or lost
     if drop.metric != ERROR and not labelled and not exceeded:
         tone = _tone(-drop.lo, -_MANY_POINTS, -_SOME_POINTS)
@@ -152,7 +156,7 @@ def summarize_similarity(form: FormMetrics, head: str, task: TaskChoice | None) 
     """How close a form is to the reference in the output that decides; a best class only where classes decide."""
     fidelity = form.outputs[head]
     decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
-    meaning = describe_sqnr(fidelity.sqnr_db)
+    meaning = describe_sqnr(fidelity)
     if fidelity.agreement is None or (task is not None and task.name not in ("classify", "none")):
         undefined = fidelity.sqnr_db == -math.inf
         tone: Tone = "warn" if undefined else _tone(fidelity.sqnr_db, _LOSSY_DB, _USUAL_DB)
