@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from ptq.core.wording import format_change, format_decibels, plural
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.presentation.estimate_wording import describe_ranking
-from ptq.evaluation.presentation.report_wording import describe_search
+from ptq.evaluation.presentation.report_wording import SEARCH_TITLE, describe_search
 from ptq.evaluation.task_wording import describe_task
 
 from .one_line import one_line
@@ -52,7 +52,7 @@ def render_search(
     search: BudgetSearch, nodes: Sequence[NodeRow], budget: Budget | None
 ) -> Iterator[RenderableType]:
     """The nodes kept in float for a budget, and the cost of the search; ``budget`` is the verdict after it."""
-    yield format_heading("Search for float nodes that keep the budget")
+    yield format_heading(SEARCH_TITLE)
     yield from map(format_paragraph, describe_search(search, nodes, budget))
 
 

@@ -13,6 +13,7 @@ from ptq.core.wording import format_decibels, plural
 from ptq.data.splits import ON_CALIBRATION
 from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.presentation.questions import list_topics
+from ptq.evaluation.presentation.report_wording import NOT_MEASURED, TOO_OPTIMISTIC
 from ptq.evaluation.presentation.verdict import describe_verdict
 
 from .one_line import one_line
@@ -101,16 +102,12 @@ def _provenance(result: Report) -> Iterator[RenderableType]:
 def _accuracy(result: Report) -> Iterator[RenderableType]:
     evaluation = result.evaluation
     if evaluation is None:
-        yield format_heading("Accuracy was not measured: no samples; give --data or --eval")
+        yield format_heading(NOT_MEASURED)
         return
     count = plural(evaluation.samples, "sample")
     if result.evaluated_on == ON_CALIBRATION:
         yield format_heading(f"Accuracy ON CALIBRATION SAMPLES ({count}), output {evaluation.head}")
-        yield format_paragraph(
-            "too optimistic: measured on calibration samples. Give other samples with --eval, or at least 50 "
-            "with --data alone.",
-            "yellow",
-        )
+        yield format_paragraph(TOO_OPTIMISTIC, "yellow")
     else:
         shown = "" if result.shared_samples else f" ({count})"  # else the description has it
         yield format_heading(f"Accuracy {result.evaluated_on}{shown}, output {evaluation.head}")

@@ -19,7 +19,7 @@ from ptq.core.wording import (
     plural,
 )
 from ptq.evaluation.form_titles import name_engine, title_forms
-from ptq.evaluation.presentation.report_wording import NOT_LABELLED, count_nodes
+from ptq.evaluation.presentation.report_wording import NOT_LABELLED, NOTHING_QUANTIZED, count_nodes
 from ptq.evaluation.task_wording import describe_forms, describe_task
 from ptq.executor.runtimes.runtime import describe_placement
 
@@ -141,9 +141,7 @@ def render_nodes(rows: Sequence[NodeRow]) -> Iterator[RenderableType]:
     """Number of nodes by result, and the operators that stay in float for each reason."""
     yield format_heading(count_nodes(rows))
     if all(row.fate == "float" for row in rows):
-        yield format_paragraph(
-            "no node was quantized; the output model equals the float model", "yellow"
-        )
+        yield format_paragraph(NOTHING_QUANTIZED, "yellow")
     yield from render_float_reasons((row.op, row.why) for row in rows if row.fate == "float")
 
 

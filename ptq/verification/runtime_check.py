@@ -27,6 +27,8 @@ from ptq.model.node import MICROSOFT_PREFIX, QUANTIZERS, Node, Value, name_of, o
 from ptq.model.qdq_units import read_quantizer
 from ptq.model.session import Session
 
+NO_SAMPLES = "no sample to verify on; give at least one"
+
 LIMIT_DB = 20.0
 """A tensor with a lower signal-to-noise ratio diverges."""
 
@@ -154,7 +156,7 @@ def check_in_runtime(
         for name, before, after in zip(names, wanted, found, strict=True):
             tallies[name].add(before, after)
     if not count:
-        raise DataError("no sample to verify on; give at least one")
+        raise DataError(NO_SAMPLES)
     return RuntimeCheck(
         runtime=runtime,
         samples=count,

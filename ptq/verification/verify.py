@@ -22,7 +22,7 @@ from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
 from ptq.model.ort_version import ORT_VERSION
 from ptq.verification.node_status import NodeStatus, node_statuses
-from ptq.verification.runtime_check import RuntimeCheck
+from ptq.verification.runtime_check import NO_SAMPLES, RuntimeCheck
 from ptq.verification.tensor_comparison import (
     Compared,
     ComparisonJob,
@@ -183,7 +183,7 @@ def verify_graph(
     parts = SampleMap(job, run, comparison.run_part).map(samples, most=None)
     found = reduce(Compared.merge, parts, Compared({name: Tally() for name in producers}))
     if not found.samples:
-        raise DataError("no sample to verify on; give at least one")
+        raise DataError(NO_SAMPLES)
     return Verification(
         arithmetic=arithmetic,
         optimized=optimize,

@@ -16,6 +16,7 @@ from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
 from ptq.model.tflite.interpreter import Kernels, litert_version
 from ptq.model.tflite.parsed import parse_tflite
+from ptq.verification.runtime_check import NO_SAMPLES
 from ptq.verification.verify import TensorDifference, Verification
 
 _DEFAULT = "litert"
@@ -46,7 +47,7 @@ def verify_tflite(
         arithmetic=name,
     )  # fmt: skip
     if not found.samples:
-        raise DataError("no sample to verify on; give at least one")
+        raise DataError(NO_SAMPLES)
     tallies = [*found.tensors.items(), *found.outputs.items()]
     words = (
         "reference kernels" if kernels == "reference" else "default kernels (XNNPACK), outputs only"

@@ -10,7 +10,12 @@ from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import Accuracy
-from ptq.evaluation.presentation.report_wording import describe_search
+from ptq.evaluation.presentation.report_wording import (
+    NOT_MEASURED,
+    SEARCH_TITLE,
+    TOO_OPTIMISTIC,
+    describe_search,
+)
 from ptq.evaluation.presentation.verdict import describe_sqnr
 from ptq.evaluation.report import ReportData
 from ptq.evaluation.task_wording import describe_forms, describe_task
@@ -24,24 +29,19 @@ def build_accuracy(report: ReportData) -> Section:
     """Accuracy of a quantized model; a sentence if it was not measured."""
     evaluation = report.evaluation
     if evaluation is None:
-        text = "Accuracy was not measured: no samples; give --data or --eval"
-        return Section("accuracy", "Accuracy", [Lines((text,), "warn")])
+        return Section("accuracy", "Accuracy", [Lines((NOT_MEASURED,), "warn")])
     titles = title_forms(evaluation, report.arithmetic)
     shown = "" if report.shared_samples else f" ({plural(evaluation.samples, 'sample')})"
     blocks: list[object] = []
     if report.evaluated_on == ON_CALIBRATION:
-        text = (
-            "too optimistic: measured on calibration samples. Give other samples with --eval, or at least 50 "
-            "with --data alone."
-        )
-        blocks.append(Lines((text,), "warn"))
+        blocks.append(Lines((TOO_OPTIMISTIC,), "warn"))
     blocks += build_forms(evaluation, titles)
     if report.budget is not None and report.budget.sentence not in report.warnings:
         tone = _BUDGET_TONES.get(report.budget.verdict, "warn")
         blocks.append(Lines((report.budget.sentence,), tone))
     if report.search is not None:
         lines = describe_search(report.search, report.nodes, report.budget)
-        blocks.append(Lines(("Search for float nodes that keep the budget", *lines)))
+        blocks.append(Lines((SEARCH_TITLE, *lines)))
     title = f"Accuracy {report.evaluated_on}{shown}, output {evaluation.head}"
     if report.evaluated_on == ON_CALIBRATION:
         title = title.replace(ON_CALIBRATION, ON_CALIBRATION.upper())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ptq.core.wording import describe_islands, explain_floats
-from ptq.evaluation.presentation.report_wording import count_nodes
+from ptq.evaluation.presentation.report_wording import NOTHING_QUANTIZED, count_nodes
 from ptq.evaluation.report import NodeRow, ReportData
 from ptq.page.anchors import link_to
 from ptq.page.blocks import Cell, Column, Lines, Table
@@ -31,8 +31,7 @@ def build_nodes(report: ReportData, anchors: Mapping[str, str]) -> Section:
     lines = (*reasons, *describe_islands(report.islands))
     blocks: list[object] = [Lines(lines)] if lines else []
     if report.nodes and all(row.fate == "float" for row in report.nodes):
-        text = "no node was quantized; the output model equals the float model"
-        blocks.insert(0, Lines((text,), "warn"))
+        blocks.insert(0, Lines((NOTHING_QUANTIZED,), "warn"))
     table = Table("node-table", COLUMNS, tabulate(report.nodes, anchors), choices=3)
     blocks += [table] if report.nodes else []
     return Section("nodes", count_nodes(report.nodes), blocks, short="Nodes")

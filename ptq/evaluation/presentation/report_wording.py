@@ -1,4 +1,4 @@
-"""Sentences of a report that the terminal and the page share: nodes and the budget search."""
+"""Sentences of a report that the terminal and the page share: accuracy, nodes and the budget search."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ from ptq.evaluation.report import NodeRow
 NOT_LABELLED = (
     "no sample is labelled: give labels (--boxes for boxes), or the float model with --against"
 )
+NOT_MEASURED = "Accuracy was not measured: no samples; give --data or --eval"
+TOO_OPTIMISTIC = (
+    "too optimistic: measured on calibration samples. Give other samples with --eval, or at least 50 with --data "
+    "alone."
+)
+NOTHING_QUANTIZED = "no node was quantized; the output model equals the float model"
+SEARCH_TITLE = "Search for float nodes that keep the budget"
 
 NODE_RESULTS: Mapping[str, str] = {
     "int8": "int8",
