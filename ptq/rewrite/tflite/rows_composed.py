@@ -121,11 +121,15 @@ def write_hard_sigmoid(e: Emitter, o: Operation) -> None:
 
 
 def write_softplus(e: Emitter, o: Operation) -> None:
-    """Softplus: LOG(1 + EXP)."""
+    """Softplus: RELU + LOG(1 + EXP(−ABS)). Its EXP is at most 1; EXP of x itself is infinite from 88.8 on."""
     c = _Composition(e, o)
-    power = c.temporary("exp")
-    e.op("EXP", [c.source], [power], "ExpOptions")
-    e.op("LOG", [c.binary("ADD", power, c.number(1.0, "one"), c.temporary("sum"))], [c.result()])
+    size, below, power, log, above = map(c.temporary, ("abs", "neg", "exp", "log", "relu"))
+    e.op("ABS", [c.source], [size], "AbsOptions")
+    e.op("NEG", [size], [below], "NegOptions")
+    e.op("EXP", [below], [power], "ExpOptions")
+    e.op("LOG", [c.binary("ADD", power, c.number(1.0, "one"), c.temporary("sum"))], [log])
+    e.op("RELU", [c.source], [above])
+    c.binary("ADD", above, log, c.result())
 
 
 def write_reciprocal(e: Emitter, o: Operation) -> None:
