@@ -104,7 +104,7 @@ def write_clip(e: Emitter, o: Operation) -> None:
         float(np.reshape(bound, ())) if bound is not None and np.size(bound) else default
         for bound, default in ((_bound(e, o, "min", 1), -np.inf), (_bound(e, o, "max", 2), np.inf))
     )
-    builtin = _CLAMPS.get((lo, hi))
+    builtin = _CLAMPS.get((lo, hi)) if e.dtype(x).kind == "f" or e.params(x) else None
     before, after = e.params(x), e.params(y)
     wide = after is not None and after.qtype.bits > _TABLE_BITS
     if builtin is not None and not (wide and builtin == "RELU_N1_TO_1"):  # only of 8 bits
@@ -120,7 +120,7 @@ def write_clip(e: Emitter, o: Operation) -> None:
         e.alias(y, x, order)
         return
     for number, (name, bound) in enumerate(bounds, 1):
-        content = np.asarray([bound], np.float32)
+        content = np.asarray([bound], e.dtype(x) if after is None else np.float32)
         stored = content if after is None else clamp_bound(content, after)
         constant = e.literal(stored, f"{y}_bound", after)
         last = number == len(bounds)

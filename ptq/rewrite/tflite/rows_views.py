@@ -99,8 +99,9 @@ def write_concat(e: Emitter, o: Operation) -> None:
     y, names = o.outputs[0], [str(name) for name in o.inputs]
     order = common_order(e, names)
     axis = order.index(int(o.attrs["axis"]) % e.rank(y))
+    dtype = None if e.params(y) else e.dtype(y)
     e.op(
-        "CONCATENATION", [e.read(name, order) for name in names], [e.write(y, order)],
+        "CONCATENATION", [e.read(name, order, dtype=dtype) for name in names], [e.write(y, order)],
         "ConcatenationOptions", axis=axis,
         fusedActivationFunction=e.model.number_of("ActivationFunctionType", "NONE"),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What `.tflite` files compute in float. The oracle is ONNX Runtime; the table of ``ptq ops`` is that of the writer."""
+"""What `.tflite` files compute in float, with ONNX Runtime as the oracle, and what ``ptq ops`` says of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from ptq.core.errors import UnsupportedError
 from ptq.core.ops import OPS
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
@@ -34,3 +35,35 @@ def test_softplus_of_large_values_is_finite() -> None:
     text = """<ir_version: 9, opset_import: ["": 20]> g (float[N, 10] x) => (float[N, 10] y)
     { y = Softplus(x) }"""
     assert_equals_onnx_runtime(text, x)
+
+
+@pytest.mark.parametrize("kind", ["int64", "int32"])
+def test_an_exponent_of_integers_has_the_type_of_its_base(kind: str) -> None:
+    x = np.array([[-1.5, 0.25, 2.0, 3.0]], np.float32)
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[N, 4] x) => (float[N, 4] y)
+    <{kind} exponent = {{3}}> {{ y = Pow(x, exponent) }}"""
+    assert_equals_onnx_runtime(text, x)
+
+
+INT64 = {
+    "Concat with a constant": "i = ArgMax<axis = 1>(x) w = Concat<axis = 1>(i, two)",
+    "Expand": "i = ArgMax<axis = 1>(x) w = Expand(i, shape)",
+    "Clip": "i = ArgMax<axis = 1>(x) w = Clip(i, one, three)",
+    "Where of constants": "c = Less(x, zero) s = Where(c, one, three) i = ArgMax(x) w = Add(s, i)",
+}
+
+
+@pytest.mark.parametrize("what", INT64)
+def test_integers_of_64_bits_keep_their_type(what: str) -> None:
+    x = np.array([[-1.5, 0.25, 2.0, 3.0, 0.5]], np.float32)
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[1, 5] x) => (float[1, m] y)
+    <int64[1, 1] two = {{2}}, int64[2] shape = {{1, 3}}, int64 one = {{1}}, int64 three = {{3}}, float zero = {{0.0}}>
+    {{ {INT64[what]} y = Cast<to = 1>(w) }}"""
+    assert_equals_onnx_runtime(text, x)
+
+
+def test_a_type_that_no_kernel_takes_is_named() -> None:
+    text = """<ir_version: 9, opset_import: ["": 20]> g (float[N, 5] x) => (float[N, 1] y)
+    <int64 two = {2}> { i = ArgMax<axis = 1>(x) d = Div(i, two) y = Cast<to = 1>(d) }"""
+    with pytest.raises(UnsupportedError, match="d needs DIV of int64"):
+        encode_tflite(Graph.from_proto(onnx.parser.parse_model(text)))
