@@ -67,3 +67,31 @@ def test_a_type_that_no_kernel_takes_is_named() -> None:
     <int64 two = {2}> { i = ArgMax<axis = 1>(x) d = Div(i, two) y = Cast<to = 1>(d) }"""
     with pytest.raises(UnsupportedError, match="d needs DIV of int64"):
         encode_tflite(Graph.from_proto(onnx.parser.parse_model(text)))
+
+
+def resize(attributes: str, scales: str) -> str:
+    count = len(scales.split(","))
+    return f"""<ir_version: 9, opset_import: ["": 19]> g (float[N, 2, 9, 8] x) => (float[N, 2, h, w] y)
+    <float[{count}] scales = {{{scales}}}> {{ y = Resize<{attributes}>(x, , scales) }}"""
+
+
+FLOOR = 'mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"'
+
+
+def test_the_factors_of_a_resize_may_name_their_axes() -> None:
+    x = np.random.default_rng(0).normal(0, 1, (2, 2, 9, 8)).astype(np.float32)
+    assert_equals_onnx_runtime(resize(f"{FLOOR}, axes = [-1, 2]", "2.0, 3.0"), x)
+
+
+REFUSED = {
+    "antialias": ('mode = "linear", antialias = 1', "1.0, 1.0, 0.5, 0.5"),
+    "symmetric": ('coordinate_transformation_mode = "half_pixel_symmetric"', "1.0, 1.0, 2.0, 2.0"),
+    "by a rounded factor": (f"{FLOOR}, axes = [2, 3]", "1.7, 1.7"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_resize_that_litert_does_not_have_is_refused(what: str) -> None:
+    graph = Graph.from_proto(onnx.parser.parse_model(resize(*REFUSED[what])))
+    with pytest.raises(UnsupportedError, match="Resize"):
+        encode_tflite(graph)
