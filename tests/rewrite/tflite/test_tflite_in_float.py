@@ -84,7 +84,7 @@ def test_the_factors_of_a_resize_may_name_their_axes() -> None:
 
 
 REFUSED = {
-    "antialias": ('mode = "linear", antialias = 1', "1.0, 1.0, 0.5, 0.5"),
+    "antialias": ('mode = "linear", antialias = 1', "1.0, 1.0, 1.0, 0.5"),
     "symmetric": ('coordinate_transformation_mode = "half_pixel_symmetric"', "1.0, 1.0, 2.0, 2.0"),
     "by a rounded factor": (f"{FLOOR}, axes = [2, 3]", "1.7, 1.7"),
 }
