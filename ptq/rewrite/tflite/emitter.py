@@ -58,6 +58,7 @@ class Emitter:
         self.listed, self.measured, self.model = listed, measured, model
         self.make_table = make_table
         self.feature_orders, self.prefers_last = feature_orders, prefers_last
+        self.float_nodes: dict[str, str] = {}
         self._stored: dict[str, Stored] = {}
         self._copies: dict[tuple[str, Order], int] = {}
         self._constants: dict[tuple[str, Order, int, np.dtype[Any] | None], int] = {}
@@ -210,6 +211,12 @@ class Emitter:
         rank = max(self._ranks.get(i, 0) for i in inputs)
         version = find_version(builtin, types, fields, rank)
         self.model.add_operator(builtin, version, inputs, outputs, options, fields)
+
+    def require_float(self, o: Operation, why: str) -> None:
+        """Keep the reason why LiteRT computes a node in float only; on integers, refuse the node."""
+        if o.is_integer:
+            raise UnsupportedError(f"{o.op} {o.name}: LiteRT has {why}; leave it float")
+        self.float_nodes[o.name] = f"LiteRT has {why}"
 
     def activation(self, o: Operation) -> int:
         """The number of an operation's fused activation."""

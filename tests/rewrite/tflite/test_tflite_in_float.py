@@ -11,7 +11,9 @@ from ptq.core.ops import OPS
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
 from ptq.model.session import Session
+from ptq.rewrite.tflite.rehearsal import rehearse
 from ptq.rewrite.tflite.rows import ROWS
+from ptq.rewrite.tflite.write import DEFAULT_TFLITE
 
 
 def test_the_operator_table_names_what_a_file_computes_in_float() -> None:
@@ -95,3 +97,27 @@ def test_a_resize_that_litert_does_not_have_is_refused(what: str) -> None:
     graph = Graph.from_proto(onnx.parser.parse_model(resize(*REFUSED[what])))
     with pytest.raises(UnsupportedError, match="Resize"):
         encode_tflite(graph)
+
+
+@pytest.mark.parametrize("counts", [0, 1])
+@pytest.mark.parametrize("ceil", [0, 1])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pads"), [(3, 1, 1), (3, 2, 0), (3, 2, 1), (3, 3, 0), (4, 3, 1), (5, 3, 2)]
+)
+def test_an_average_counts_what_onnx_counts(
+    kernel: int, stride: int, pads: int, ceil: int, counts: int
+) -> None:
+    x = np.random.default_rng(0).normal(1, 1, (2, 2, 16, 14)).astype(np.float32)
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[N, 2, 16, 14] x) => (float[N, 2, h, w] y)
+    {{ y = AveragePool<kernel_shape = [{kernel}, {kernel}], strides = [{stride}, {stride}], ceil_mode = {ceil},
+        pads = [{pads}, {pads}, {pads}, {pads}], count_include_pad = {counts}>(x) }}"""
+    assert_equals_onnx_runtime(text, x)
+
+
+@pytest.mark.parametrize("attributes", ["pads = [1, 1, 1, 1]", "ceil_mode = 1"])
+def test_an_average_that_integers_do_not_count_stays_float(attributes: str) -> None:
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[N, 2, 16, 16] x) => (float[N, 2, h, w] y)
+    {{ r = Relu(x) y = AveragePool<kernel_shape = [3, 3], strides = [3, 2], {attributes}>(r) }}"""
+    graph = Graph.from_proto(onnx.parser.parse_model(text))
+    [why] = rehearse(graph, DEFAULT_TFLITE).values()
+    assert why == "LiteRT has no average on integers of windows that are padded like these"
