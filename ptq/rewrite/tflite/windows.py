@@ -129,8 +129,7 @@ def _ends(
     output: Sequence[int],
 ) -> list[int]:
     """Padding behind each axis, without what ceil_mode adds."""
-    auto = attrs.get("auto_pad", "NOTSET")
-    auto = auto.decode() if isinstance(auto, bytes) else auto
+    auto = _auto_pad(attrs)
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         spans = zip(output, window.strides, window.kernel, image, begins, strict=True)
         return [max((out - 1) * s + k - size - begin, 0) for out, s, k, size, begin in spans]
@@ -154,8 +153,7 @@ def _begins(
     output: Sequence[int],
 ) -> list[int]:
     """Padding before each axis."""
-    auto = attrs.get("auto_pad", "NOTSET")
-    auto = auto.decode() if isinstance(auto, bytes) else auto
+    auto = _auto_pad(attrs)
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         totals = [
             max((out - 1) * s + r - size, 0)
@@ -165,3 +163,42 @@ def _begins(
     if auto == "VALID":
         return [0] * rank
     return [int(p) for p in attrs.get("pads", (0,) * 2 * rank)[:rank]]
+
+
+def read_transposed_begins(
+    attrs: Mapping[str, Any], kernel: Sequence[int], image: Sequence[int], output: Sequence[int]
+) -> list[int]:
+    """What a ConvTranspose cuts off before each spatial axis of its full result.
+
+    With output_shape, or auto_pad SAME, it follows from the lengths: half of what is too much, the larger half first
+    except for SAME_UPPER.
+
+    Args:
+        attrs: Its ONNX attributes.
+        kernel: Its size along each spatial axis.
+        image: Spatial shape of the input.
+        output: Spatial shape of the output.
+
+    Raises:
+        UnsupportedError: Its padding is negative.
+    """
+    rank, auto = len(kernel), _auto_pad(attrs)
+    strides, added = attrs.get("strides", (1,) * rank), attrs.get("output_padding", (0,) * rank)
+    wanted = output
+    if "output_shape" not in attrs:
+        if not auto.startswith("SAME"):
+            begins = [0] * rank if auto == "VALID" else [*attrs.get("pads", (0,) * 2 * rank)][:rank]
+            if min(begins) < 0:
+                raise UnsupportedError("negative padding has no form in LiteRT; pad with a Pad")
+            return begins
+        wanted = [size * s for size, s in zip(image, strides, strict=True)]
+    totals = [
+        max((size - 1) * s + a + k - out, 0)
+        for size, s, a, k, out in zip(image, strides, added, kernel, wanted, strict=True)
+    ]
+    return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in totals]
+
+
+def _auto_pad(attrs: Mapping[str, Any]) -> str:
+    auto = attrs.get("auto_pad", "NOTSET")
+    return auto.decode() if isinstance(auto, bytes) else str(auto)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx.parser
 import pytest
 
@@ -21,11 +22,13 @@ def test_the_operator_table_names_what_a_file_computes_in_float() -> None:
     assert in_float == {op for op, spec in OPS.items() if spec.litert_in_float}
 
 
-def assert_equals_onnx_runtime(text: str, x: np.ndarray, tolerance: float = 1e-6) -> None:
+def assert_equals_onnx_runtime(
+    model: str | onnx.ModelProto, x: np.ndarray, tolerance: float = 1e-6
+) -> None:
     pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
     from ptq.model.tflite.interpreter import LitertModel
 
-    graph = Graph.from_proto(onnx.parser.parse_model(text))
+    graph = Graph.from_proto(onnx.parser.parse_model(model) if isinstance(model, str) else model)
     [expected] = Session(graph).run({"x": x})
     [found] = LitertModel(encode_tflite(graph).content, kernels="reference").run({"x": x}).values()
     assert found.shape == expected.shape
@@ -121,3 +124,27 @@ def test_an_average_that_integers_do_not_count_stays_float(attributes: str) -> N
     graph = Graph.from_proto(onnx.parser.parse_model(text))
     [why] = rehearse(graph, DEFAULT_TFLITE).values()
     assert why == "LiteRT has no average on integers of windows that are padded like these"
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        'auto_pad = "SAME_LOWER"',
+        'auto_pad = "SAME_UPPER"',
+        "output_shape = [10, 8]",
+        "output_shape = [11, 9]",
+        'output_shape = [9, 8], auto_pad = "SAME_UPPER"',
+        "output_shape = [10, 9], pads = [1, 1, 1, 1]",
+        "output_padding = [1, 1], pads = [1, 1, 1, 1]",
+        "output_padding = [0, 1], pads = [2, 0, 0, 1]",
+    ],
+)
+def test_a_transposed_convolution_cuts_off_what_onnx_cuts_off(attributes: str) -> None:
+    rng = np.random.default_rng(0)
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[1, 2, 5, 4] x) => (float[1, 3, h, w] y)
+    {{ y = ConvTranspose<strides = [2, 2], {attributes}>(x, weight) }}"""
+    model = onnx.parser.parse_model(text)
+    weight = rng.normal(0, 1, (2, 3, 3, 3)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "weight"))
+    x = rng.normal(0, 1, (1, 2, 5, 4)).astype(np.float32)
+    assert_equals_onnx_runtime(model, x, 1e-5)
