@@ -24,15 +24,17 @@ def test_the_operator_table_names_what_a_file_computes_in_float() -> None:
 
 def assert_equals_onnx_runtime(
     model: str | onnx.ModelProto, x: np.ndarray, tolerance: float = 1e-6
-) -> None:
+) -> bytes:
     pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
     from ptq.model.tflite.interpreter import LitertModel
 
     graph = Graph.from_proto(onnx.parser.parse_model(model) if isinstance(model, str) else model)
     [expected] = Session(graph).run({"x": x})
-    [found] = LitertModel(encode_tflite(graph).content, kernels="reference").run({"x": x}).values()
+    content = encode_tflite(graph).content
+    [found] = LitertModel(content, kernels="reference").run({"x": x}).values()
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    return content
 
 
 def test_softplus_of_large_values_is_finite() -> None:
@@ -148,3 +150,22 @@ def test_a_transposed_convolution_cuts_off_what_onnx_cuts_off(attributes: str) -
     model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "weight"))
     x = rng.normal(0, 1, (1, 2, 5, 4)).astype(np.float32)
     assert_equals_onnx_runtime(model, x, 1e-5)
+
+
+GATHERS = {
+    "negative": ("n = ArgMax<axis = 1, keepdims = 0>(x) i = Sub(n, three)", True),
+    "a matrix of int32": ("n = ArgMax<axis = 1>(x) k = Cast<to = 6>(n) i = Sub(k, three32)", True),
+    "from the start": ("n = ArgMax<axis = 1, keepdims = 0>(x) i = Min(n, three)", False),
+}
+
+
+@pytest.mark.parametrize("what", GATHERS)
+def test_computed_positions_from_the_end_are_counted_from_the_start(what: str) -> None:
+    x = np.eye(5, dtype=np.float32)
+    body, wraps = GATHERS[what]
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[N, 5] x) => (float[a, b] y)
+    <int64 three = {{3}}, int32 three32 = {{3}}, float[6] table = {{0.5, 1.5, 2.5, 3.5, 4.5, 5.5}},
+     int64[2] shape = {{-1, 1}}>
+    {{ {body} g = Gather(table, i) y = Reshape(g, shape) }}"""
+    content = assert_equals_onnx_runtime(text, x)
+    assert (b"i_wrapped" in content) == wraps
