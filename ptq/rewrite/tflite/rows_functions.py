@@ -29,7 +29,6 @@ _INTEGER_BUILTINS: Mapping[str, tuple[str, str | None]] = {
 }
 FLOAT_BUILTINS: Mapping[str, tuple[str, str | None]] = {
     **_INTEGER_BUILTINS,
-    "Ceil": ("CEIL", None),
     "Cos": ("COS", "CosOptions"),
     "Floor": ("FLOOR", None),
     "Neg": ("NEG", "NegOptions"),
@@ -60,14 +59,6 @@ def _apply(e: Emitter, o: Operation, builtin: str, options: str | None, **fields
     x, y = str(o.inputs[0]), o.outputs[0]
     order = e.order(x) or natural_order(e.rank(x))
     e.op(builtin, [e.read(x, order)], [e.write(y, order)], options, **fields)
-
-
-def write_elu(e: Emitter, o: Operation) -> None:
-    """ELU in float, whose alpha is 1; LiteRT's reference kernels lack it, so integers are a table."""
-    if not o.is_integer and float(o.attrs.get("alpha", 1.0)) == 1.0:
-        _apply(e, o, "ELU", None)
-    else:
-        write_table(e, o)
 
 
 def write_gelu(e: Emitter, o: Operation) -> None:

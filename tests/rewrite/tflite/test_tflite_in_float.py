@@ -37,11 +37,33 @@ def assert_equals_onnx_runtime(
     return content
 
 
-def test_softplus_of_large_values_is_finite() -> None:
+@pytest.mark.parametrize(
+    "function",
+    [
+        "Softplus", "Mish", "Softsign", "Celu<alpha = 2.5>", "Elu<alpha = 0.5>", "Selu", "Selu<gamma = 2.0>", "Ceil",
+        "HardSigmoid",
+    ],
+)  # fmt: skip
+def test_a_function_of_small_and_large_values_is_finite(function: str) -> None:
     x = np.array([[-1e4, -100, -5, -0.1, 0, 0.1, 5, 80, 89, 1e4]], np.float32)
-    text = """<ir_version: 9, opset_import: ["": 20]> g (float[N, 10] x) => (float[N, 10] y)
-    { y = Softplus(x) }"""
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[N, 10] x) => (float[N, 10] y)
+    {{ y = {function}(x) }}"""
     assert_equals_onnx_runtime(text, x)
+
+
+@pytest.mark.parametrize("function", ["Elu", "Round"])
+def test_functions_that_the_reference_kernels_lack_are_named(function: str) -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    from ptq.model.tflite.interpreter import LitertModel
+
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[N, 4] x) => (float[N, 4] y)
+    {{ y = {function}(x) }}"""
+    graph = Graph.from_proto(onnx.parser.parse_model(text))
+    content, x = encode_tflite(graph).content, np.array([[-2.5, -0.5, 0.5, 2.5]], np.float32)
+    with pytest.raises(UnsupportedError, match=f"reference kernels have no {function.upper()}"):
+        LitertModel(content, kernels="reference")
+    [found], [expected] = LitertModel(content).run({"x": x}).values(), Session(graph).run({"x": x})
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["int64", "int32"])
