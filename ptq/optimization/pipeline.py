@@ -29,7 +29,7 @@ from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.optimization.range_search import choose_ranges
 from ptq.rewrite.prepare.prepare import PreparedModel, open_and_prepare
-from ptq.rewrite.tflite.rehearsal import rehearse
+from ptq.rewrite.tflite.rehearsal import rehearse_writing
 from ptq.rewrite.tflite.write import TfliteOptions
 from ptq.solver.quantizer import CalibratedModel, complete_user_plan, solve_plan
 from ptq.solver.recipe import Recipe
@@ -140,7 +140,7 @@ def _check_for_litert(
     Raises:
         UnsupportedError: LiteRT has no form of a node at all, or of one that the plan quantizes.
     """
-    floats = rehearse(graph, options)
+    floats = rehearse_writing(graph, options)
     if plan is None:
         return recipe.with_float_nodes(floats)
     for name in floats.keys() - plan.floats.keys():

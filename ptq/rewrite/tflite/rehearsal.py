@@ -36,7 +36,7 @@ def _why_no_integers(node: Node) -> str:
     return ""
 
 
-def rehearse(graph: Graph, options: TfliteOptions) -> dict[str, str]:
+def rehearse_writing(graph: Graph, options: TfliteOptions) -> dict[str, str]:
     """Write a prepared float graph in float, to find what LiteRT does not have before any calibration.
 
     Returns:

@@ -12,7 +12,7 @@ from ptq.core.ops import OPS
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.rewrite.tflite.rehearsal import rehearse
+from ptq.rewrite.tflite.rehearsal import rehearse_writing
 from ptq.rewrite.tflite.rows import ROWS
 from ptq.rewrite.tflite.write import DEFAULT_TFLITE
 
@@ -146,7 +146,7 @@ def test_an_average_that_integers_do_not_count_stays_float(attributes: str) -> N
     text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[N, 2, 16, 16] x) => (float[N, 2, h, w] y)
     {{ r = Relu(x) y = AveragePool<kernel_shape = [3, 3], strides = [3, 2], {attributes}>(r) }}"""
     graph = Graph.from_proto(onnx.parser.parse_model(text))
-    [why] = rehearse(graph, DEFAULT_TFLITE).values()
+    [why] = rehearse_writing(graph, DEFAULT_TFLITE).values()
     assert why == "LiteRT has no average on integers of windows that are padded like these"
 
 
