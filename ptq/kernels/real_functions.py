@@ -20,7 +20,7 @@ FunctionMaker = Callable[[Mapping[str, Any]], Function]
 """Maps ONNX attributes to the function."""
 
 # Selu's defaults in ONNX's schema, both float32.
-_SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 
 
 def _without_attributes(function: Callable[[Real], Any]) -> FunctionMaker:
@@ -60,8 +60,8 @@ def _hard_sigmoid(attrs: Mapping[str, Any]) -> Function:
 
 
 def _selu(attrs: Mapping[str, Any]) -> Function:
-    alpha = float(np.float32(attrs.get("alpha", _SELU_ALPHA)))
-    gamma = float(np.float32(attrs.get("gamma", _SELU_GAMMA)))
+    alpha = float(np.float32(attrs.get("alpha", SELU_ALPHA)))
+    gamma = float(np.float32(attrs.get("gamma", SELU_GAMMA)))
     return lambda x: gamma * _exponential_unit(x, alpha)
 
 

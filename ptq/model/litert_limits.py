@@ -1,11 +1,13 @@
-"""Scales on which LiteRT's integer kernels end their process, found with LiteRT 2.3.0.
+"""Scales on which LiteRT's integer kernels end their process, found with LiteRT 2.3.0, or that they do not have.
 
 Add, Sub      the output's multiplier 2 · max(s₁, s₂) / (2^shift · s₀) must be below 1
 comparisons   the scale of an input must not be 1
+Clip          16 bits keep the scale, except in RELU and RELU6; 8 bits have tables
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 SUMS = frozenset(["Add", "Sub", "Sum"])
@@ -30,3 +32,11 @@ def find_sum_limit(inputs: Sequence[float], output: float, bits: int) -> str:
 def find_comparison_limit(inputs: Sequence[float]) -> str:
     """Why LiteRT cannot compare integers of these scales; empty if it can."""
     return "LiteRT cannot compare integers of scale 1" if 1.0 in inputs else ""
+
+
+def find_clamp_limit(bounds: tuple[float, float], bits: int) -> str:
+    """Why LiteRT cannot clamp integers and change their scale; empty if it can."""
+    if bits == 8 or bounds in ((0.0, math.inf), (0.0, 6.0)):
+        return ""
+    lo, hi = bounds
+    return f"LiteRT cannot clamp 16-bit integers to {lo:g} … {hi:g} and change their scale"

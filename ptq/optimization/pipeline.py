@@ -29,7 +29,7 @@ from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.optimization.range_search import choose_ranges
 from ptq.rewrite.prepare.prepare import PreparedModel, open_and_prepare
-from ptq.rewrite.tflite.rehearsal import check_writable, list_float_nodes
+from ptq.rewrite.tflite.rehearsal import rehearse_writing
 from ptq.rewrite.tflite.write import TfliteOptions
 from ptq.solver.quantizer import CalibratedModel, complete_user_plan, solve_plan
 from ptq.solver.recipe import Recipe
@@ -140,8 +140,7 @@ def _check_for_litert(
     Raises:
         UnsupportedError: LiteRT has no form of a node at all, or of one that the plan quantizes.
     """
-    check_writable(graph, options)
-    floats = list_float_nodes(graph)
+    floats = rehearse_writing(graph, options)
     if plan is None:
         return recipe.with_float_nodes(floats)
     for name in floats.keys() - plan.floats.keys():

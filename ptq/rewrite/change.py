@@ -59,6 +59,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "kept {what} of a Concat apart up to the Split or Slice behind it",
     ),
     "resolve_auto_pad": ("node", "replaced auto_pad of {what} by explicit pads"),
+    "expand_axes": ("node", "gave {what} a value for each axis"),
     "fuse_pad_into_conv": ("Pad node", "fused {what} into the padding of the next nodes"),
     "reduce_mean_to_pool": ("ReduceMean node", "turned {what} into GlobalAveragePool"),
     "normalize_gemm": ("Gemm node", "reduced {what} to a product and a bias"),

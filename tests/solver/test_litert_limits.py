@@ -66,3 +66,26 @@ def test_the_limit_of_a_sum_is_that_of_its_multiplier(bits: int, shift: int) -> 
 def test_only_scale_1_cannot_be_compared() -> None:
     assert find_comparison_limit([0.5, 1.0])
     assert not find_comparison_limit([0.5, np.nextafter(np.float32(1), np.float32(2))])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "target", "fits"),
+    [
+        ("-0.7, 1.3", "litert-a16", False),
+        ("-0.7, 1.3", "litert", True),
+        ("0.0, 6.0", "litert-a16", True),
+    ],
+)
+def test_a_clamp_that_changes_the_scale_of_16_bits_stays_float(
+    bounds: str, target: str, fits: bool
+) -> None:
+    model = build_network(
+        "m = Sigmoid(x)\ny = Clip(m, lo, hi)",
+        {"x": (1, 4, 4)},
+        ("y",),
+        **dict(zip(("lo", "hi"), np.float32(bounds.split(", ")), strict=True)),
+    )
+    made = ptq.quantize(model, {"x": ROWS[:, 0]}, target=target, form="tflite", **OPTIONS)  # type: ignore[arg-type]
+    [row] = [row for row in made.report.nodes if row.op == "Clip"]
+    assert (row.fate != "float") == fits
+    assert ("LiteRT cannot clamp 16-bit integers to -0.7 … 1.3" in row.why) == (not fits)

@@ -98,13 +98,16 @@ def matmul_of_activations(b: QdqBuilder, zero_point: int = 11) -> str:
     return b.requantize(y, 0.4, 2)
 
 
-def conv_transpose(b: QdqBuilder) -> str:
-    w = b.weight(6, 4, 3, 3, axis=1)
-    y = b.node(
-        "ConvTranspose", b.input([1, 6, 5, 4]), w, b.bias(0.05, w, 4), kernel_shape=[3, 3],
-        strides=[2, 2], pads=[0, 0, 1, 1],
-    )  # fmt: skip
-    return b.requantize(y, 0.4, 2)
+def conv_transpose(**attrs: Any) -> Build:
+    def build(b: QdqBuilder) -> str:
+        w = b.weight(6, 4, 3, 3, axis=1)
+        y = b.node(
+            "ConvTranspose", b.input([1, 6, 5, 4]), w, b.bias(0.05, w, 4), kernel_shape=[3, 3],
+            strides=[2, 2], **attrs,
+        )  # fmt: skip
+        return b.requantize(y, 0.4, 2)
+
+    return build
 
 
 def prelu(b: QdqBuilder) -> str:
@@ -165,7 +168,14 @@ CASES: dict[str, tuple[str, Build]] = {
     "Conv, dilated": ("CONV_2D", lambda b: conv(b, dilations=[2, 2])),
     "Conv, groups": ("CONV_2D", lambda b: conv(b, group=2)),
     "Conv, depthwise": ("DEPTHWISE_CONV_2D", lambda b: conv(b, group=6, out=12)),
-    "ConvTranspose": ("TRANSPOSE_CONV", conv_transpose),
+    "ConvTranspose": ("TRANSPOSE_CONV", conv_transpose(pads=[0, 0, 1, 1])),
+    "ConvTranspose, cut on both sides": (
+        "SLICE TRANSPOSE_CONV", conv_transpose(pads=[1, 1, 1, 1], output_padding=[1, 1]),
+    ),
+    "ConvTranspose, same size, larger half first": (
+        "SLICE TRANSPOSE_CONV", conv_transpose(auto_pad="SAME_LOWER"),
+    ),
+    "ConvTranspose to a size": ("SLICE TRANSPOSE_CONV", conv_transpose(output_shape=[10, 8])),
     "Gemm": ("FULLY_CONNECTED", gemm),
     "MatMul by a constant": ("FULLY_CONNECTED", matmul),
     "MatMul of activations": ("BATCH_MATMUL", matmul_of_activations),

@@ -7,6 +7,7 @@ file stores them. A file of another tool has its own axes.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -17,13 +18,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, ModelError, short_message
+from ptq.core.errors import DataError, ModelError, UnsupportedError, short_message
 from ptq.core.types import QType, QuantParams
 from ptq.model.tflite.crashes import refuse_crashes
 from ptq.model.tflite.schema import IDENTIFIER, load_schema, require_litert
 
 Kernels = Literal["xnnpack", "reference"]
 """LiteRT's default kernels on processors, and its reference kernels (BUILTIN_REF)."""
+_MISSING_OPERATOR = re.compile(r"Didn't find op for builtin opcode '(\w+)'")
 ORDERS = "ptq.orders"
 """Metadata: the stored order of the axes of each input and output, by name."""
 STANDARD = "TFLITE_METADATA"
@@ -99,7 +101,8 @@ class LitertModel:
             keep_tensors: Keep all tensors, for `read_tensors`; only with the reference kernels.
 
         Raises:
-            UnsupportedError: ``ai-edge-litert`` is not installed, or its kernels would end the process.
+            UnsupportedError: ``ai-edge-litert`` is not installed, its kernels would end the process, or its reference
+                kernels lack an operator.
             ModelError: LiteRT refuses the model.
         """
         require_litert()
@@ -119,6 +122,12 @@ class LitertModel:
             refuse_crashes(parsed, load_schema(), reference=kernels == "reference")
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
+            missing = _MISSING_OPERATOR.search(str(error))
+            if missing and kernels == "reference":
+                raise UnsupportedError(
+                    f"LiteRT's reference kernels have no {missing[1]}; its default kernels may have it "
+                    "(arithmetic litert-xnnpack)"
+                ) from error
             raise ModelError(f"LiteRT cannot load the model: {short_message(error)}") from error
         orders = json.loads(read_metadata(content).get(ORDERS, "{}"))
         self._orders = {name: tuple(order) for name, order in orders.items()}

@@ -18,6 +18,7 @@ Normal forms:
 - ``separate_pieces``: Reshape and Concat of joined tensors that are split later → the same of the pieces. It uses
   ``shape_readers`` (sizes of the joined tensor); both use ``locate_cut`` (places of Split and Slice).
 - ``resolve_auto_pad``: auto_pad → pads.
+- ``expand_axes``: axes of Resize and Pad → a value for each axis.
 - ``fuse_pad_into_conv``: Pad → padding of the next nodes.
 - ``reduce_mean_to_pool``: ReduceMean → GlobalAveragePool.
 - ``normalize_gemm``: Gemm → product and bias.

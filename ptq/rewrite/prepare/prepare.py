@@ -20,6 +20,7 @@ from ptq.rewrite.prepare.bypass_concat import bypass_concat
 from ptq.rewrite.prepare.cast_to_float32 import cast_to_float32
 from ptq.rewrite.prepare.check_nodes import check_nodes
 from ptq.rewrite.prepare.decompose_attention import decompose_attention
+from ptq.rewrite.prepare.expand_axes import expand_axes
 from ptq.rewrite.prepare.fold_constants import fold_constants
 from ptq.rewrite.prepare.fold_scale_forward import fold_scale_forward
 from ptq.rewrite.prepare.fold_shift_forward import fold_shift_forward
@@ -55,6 +56,7 @@ PREPARE: tuple[Rewrite, ...] = (
     bypass_concat,
     separate_pieces,
     resolve_auto_pad,
+    expand_axes,
     fuse_pad_into_conv,
     reduce_mean_to_pool,
     normalize_gemm,

@@ -108,12 +108,18 @@ _INT16_VERSIONS: Mapping[str, int] = {
 }  # fmt: skip
 """Version with int16 activations, where that is not 1."""
 _OTHER_VERSIONS: Mapping[tuple[str, str], int] = {
-    ("BROADCAST_TO", "float32"): 2,
     ("CAST", "float16"): 5,
     ("DEQUANTIZE", "float16"): 3,
     ("GATHER", "bool"): 3,
     ("TRANSPOSE", "bool"): 3,
 }
+_OLDEST_VERSIONS: Mapping[str, int] = {"BROADCAST_TO": 2}
+"""Version that LiteRT's kernels begin with, where that is not 1."""
+_MISSING_TYPES: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(["ABS", "DIV", "POW", "SIGN"], frozenset(["int64"])),
+    **dict.fromkeys(["RELU", "RELU6", "RELU_N1_TO_1"], frozenset(["int32", "int64"])),
+}
+"""Types of the first input that no kernel takes; most of these files load, and fail when they run."""
 _ACTIVATION_AT: Mapping[str, int] = {"SPLIT": 1, "TRANSPOSE_CONV": 2, "SELECT_V2": 1}
 """Position of the first activation, where that is not 0."""
 _POSITION_OF_BIAS: Mapping[str, int] = {"FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
@@ -133,6 +139,14 @@ _RANK_VERSIONS: Mapping[str, Mapping[int, int]] = {
 """Version from a number of axes on."""
 
 
+def find_missing_type(builtin: str, types: Sequence[np.dtype[Any] | None]) -> str:
+    """The type of the first input if no kernel of an operator takes it; empty if one does."""
+    kind = next(iter(types), None)
+    if kind is None or (kind != np.float64 and kind.name not in _MISSING_TYPES.get(builtin, ())):
+        return ""
+    return "" if builtin == "CAST" else kind.name
+
+
 def find_version(
     builtin: str,
     types: Sequence[np.dtype[Any] | None],
@@ -149,13 +163,13 @@ def find_version(
     """
     position = _ACTIVATION_AT.get(builtin, 0)
     kind = types[position] if position < len(types) else None
-    version = 1
+    version = _OLDEST_VERSIONS.get(builtin, 1)
     if kind == _INT8:
         version = _INT8_VERSIONS.get(builtin, 1)
     elif kind == _INT16:
         version = _INT16_VERSIONS.get(builtin, 1)
     elif kind is not None:
-        version = _OTHER_VERSIONS.get((builtin, kind.name), 1)
+        version = _OTHER_VERSIONS.get((builtin, kind.name), version)
     bias = _POSITION_OF_BIAS.get(builtin)
     has_bias = bias is not None and len(types) > bias and types[bias] is not None
     if builtin == "FULLY_CONNECTED":

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
-from ptq.rewrite.tflite.builtins import find_version
+from ptq.rewrite.tflite.builtins import find_missing_type, find_version
 from ptq.rewrite.tflite.flatbuffer import FlatbufferModel
 from ptq.rewrite.tflite.measured_shapes import MeasuredShapes
 from ptq.rewrite.tflite.operations import FUSED, Operation, OperationList
@@ -58,9 +58,10 @@ class Emitter:
         self.listed, self.measured, self.model = listed, measured, model
         self.make_table = make_table
         self.feature_orders, self.prefers_last = feature_orders, prefers_last
+        self.float_nodes: dict[str, str] = {}
         self._stored: dict[str, Stored] = {}
         self._copies: dict[tuple[str, Order], int] = {}
-        self._constants: dict[tuple[str, Order, int, bool], int] = {}
+        self._constants: dict[tuple[str, Order, int, np.dtype[Any] | None], int] = {}
         self._types: dict[int, np.dtype[Any]] = {}
         self._ranks: dict[int, int] = {}
 
@@ -107,7 +108,12 @@ class Emitter:
     # Reading and writing
 
     def read(
-        self, name: str, order: Order | None = None, *, rank: int = 0, wide: bool = False
+        self,
+        name: str,
+        order: Order | None = None,
+        *,
+        rank: int = 0,
+        dtype: np.dtype[Any] | None = None,
     ) -> int:
         """The tensor of a value in an order; a TRANSPOSE makes it if it is stored in another one.
 
@@ -115,10 +121,10 @@ class Emitter:
             name: The value.
             order: The order; None for the one in which it is stored.
             rank: Number of axes to which a value with fewer is extended in front, as ONNX broadcasts.
-            wide: Whether a constant of int64 stays one, because another operand of its reader is computed in int64.
+            dtype: Type of a constant, because its reader takes operands of one type; None for its own, in 32 bits.
         """
         if name in self.listed.constants:
-            return self._read_constant(name, order, rank, wide)
+            return self._read_constant(name, order, rank, dtype)
         stored = self._stored.get(name)
         if stored is None:
             raise DependsOnBatchError(
@@ -196,9 +202,21 @@ class Emitter:
     ) -> None:
         """Add an operator; its version follows from the types and options."""
         types = [self._types.get(i) for i in inputs]
+        missing = find_missing_type(builtin, types)
+        if missing:
+            name = self.model.name_of(outputs[0])
+            raise UnsupportedError(
+                f"{name} needs {builtin} of {missing}, which LiteRT does not have"
+            )
         rank = max(self._ranks.get(i, 0) for i in inputs)
         version = find_version(builtin, types, fields, rank)
         self.model.add_operator(builtin, version, inputs, outputs, options, fields)
+
+    def require_float(self, o: Operation, why: str) -> None:
+        """Keep the reason why LiteRT computes a node in float only; on integers, refuse the node."""
+        if o.is_integer:
+            raise UnsupportedError(f"{o.op} {o.name}: LiteRT has {why}; leave it float")
+        self.float_nodes[o.name] = f"LiteRT has {why}"
 
     def activation(self, o: Operation) -> int:
         """The number of an operation's fused activation."""
@@ -220,10 +238,12 @@ class Emitter:
                 "TransposeOptions")  # fmt: skip
         return copy
 
-    def _read_constant(self, name: str, order: Order | None, rank: int, wide: bool) -> int:
+    def _read_constant(
+        self, name: str, order: Order | None, rank: int, dtype: np.dtype[Any] | None
+    ) -> int:
         array = self.listed.constants[name]
         order = natural_order(max(rank, array.ndim)) if order is None else order
-        key = (name, order, rank, wide)
+        key = (name, order, rank, dtype)
         if key not in self._constants:
             array = array.reshape((1,) * (len(order) - array.ndim) + array.shape)
             params = self.params(name)
@@ -231,7 +251,9 @@ class Emitter:
                 raise UnsupportedError(
                     f"constant {name} has per-channel scales, but its reader takes one scale"
                 )
-            if array.dtype == np.float64 or (array.dtype == np.int64 and not wide):
+            if dtype is not None:
+                array = array.astype(dtype)
+            elif array.dtype in (np.float64, np.int64):
                 array = _narrow(array, name)
             self._constants[key] = self.literal(array.transpose(order), name, params)
         return self._constants[key]

@@ -116,6 +116,10 @@ class FlatbufferModel:
         """The stored shape of a tensor by its number."""
         return tuple(self._graph.tensors[tensor].shape)
 
+    def name_of(self, tensor: int) -> str:
+        """Name of a tensor."""
+        return str(self._graph.tensors[tensor].name)
+
     def number_of(self, enumeration: str, name: str) -> int:
         """The number of a name in an enumeration of the schema, such as ``Padding`` and ``SAME``."""
         return int(getattr(getattr(self._schema, enumeration), name))

@@ -17,13 +17,20 @@ def read_image(e: Emitter, name: str) -> int:
     tensor = e.read(name, channels_last(rank))
     if rank != 3:
         return tensor
-    length = e.signature(name)
-    result = e.temporary(
-        f"{name}_image", _with_height(permute_shape(e.shape(name), (0, 2, 1))), e.dtype(name),
-        e.params(name), signature=_with_height(permute_shape(length, (0, 2, 1))),
-    )  # fmt: skip
-    e.reshape(tensor, _with_height(permute_shape(length, (0, 2, 1))), result, f"{name}_image")
+    result = temporary_image(e, name, "image")
+    length = permute_shape(e.signature(name), channels_last(rank))
+    e.reshape(tensor, _with_height(length), result, f"{name}_image")
     return result
+
+
+def temporary_image(e: Emitter, name: str, what: str) -> int:
+    """A new tensor with the shape and type of an image, channels last, of four axes."""
+    order = channels_last(e.rank(name))
+    shape, signature = (
+        (s if len(s) == 4 else _with_height(s))
+        for s in (permute_shape(e.shape(name), order), permute_shape(e.signature(name), order))
+    )
+    return e.temporary(f"{name}_{what}", shape, e.dtype(name), e.params(name), signature=signature)
 
 
 def _with_height(shape: Sequence[int]) -> tuple[int, ...]:
@@ -38,10 +45,7 @@ def write_image(e: Emitter, name: str) -> Iterator[int]:
     if rank != 3:
         yield e.write(name, order)
         return
-    image = e.temporary(
-        f"{name}_image", _with_height(permute_shape(e.shape(name), order)), e.dtype(name),
-        e.params(name), signature=_with_height(permute_shape(e.signature(name), order)),
-    )  # fmt: skip
+    image = temporary_image(e, name, "image")
     yield image
     e.reshape(image, permute_shape(e.signature(name), order), e.write(name, order), name)
 

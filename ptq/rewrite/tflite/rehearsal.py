@@ -9,7 +9,7 @@ from ptq.rewrite.tflite.rows import ROWS
 from ptq.rewrite.tflite.write import TfliteOptions, write_tflite
 
 
-def list_float_nodes(graph: Graph) -> dict[str, str]:
+def _list_float_nodes(graph: Graph) -> dict[str, str]:
     """Nodes of a prepared float graph that LiteRT has no integer operator for, by name, each with the reason."""
     found = {}
     for node in graph.nodes:
@@ -36,10 +36,13 @@ def _why_no_integers(node: Node) -> str:
     return ""
 
 
-def check_writable(graph: Graph, options: TfliteOptions) -> None:
+def rehearse_writing(graph: Graph, options: TfliteOptions) -> dict[str, str]:
     """Write a prepared float graph in float, to find what LiteRT does not have before any calibration.
+
+    Returns:
+        Nodes that LiteRT computes in float only, by name, each with the reason.
 
     Raises:
         UnsupportedError: An operator has no form in LiteRT, on integers or in float; or an input has open axes.
     """
-    write_tflite(graph, options, None)
+    return {**write_tflite(graph, options, None).float_nodes, **_list_float_nodes(graph)}

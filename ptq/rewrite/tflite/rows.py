@@ -52,7 +52,6 @@ _ANY_ORDER: Mapping[str, Writer] = {
     "ArgMin": rows_reductions.write_arg_reduce,
     "Clip": rows_functions.write_clip,
     "Concat": rows_views.write_concat,
-    "Elu": rows_functions.write_elu,
     "Expand": rows_views.write_expand,
     "Gather": rows_views.write_gather,
     "Gelu": rows_functions.write_gelu,
@@ -89,6 +88,18 @@ _SPATIAL: Mapping[str, Writer] = {
     "Resize nearest": rows_window.write_resize,
     "SpaceToDepth": rows_window.write_space_to_depth,
 }
+_COMPOSED: Mapping[str, Writer] = {
+    "Ceil": rows_composed.write_ceil,
+    "Celu": rows_composed.write_exponential_unit,
+    "Elu": rows_composed.write_exponential_unit,
+    "HardSigmoid": rows_composed.write_hard_sigmoid,
+    "Mish": rows_composed.write_mish,
+    "Reciprocal": rows_composed.write_reciprocal,
+    "Selu": rows_composed.write_exponential_unit,
+    "Softplus": rows_composed.write_softplus,
+    "Softsign": rows_composed.write_softsign,
+}
+"""Tables on integers that are several operators in float."""
 _VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 
 ROWS: Mapping[str, Row] = {
@@ -96,6 +107,7 @@ ROWS: Mapping[str, Row] = {
     **_FUNCTIONS,
     **{op: _both(writer) for op, writer in _ANY_ORDER.items()},
     **{op: _both(writer) for op, writer in _SPATIAL.items()},
+    **{op: Row(rows_functions.write_table, writer) for op, writer in _COMPOSED.items()},
     **{op: _both(rows_views.write_view) for op in _VIEWS},
     "And": _float(rows_elementwise.write_binary),
     "BatchNormalization": _float(rows_composed.write_batch_normalization),
@@ -103,14 +115,12 @@ ROWS: Mapping[str, Row] = {
     "CumSum": _float(rows_reductions.write_cumulative_sum),
     "DequantizeLinear": _both(rows_elementwise.write_dequantize),
     "Gemm": _both(rows_linear.write_gemm),
-    "HardSigmoid": Row(rows_functions.write_table, rows_composed.write_hard_sigmoid),
     "InstanceNormalization": _float(rows_composed.write_instance_normalization),
     "LayerNormalization": _float(rows_composed.write_layer_normalization),
     "MatMul": _both(rows_linear.write_matmul),
     "Or": _float(rows_elementwise.write_binary),
     "Pow": Row(rows_functions.write_table, rows_elementwise.write_binary),
     "QuantizeLinear": _both(rows_elementwise.write_quantize),
-    "Reciprocal": Row(rows_functions.write_table, rows_composed.write_reciprocal),
     "ReduceL1": _float(rows_reductions.write_norm),
     "ReduceL2": _float(rows_reductions.write_norm),
     "ReduceProd": _float(rows_reductions.write_reduce_axes),
@@ -118,7 +128,6 @@ ROWS: Mapping[str, Row] = {
     "ReduceSum": _float(rows_reductions.write_reduce_axes),
     "ReduceSumSquare": _float(rows_reductions.write_norm),
     "Requantize": _both(rows_elementwise.write_quantize),
-    "Softplus": Row(rows_functions.write_table, rows_composed.write_softplus),
     "Sum": _float(rows_elementwise.write_sum),
     "Transpose": _both(rows_views.write_transpose),
 }

@@ -8,6 +8,7 @@ import numpy as np
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import FLOAT32
+from ptq.kernels.real_functions import SELU_ALPHA, SELU_GAMMA
 from ptq.rewrite.tflite.emitter import Emitter
 from ptq.rewrite.tflite.operations import Operation
 from ptq.rewrite.tflite.orders import Order, channels_last, natural_order, permute_shape
@@ -46,6 +47,19 @@ class _Composition:
         fields = {} if builtin == "SQUARED_DIFFERENCE" else {"fusedActivationFunction": 0}
         self.e.op(builtin, [a, b], [output], options, **fields)
         return output
+
+    def add_softplus(self, output: int) -> int:
+        """max(x, 0) + log(1 + exp(−|x|)); return its output."""
+        size, below, power, log, above = map(
+            self.temporary, ("abs", "neg", "power", "log", "above")
+        )
+        self.e.op("ABS", [self.source], [size], "AbsOptions")
+        self.e.op("NEG", [size], [below], "NegOptions")
+        self.e.op("EXP", [below], [power], "ExpOptions")
+        total = self.binary("ADD", power, self.number(1.0, "one"), self.temporary("sum"))
+        self.e.op("LOG", [total], [log])
+        self.e.op("RELU", [self.source], [above])
+        return self.binary("ADD", above, log, output)
 
     def normalize(self, axes: Sequence[int], epsilon: float) -> int:
         """(x − mean) / sqrt(variance + epsilon) along stored axes."""
@@ -121,11 +135,58 @@ def write_hard_sigmoid(e: Emitter, o: Operation) -> None:
 
 
 def write_softplus(e: Emitter, o: Operation) -> None:
-    """Softplus: LOG(1 + EXP)."""
+    """Softplus: RELU + LOG(1 + EXP(−ABS)). Its EXP is at most 1; EXP of x itself is infinite from 88.8 on."""
     c = _Composition(e, o)
-    power = c.temporary("exp")
-    e.op("EXP", [c.source], [power], "ExpOptions")
-    e.op("LOG", [c.binary("ADD", power, c.number(1.0, "one"), c.temporary("sum"))], [c.result()])
+    c.add_softplus(c.result())
+
+
+def write_mish(e: Emitter, o: Operation) -> None:
+    """Mish: x MUL TANH of Softplus."""
+    c = _Composition(e, o)
+    bounded = c.temporary("tanh")
+    e.op("TANH", [c.add_softplus(c.temporary("softplus"))], [bounded])
+    c.binary("MUL", c.source, bounded, c.result())
+
+
+def write_exponential_unit(e: Emitter, o: Operation) -> None:
+    """Elu, Celu and Selu: RELU(x) · γ + (EXP(MINIMUM(x, 0) / β) − 1) · α. ELU is Elu with α = 1."""
+    selu, celu = o.op == "Selu", o.op == "Celu"
+    alpha = float(o.attrs.get("alpha", SELU_ALPHA if selu else 1.0))
+    gamma = float(o.attrs.get("gamma", SELU_GAMMA)) if selu else 1.0
+    c = _Composition(e, o)
+    if o.op == "Elu" and alpha == 1:
+        e.op("ELU", [c.source], [c.result()])
+        return
+    below = c.temporary("below")
+    e.op("MINIMUM", [c.source, c.number(0.0, "zero")], [below], "MaximumMinimumOptions")
+    if celu:
+        below = c.binary("MUL", below, c.number(1 / alpha, "inverse"), c.temporary("scaled"))
+    power, above = c.temporary("exp"), c.temporary("relu")
+    e.op("EXP", [below], [power], "ExpOptions")
+    shifted = c.binary("SUB", power, c.number(1.0, "one"), c.temporary("shifted"))
+    curve = c.binary("MUL", shifted, c.number(alpha * gamma, "factor"), c.temporary("curve"))
+    e.op("RELU", [c.source], [above])
+    if selu:
+        above = c.binary("MUL", above, c.number(gamma, "gamma"), c.temporary("line"))
+    c.binary("ADD", above, curve, c.result())
+
+
+def write_softsign(e: Emitter, o: Operation) -> None:
+    """Softsign: x DIV (1 + ABS)."""
+    c = _Composition(e, o)
+    size = c.temporary("abs")
+    e.op("ABS", [c.source], [size], "AbsOptions")
+    divisor = c.binary("ADD", size, c.number(1.0, "one"), c.temporary("sum"))
+    c.binary("DIV", c.source, divisor, c.result())
+
+
+def write_ceil(e: Emitter, o: Operation) -> None:
+    """Ceil: NEG of FLOOR of NEG. LiteRT's reference kernels have no CEIL."""
+    c = _Composition(e, o)
+    below, floor = c.temporary("neg"), c.temporary("floor")
+    e.op("NEG", [c.source], [below], "NegOptions")
+    e.op("FLOOR", [below], [floor])
+    e.op("NEG", [floor], [c.result()], "NegOptions")
 
 
 def write_reciprocal(e: Emitter, o: Operation) -> None:

@@ -5,10 +5,12 @@ Operands are stored in one order. A constant with fewer axes gets axes of length
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from ptq.core.errors import UnsupportedError
 from ptq.rewrite.tflite.emitter import Emitter, common_order
 from ptq.rewrite.tflite.operations import Operation
 from ptq.rewrite.tflite.orders import Order, channels_last, permute_shape
@@ -27,6 +29,7 @@ _BINARY: Mapping[str, tuple[str, str | None]] = {
     "And": ("LOGICAL_AND", "LogicalAndOptions"),
     "Or": ("LOGICAL_OR", "LogicalOrOptions"),
 }
+_INT64 = np.dtype(np.int64)
 _FUSES_ACTIVATION = ("Add", "Sub", "Mul", "Div")
 
 
@@ -40,7 +43,8 @@ def write_binary(e: Emitter, o: Operation) -> None:
         fields["potScaleInt16"] = (
             False  # else LiteRT adds scales of powers of two by shifts, or refuses them
         )
-    inputs = _operands(e, names, order)
+    dtype = _exponent_type(e, o) if o.op == "Pow" else _common_type(e, o)
+    inputs = [_operand(e, name, order, dtype) for name in names]
     e.op(builtin, inputs, [e.write(o.outputs[0], order)], options, **fields)
 
 
@@ -52,7 +56,8 @@ def write_sum(e: Emitter, o: Operation) -> None:
         e.alias(y, names[0], order)
         return
     shape, signature = (permute_shape(s, order) for s in (e.shape(y), e.signature(y)))
-    tensor = _operand(e, names[0], order)
+    dtype = _common_type(e, o)
+    tensor = _operand(e, names[0], order, dtype)
     for number, name in enumerate(names[1:], 2):
         last = number == len(names)
         result = (
@@ -60,23 +65,41 @@ def write_sum(e: Emitter, o: Operation) -> None:
             if last
             else e.temporary(f"{y}_{number}", shape, e.dtype(y), signature=signature)
         )
-        inputs = [tensor, _operand(e, name, order)]
+        inputs = [tensor, _operand(e, name, order, dtype)]
         e.op("ADD", inputs, [result], "AddOptions", fusedActivationFunction=0, potScaleInt16=False)
         tensor = result
 
 
-def _operands(e: Emitter, names: Sequence[str], order: Order) -> list[int]:
-    """The operands of a broadcast, in one type: LiteRT does not mix int64 and int32."""
-    computed = [name for name in names if name not in e.listed.constants]
-    wide = any(e.dtype(name) == np.int64 for name in computed)
-    return [_operand(e, name, order, wide=wide) for name in names]
+def _common_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
+    """The type of constant operands: LiteRT does not mix int64 and int32."""
+    names = [*(name for name in o.inputs if e.constant(name) is None), *o.outputs]
+    return _INT64 if any(e.dtype(str(name)) == _INT64 for name in names) else None
 
 
-def _operand(e: Emitter, name: str, order: Order, *, wide: bool = False) -> int:
-    """An operand of a broadcast; a scalar needs no axes."""
+def _exponent_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
+    """The type of a constant exponent, that of its base: LiteRT has no power of mixed types.
+
+    Raises:
+        UnsupportedError: A computed operand has another type, or integers are raised to a fraction.
+    """
+    base, exponent = (str(name) for name in o.inputs)
+    kind, array = e.dtype(base), e.constant(exponent)
+    if kind == e.dtype(exponent):
+        return None
+    if array is None or (kind.kind != "f" and np.any(array != np.round(array))):
+        raise UnsupportedError(
+            f"Pow {o.name} has a base of {kind} and an exponent of {e.dtype(exponent)}; LiteRT needs one type"
+        )
+    return kind
+
+
+def _operand(e: Emitter, name: str, order: Order, dtype: np.dtype[Any] | None) -> int:
+    """An operand of a broadcast; a scalar needs no axes. A constant gets the type, unless it is a condition."""
+    if e.dtype(name).kind == "b":
+        dtype = None
     if e.rank(name) == 0 or (order != channels_last(len(order)) and order == tuple(sorted(order))):
-        return e.read(name, wide=wide)
-    return e.read(name, order, rank=len(order), wide=wide)
+        return e.read(name, dtype=dtype)
+    return e.read(name, order, rank=len(order), dtype=dtype)
 
 
 def write_extremes(e: Emitter, o: Operation) -> None:
@@ -85,7 +108,8 @@ def write_extremes(e: Emitter, o: Operation) -> None:
     names, y = [str(name) for name in o.inputs], o.outputs[0]
     order = common_order(e, names)
     shape, signature = (permute_shape(s, order) for s in (e.shape(y), e.signature(y)))
-    tensor, *others = _operands(e, names, order)
+    dtype = _common_type(e, o)
+    tensor, *others = (_operand(e, name, order, dtype) for name in names)
     for number, other in enumerate(others, 2):
         last = number == len(names)
         result = (
@@ -101,7 +125,8 @@ def write_where(e: Emitter, o: Operation) -> None:
     """SELECT_V2."""
     names = [str(name) for name in o.inputs]
     order = common_order(e, names)
-    inputs = _operands(e, names, order)
+    dtype = _common_type(e, o)
+    inputs = [_operand(e, name, order, dtype) for name in names]
     e.op("SELECT_V2", inputs, [e.write(o.outputs[0], order)], "SelectV2Options")
 
 

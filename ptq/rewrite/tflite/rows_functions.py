@@ -29,7 +29,6 @@ _INTEGER_BUILTINS: Mapping[str, tuple[str, str | None]] = {
 }
 FLOAT_BUILTINS: Mapping[str, tuple[str, str | None]] = {
     **_INTEGER_BUILTINS,
-    "Ceil": ("CEIL", None),
     "Cos": ("COS", "CosOptions"),
     "Floor": ("FLOOR", None),
     "Neg": ("NEG", "NegOptions"),
@@ -60,14 +59,6 @@ def _apply(e: Emitter, o: Operation, builtin: str, options: str | None, **fields
     x, y = str(o.inputs[0]), o.outputs[0]
     order = e.order(x) or natural_order(e.rank(x))
     e.op(builtin, [e.read(x, order)], [e.write(y, order)], options, **fields)
-
-
-def write_elu(e: Emitter, o: Operation) -> None:
-    """ELU in float, whose alpha is 1; LiteRT's reference kernels lack it, so integers are a table."""
-    if not o.is_integer and float(o.attrs.get("alpha", 1.0)) == 1.0:
-        _apply(e, o, "ELU", None)
-    else:
-        write_table(e, o)
 
 
 def write_gelu(e: Emitter, o: Operation) -> None:
@@ -104,7 +95,7 @@ def write_clip(e: Emitter, o: Operation) -> None:
         float(np.reshape(bound, ())) if bound is not None and np.size(bound) else default
         for bound, default in ((_bound(e, o, "min", 1), -np.inf), (_bound(e, o, "max", 2), np.inf))
     )
-    builtin = _CLAMPS.get((lo, hi))
+    builtin = _CLAMPS.get((lo, hi)) if e.dtype(x).kind == "f" or e.params(x) else None
     before, after = e.params(x), e.params(y)
     wide = after is not None and after.qtype.bits > _TABLE_BITS
     if builtin is not None and not (wide and builtin == "RELU_N1_TO_1"):  # only of 8 bits
@@ -120,7 +111,7 @@ def write_clip(e: Emitter, o: Operation) -> None:
         e.alias(y, x, order)
         return
     for number, (name, bound) in enumerate(bounds, 1):
-        content = np.asarray([bound], np.float32)
+        content = np.asarray([bound], e.dtype(x) if after is None else np.float32)
         stored = content if after is None else clamp_bound(content, after)
         constant = e.literal(stored, f"{y}_bound", after)
         last = number == len(bounds)

@@ -11,6 +11,7 @@ depthwise weights. A bias has the scale of the products, and 32 bits; 64 where a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from ptq.core.types import INT32, INT64, QuantParams
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter
 from ptq.rewrite.tflite.images import pad_image, read_image, write_image
 from ptq.rewrite.tflite.operations import FUSED, Operation
-from ptq.rewrite.tflite.orders import channels_last, natural_order, permute_shape
-from ptq.rewrite.tflite.windows import read_window
+from ptq.rewrite.tflite.orders import channels_last, natural_order
+from ptq.rewrite.tflite.windows import read_transposed_begins, read_window
 
 
 def _weight(e: Emitter, o: Operation) -> NDArray[Any]:
@@ -102,43 +103,65 @@ def write_conv(e: Emitter, o: Operation) -> None:
 
 
 def write_conv_transpose(e: Emitter, o: Operation) -> None:
-    """TRANSPOSE_CONV; its padding follows from the output's shape."""
+    """TRANSPOSE_CONV; its padding follows from the output's shape. A SLICE cuts off any other padding."""
     weight, x, y = _weight(e, o), str(o.inputs[0]), o.outputs[0]
     dilated = any(d != 1 for d in o.attrs.get("dilations", ()))
     if weight.ndim != 4 or int(o.attrs.get("group", 1)) != 1 or dilated:
         raise UnsupportedError(
             f"ConvTranspose {o.name} has groups, dilations or not two spatial axes; LiteRT has no such operator"
         )
+    if e.signature(y)[0] == -1:
+        raise DependsOnBatchError(f"TRANSPOSE_CONV states the batch of its output ({o.name})")
     strides = tuple(int(s) for s in o.attrs.get("strides", (1, 1)))
-    pads = [int(p) for p in o.attrs.get("pads", (0,) * 4)]
     image, output, kernel = e.shape(x)[2:], e.shape(y)[2:], weight.shape[2:]
-    surplus = [
-        (size - 1) * s + k - out
-        for size, s, k, out in zip(image, strides, kernel, output, strict=True)
+    begins = read_transposed_begins(o.attrs, kernel, image, output)
+    full = [
+        max((size - 1) * s + k, begin + out)
+        for size, s, k, begin, out in zip(image, strides, kernel, begins, output, strict=True)
     ]
-    spans = list(zip(output, image, strides, kernel, strict=True))
-    padding = None
-    if all(-(-out // s) == size for out, size, s, _ in spans):
-        padding = "SAME"
-    elif all(-(-(out - k + 1) // s) == size for out, size, s, k in spans):
-        padding = "VALID"
-    if padding is None or any(p != max(s, 0) // 2 for p, s in zip(pads, surplus, strict=False)):
+    padding = _find_transposed_padding(strides, kernel, image, output, begins)
+    cuts = padding is None
+    padding = padding or _find_transposed_padding(strides, kernel, image, full, [0, 0])
+    if padding is None:
         raise UnsupportedError(
             f"ConvTranspose {o.name} has padding that LiteRT's TRANSPOSE_CONV does not have"
         )
-    if e.signature(y)[0] == -1:
-        raise DependsOnBatchError(f"TRANSPOSE_CONV states the batch of its output ({o.name})")
+    batch, channels = e.shape(y)[:2]
+    shape = (batch, *(full if cuts else output), channels)
     order = channels_last(4)
-    shape = e.integers(permute_shape(e.shape(y), order), f"{y}_shape")
     stored = e.literal(
         weight.transpose(1, 2, 3, 0), str(o.inputs[1]), e.params(str(o.inputs[1])), 0
     )
-    inputs = [shape, stored, e.read(x, order), _bias(e, o, weight.shape[1])]
+    inputs = [
+        e.integers(shape, f"{y}_shape"), stored, e.read(x, order), _bias(e, o, weight.shape[1]),
+    ]  # fmt: skip
+    result = e.write(y, order)
+    product = e.temporary(f"{y}_full", shape, e.dtype(y), e.params(y)) if cuts else result
     e.op(
-        "TRANSPOSE_CONV", inputs, [e.write(y, order)], "TransposeConvOptions",
+        "TRANSPOSE_CONV", inputs, [product], "TransposeConvOptions",
         padding=e.model.number_of("Padding", padding),
         strideH=strides[0], strideW=strides[1],
     )  # fmt: skip
+    if cuts:
+        begin = e.integers([0, *begins, 0], f"{y}_begin")
+        size = e.integers([batch, *output, channels], f"{y}_size")
+        e.op("SLICE", [product, begin, size], [result], "SliceOptions")
+
+
+def _find_transposed_padding(
+    strides: Sequence[int],
+    kernel: Sequence[int],
+    image: Sequence[int],
+    output: Sequence[int],
+    begins: Sequence[int],
+) -> str | None:
+    """The padding with which TRANSPOSE_CONV cuts off ``begins``: half of what is too much. None if there is none."""
+    spans = list(zip(output, image, strides, kernel, begins, strict=True))
+    if any(max((n - 1) * s + k - out, 0) // 2 != begin for out, n, s, k, begin in spans):
+        return None
+    if all(-(-out // s) == n for out, n, s, _, _ in spans):
+        return "SAME"
+    return "VALID" if all(-(-(out - k + 1) // s) == n for out, n, s, k, _ in spans) else None
 
 
 def write_gemm(e: Emitter, o: Operation) -> None:

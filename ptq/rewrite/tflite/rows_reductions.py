@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptq.core.errors import UnsupportedError
-from ptq.core.types import FLOAT32
 from ptq.rewrite.tflite.emitter import Emitter
 from ptq.rewrite.tflite.operations import Operation
 from ptq.rewrite.tflite.orders import Order, natural_order, permute_shape
@@ -87,9 +86,9 @@ def _add_reduction(
 
 
 def _add_temporary(e: Emitter, like: str, order: Order, name: str) -> int:
-    """A new float tensor with the shape of a value in a stored order."""
+    """A new tensor with the shape and type of a value in a stored order."""
     shape, signature = (permute_shape(of(like), order) for of in (e.shape, e.signature))
-    return e.temporary(name, shape, FLOAT32, signature=signature)
+    return e.temporary(name, shape, e.dtype(like), signature=signature)
 
 
 def write_cumulative_sum(e: Emitter, o: Operation) -> None:

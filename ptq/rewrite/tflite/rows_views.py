@@ -14,6 +14,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter, common_order
 from ptq.rewrite.tflite.operations import Operation
 from ptq.rewrite.tflite.orders import Order, Shape, channels_last, natural_order, permute_shape
+from ptq.rewrite.tflite.signs import can_be_negative
 
 _PROBE_BATCH = 3
 
@@ -99,8 +100,9 @@ def write_concat(e: Emitter, o: Operation) -> None:
     y, names = o.outputs[0], [str(name) for name in o.inputs]
     order = common_order(e, names)
     axis = order.index(int(o.attrs["axis"]) % e.rank(y))
+    dtype = None if e.params(y) else e.dtype(y)
     e.op(
-        "CONCATENATION", [e.read(name, order) for name in names], [e.write(y, order)],
+        "CONCATENATION", [e.read(name, order, dtype=dtype) for name in names], [e.write(y, order)],
         "ConcatenationOptions", axis=axis,
         fusedActivationFunction=e.model.number_of("ActivationFunctionType", "NONE"),
     )  # fmt: skip
@@ -186,7 +188,7 @@ def _stop(positions: range, length: int) -> int:
 
 
 def write_gather(e: Emitter, o: Operation) -> None:
-    """GATHER."""
+    """GATHER; positions from the end become positions from the start."""
     x, indices, y = str(o.inputs[0]), str(o.inputs[1]), o.outputs[0]
     axis = int(o.attrs.get("axis", 0)) % e.rank(x)
     order = e.order(x) or natural_order(e.rank(x))
@@ -200,6 +202,8 @@ def write_gather(e: Emitter, o: Operation) -> None:
         positions = e.literal(wrapped, f"{indices}_positions")
     else:
         positions = e.read(indices, natural_order(rank))
+        if can_be_negative(e, indices):
+            positions = _count_from_start(e, indices, positions, length)
     if rank == 1:
         target = order
     elif rank == 0:
@@ -210,6 +214,20 @@ def write_gather(e: Emitter, o: Operation) -> None:
         "GATHER", [e.read(x, order), positions], [e.write(y, target)], "GatherOptions",
         axis=order.index(axis), batchDims=0,
     )  # fmt: skip
+
+
+def _count_from_start(e: Emitter, name: str, positions: int, length: int) -> int:
+    """Positions of which the negative ones count from the end, as positions from the start: LESS, ADD, SELECT_V2."""
+    dtype = e.dtype(name)
+    below, moved, wrapped = (
+        e.temporary(f"{name}_{what}", e.shape(name), kind, signature=e.signature(name))
+        for what, kind in (("below", np.dtype(bool)), ("moved", dtype), ("wrapped", dtype))
+    )
+    zero, size = (e.literal(np.asarray(n, dtype), f"{name}_limit") for n in (0, length))
+    e.op("LESS", [positions, zero], [below], "LessOptions")
+    e.op("ADD", [positions, size], [moved], "AddOptions", fusedActivationFunction=0)
+    e.op("SELECT_V2", [below, moved, positions], [wrapped], "SelectV2Options")
+    return wrapped
 
 
 def write_expand(e: Emitter, o: Operation) -> None:

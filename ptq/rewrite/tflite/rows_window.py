@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
+from ptq.model.axes import resize_unsupported_reason
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter
-from ptq.rewrite.tflite.images import pad_image, read_image, write_image
+from ptq.rewrite.tflite.images import pad_image, read_image, temporary_image, write_image
 from ptq.rewrite.tflite.operations import Operation
 from ptq.rewrite.tflite.orders import channels_last, permute_shape
 from ptq.rewrite.tflite.samplings import find_sampling
-from ptq.rewrite.tflite.windows import read_window
+from ptq.rewrite.tflite.windows import read_averages, read_window
 
 
 def write_pool(e: Emitter, o: Operation) -> None:
@@ -25,33 +28,56 @@ def write_pool(e: Emitter, o: Operation) -> None:
     if len(o.outputs) > 1 and o.outputs[1]:
         raise UnsupportedError(f"{o.op} {o.name} returns positions; LiteRT's pools do not")
     kernel = [int(k) for k in o.attrs["kernel_shape"]]
-    window = read_window(o.attrs, kernel, e.shape(x)[2:], e.shape(y)[2:])
-    counts_pads = bool(o.attrs.get("count_include_pad", 0)) and window.padding == "SAME"
+    spatial = e.shape(x)[2:], e.shape(y)[2:]
     filling: float | None = None
     if o.op == "MaxPool":
+        window, counts = read_window(o.attrs, kernel, *spatial), None
         dtype = e.dtype(x)
         filling = float(np.iinfo(dtype).min if dtype.kind == "i" else np.finfo(dtype).min)
-    elif counts_pads or (window.pads and not o.attrs.get("count_include_pad", 0)):
-        raise UnsupportedError(
-            f"AveragePool {o.name} counts its padding in another way than LiteRT, or has one that is not SAME"
-        )
+    else:
+        averages = read_averages(o.attrs, kernel, *spatial)
+        window, counts = averages.window, averages.counts
+    if counts is not None:
+        e.require_float(o, "no average on integers of windows that are padded like these")
     source = pad_image(e, x, read_image(e, x), window.pads, filling)
     sizes, strides = ((1, *s)[-2:] for s in (window.kernel, window.strides))
-    builtin = "MAX_POOL_2D" if o.op == "MaxPool" else "AVERAGE_POOL_2D"
     with write_image(e, y) as result:
+        pooled = result if counts is None else temporary_image(e, y, "means")
         e.op(
-            builtin, [source], [result], "Pool2DOptions",
+            "MAX_POOL_2D" if o.op == "MaxPool" else "AVERAGE_POOL_2D",
+            [source], [pooled], "Pool2DOptions",
             padding=e.model.number_of("Padding", window.padding),
             filterHeight=sizes[0], filterWidth=sizes[1], strideH=strides[0], strideW=strides[1],
-            fusedActivationFunction=e.activation(o),
+            fusedActivationFunction=0 if counts else e.activation(o),
         )  # fmt: skip
+        if counts is not None:
+            factors = e.literal(_share_of_kernel(window.kernel, counts), f"{y}_factors")
+            activation = e.activation(o)
+            e.op(
+                "MUL", [pooled, factors], [result], "MulOptions", fusedActivationFunction=activation
+            )
+
+
+def _share_of_kernel(kernel: Sequence[int], counts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+    """Elements of the kernel by those that each window averages, shape (1, H, W, 1)."""
+    shares = [k / np.asarray(c, np.float64) for k, c in zip(kernel, counts, strict=True)]
+    height, width = [np.ones(1), *shares][-2:]
+    return np.outer(height, width)[None, :, :, None].astype(np.float32)
 
 
 def write_resize(e: Emitter, o: Operation) -> None:
     """RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR, where one of LiteRT's samplings takes the same positions."""
     x, y = str(o.inputs[0]), o.outputs[0]
     shape, result = e.shape(x), e.shape(y)
-    sampling = find_sampling(o, shape, result) if len(shape) == 4 else None
+    if resize_unsupported_reason(o.attrs):
+        raise UnsupportedError(
+            f"Resize {o.name} has antialias, keep_aspect_ratio_policy or coordinates that LiteRT does not have"
+        )
+    given = o.inputs[2] if len(o.inputs) > 2 else None
+    scales = e.constant(given)
+    if given is not None and scales is None:
+        raise UnsupportedError(f"Resize {o.name} computes its factors; LiteRT needs constants")
+    sampling = find_sampling(o, shape, result, scales) if len(shape) == 4 else None
     if sampling is None or shape[:2] != result[:2]:
         raise UnsupportedError(f"Resize {o.name} takes positions that LiteRT's resizing does not")
     order = channels_last(4)

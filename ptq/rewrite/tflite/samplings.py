@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 from ptq.kernels.resize import (
     LitertSampling,
@@ -17,7 +17,10 @@ from ptq.rewrite.tflite.operations import Operation
 
 
 def find_sampling(
-    o: Operation, shape: Sequence[int], result: Sequence[int]
+    o: Operation,
+    shape: Sequence[int],
+    result: Sequence[int],
+    scales: NDArray[Any] | None,
 ) -> LitertSampling | None:
     """LiteRT's sampling; None if it has none that takes these positions.
 
@@ -25,17 +28,19 @@ def find_sampling(
         o: A Resize.
         shape: Shape of its input.
         result: Shape of its output.
+        scales: Its factors, one for each axis that it names; None if it has sizes.
     """
-    scales = o.attrs.get("scales")
+    axes = [int(a) % len(shape) for a in o.attrs.get("axes", range(len(shape)))]
     factors = [n / m for n, m in zip(result, shape, strict=True)]
-    if scales is not None and np.size(scales) == len(shape):
-        factors = [float(s) for s in np.ravel(scales)]
-    axes = [ResizeAxis(shape[i], result[i], factors[i]) for i in (2, 3)]
+    if scales is not None and scales.size:
+        for axis, scale in zip(axes, scales.ravel(), strict=True):
+            factors[axis] = float(scale)
+    image = [ResizeAxis(shape[i], result[i], factors[i]) for i in (2, 3)]
     nearest = (
         None if o.op == "Resize linear" else _text(o.attrs, "nearest_mode", "round_prefer_floor")
     )
     mode = _text(o.attrs, "coordinate_transformation_mode", "half_pixel")
-    return matching_litert_sampling(OnnxSampling(mode, nearest), axes)
+    return matching_litert_sampling(OnnxSampling(mode, nearest), image)
 
 
 def _text(attrs: Any, name: str, default: str) -> str:

@@ -68,10 +68,12 @@ class TfliteFile:
     Attributes:
         content: Its bytes.
         orders: Stored order of the axes of each value that is one of its tensors, by name.
+        float_nodes: Nodes that LiteRT computes in float only, found while they were written, each with the reason.
     """
 
     content: bytes
     orders: Mapping[str, tuple[int, ...]]
+    float_nodes: Mapping[str, str]
 
 
 def write_tflite(
@@ -132,7 +134,8 @@ def _write(
         model.add_metadata(key, text.encode())
     shapes = {name: model.shape_of(number) for name, number in outputs.items()}
     model.add_metadata(STANDARD, encode_description(description, [*inputs], shapes))
-    return TfliteFile(pack_labels(model.to_bytes(), description.labels), e.orders())
+    content = pack_labels(model.to_bytes(), description.labels)
+    return TfliteFile(content, e.orders(), e.float_nodes)
 
 
 def _has_integer_form(op: str) -> bool:

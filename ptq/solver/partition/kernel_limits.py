@@ -47,9 +47,24 @@ def _pad(node: Node) -> str | None:
 
 
 def _average_pool(node: Node) -> str | None:
-    if any(d != 1 for d in attributes_of(node).get("dilations", ())):
+    attrs = attributes_of(node)
+    if any(d != 1 for d in attrs.get("dilations", ())):
         return "AveragePool with dilations has no integer kernel"
+    if attrs.get("ceil_mode") and attrs.get("count_include_pad") and _may_pass_padding(node):
+        # ONNX Runtime 1.32: float divides by the padded elements of a window, integers by its whole kernel
+        return "integer kernels count what ceil_mode adds behind the padding"
     return None
+
+
+def _may_pass_padding(node: Node) -> bool:
+    """Whether the last window of a pool can pass the padding; true where a length is open."""
+    attrs, source = attributes_of(node), node.inputs[0]
+    shape = (shape_of(source) if source is not None else None) or (None,) * 3
+    kernel = attrs["kernel_shape"]
+    rank = len(kernel)
+    strides, pads = attrs.get("strides", (1,) * rank), attrs.get("pads", (0,) * 2 * rank)
+    spans = zip(shape[2:], kernel, strides, pads[:rank], pads[rank:], strict=False)
+    return any(n is None or (n + begin + end - k) % s for n, k, s, begin, end in spans)
 
 
 def _litert_average_pool(node: Node) -> str | None:

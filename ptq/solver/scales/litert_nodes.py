@@ -6,9 +6,16 @@ from collections.abc import Mapping
 
 from ptq.core.opspec import Role
 from ptq.core.types import QuantParams
-from ptq.model.litert_limits import COMPARISONS, SUMS, find_comparison_limit, find_sum_limit
+from ptq.model.litert_limits import (
+    COMPARISONS,
+    SUMS,
+    find_clamp_limit,
+    find_comparison_limit,
+    find_sum_limit,
+)
 from ptq.model.node import name_of
 from ptq.solver.partition.node_precision import QuantizedNode
+from ptq.solver.scales.clamp_bounds import clamp_bounds
 
 
 def nodes_beyond_litert(
@@ -17,7 +24,7 @@ def nodes_beyond_litert(
     edges: Mapping[tuple[str, int], QuantParams],
     folded: Mapping[str, str],
 ) -> dict[str, str]:
-    """Integer nodes that LiteRT would end its process on, each with the reason.
+    """Integer nodes that LiteRT does not have, or would end its process on, each with the reason.
 
     Args:
         nodes: The nodes that will be quantized.
@@ -27,7 +34,7 @@ def nodes_beyond_litert(
     """
     found, activations = {}, {producer: name for name, producer in folded.items()}
     for name, integer in nodes.items():
-        if integer.spec.op not in SUMS | COMPARISONS:
+        if integer.spec.op not in {*SUMS, *COMPARISONS, "Clip"} or name in folded:
             continue
         inputs = [
             edges.get((name, operand.position)) or tensors[name_of(operand.value)]
@@ -40,7 +47,11 @@ def nodes_beyond_litert(
         else:
             last = nodes[activations.get(name, name)].node
             output = tensors[name_of(last.outputs[0])]
-            reason = find_sum_limit(scales, float(output.scale), output.qtype.bits)
+            if integer.spec.op == "Clip":
+                bits = output.qtype.bits
+                reason = "" if inputs == [output] else find_clamp_limit(clamp_bounds(integer), bits)
+            else:
+                reason = find_sum_limit(scales, float(output.scale), output.qtype.bits)
         if reason:
             found[name] = reason
     return found

@@ -183,3 +183,14 @@ def test_what_stays_float_between_quantizers_the_executor_leaves_to_onnx_runtime
     expected = Session(made.qdq, optimize="none").run(made.feeds[0])[0]
     three_steps = 3 / 127 * np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
     np.testing.assert_allclose(found, expected, rtol=0, atol=three_steps)
+
+
+@pytest.mark.parametrize("target", ["ort", "qnn"])
+@pytest.mark.parametrize(("side", "is_float"), [(3, True), (2, False)])
+def test_an_average_of_windows_behind_the_image_stays_float(
+    side: int, is_float: bool, target: str
+) -> None:
+    attrs = f"kernel_shape=[{side},{side}],strides=[2,2],ceil_mode=1,count_include_pad=1"
+    why = float_reason(f"y = AveragePool<{attrs}>(c)", "AveragePool", target)
+    counts = "integer kernels count what ceil_mode adds behind the padding"
+    assert why == (counts if is_float else None)
