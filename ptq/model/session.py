@@ -139,6 +139,13 @@ class Session:
             graph, threads=threads, tuning=SessionTuning(integer_kernels=False, busy_wait=False)
         )
 
+    def output_types(self) -> dict[str, tuple[str, list[int | str | None]]]:
+        """Type of each output as ONNX Runtime writes it, ``tensor(float)``, and its axes: lengths, names or None.
+
+        There are no axes for a scalar, and where the rank is unknown.
+        """
+        return {o.name: (o.type, o.shape) for o in self._session.get_outputs()}
+
     def run(
         self, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
     ) -> list[NDArray[Any]]:
