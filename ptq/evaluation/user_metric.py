@@ -11,6 +11,7 @@ better and 1 is best. Drops are measured in points, hundredths of the metric.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, UsageError
 from ptq.data import Sample
 from ptq.evaluation import intervals
-from ptq.evaluation.drop import Drop
+from ptq.evaluation.drop import NO_INTERVAL, Drop
 
 Outputs = Mapping[str, NDArray[Any]]
 Metric = Callable[[Sequence[Outputs], Sequence[Sample]], Any]
@@ -35,7 +36,8 @@ def metric_drop(
     """Drop of the metric, with a bootstrap interval over samples; without any change, with Tango's interval.
 
     A metric with one number for each sample is called once for each form. A metric with a single number is called
-    200 more times for each form, for the interval.
+    200 more times for each form, for the interval. Resamples on which it fails or is undefined are left out, as the
+    area under a curve is without one of its classes. If these are more than half, there is no interval.
 
     Args:
         metric: The user's metric.
@@ -56,11 +58,17 @@ def metric_drop(
 
         def loss(rows: NDArray[np.int64]) -> float:
             chosen = [samples[i] for i in rows]
-            first = _call_metric(metric, [before[i] for i in rows], chosen)
-            return float(first - _call_metric(metric, [after[i] for i in rows], chosen))
+            first, second = (
+                _call_on_resample(metric, [form[i] for i in rows], chosen)
+                for form in (before, after)
+            )
+            return first - second
 
         draws = 100 * intervals.bootstrap_statistic(loss, len(samples))
-    lo, hi = intervals.percentile_interval(draws)
+    defined = draws[~np.isnan(draws)]
+    lo, hi = (
+        intervals.percentile_interval(defined) if 2 * defined.size >= draws.size else NO_INTERVAL
+    )
     if points == lo == hi == 0:  # a bootstrap of equal values excludes everything else
         lo, hi = (100 * end for end in intervals.tango_interval(0, 0, len(samples)))
     return Drop(name_of_metric(metric), points, lo, hi, len(samples))
@@ -69,6 +77,17 @@ def metric_drop(
 def name_of_metric(metric: Metric) -> str:
     """Name of a metric in reports."""
     return str(getattr(metric, "__name__", type(metric).__name__))
+
+
+def _call_on_resample(
+    metric: Metric, outputs: Sequence[Outputs], samples: Sequence[Sample]
+) -> float:
+    """The metric of samples that are drawn with replacement; NaN where it is undefined."""
+    try:
+        value = _call_metric(metric, outputs, samples)
+    except (DataError, UsageError):
+        return math.nan
+    return float(value) if value.ndim == 0 else math.nan
 
 
 def _call_metric(

@@ -10,6 +10,8 @@ from networks import gaussian_array
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data import Sample
+from ptq.evaluation.budget import check_budget
+from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.user_metric import metric_drop
 
@@ -49,6 +51,41 @@ def test_a_metric_that_does_not_change_has_an_interval(metric: Any) -> None:
     # by Tango without discordant pairs: z² / (n + z²)
     width = 100 * 1.959964**2 / (COUNT + 1.959964**2)
     assert (drop.points, drop.lo, drop.hi) == (0, pytest.approx(-width), pytest.approx(width))
+
+
+def _share_if(defined: Any, answer: Any) -> Any:
+    """A metric that is undefined, as ``answer`` says, on resamples without some samples."""
+
+    def metric(outputs: Any, samples: Any) -> float:
+        return share(outputs, samples) if defined({s.name for s in samples}) else answer()
+
+    return metric
+
+
+def _raise() -> float:
+    raise ValueError("only one class present")
+
+
+@pytest.mark.parametrize("answer", [_raise, lambda: float("nan"), lambda: [1.0, 2.0]])
+def test_resamples_on_which_a_metric_is_undefined_are_left_out(answer: Any) -> None:
+    # a resample lacks each of two samples with probability e⁻¹: 14 % lack both
+    drop = metric_drop(
+        _share_if(lambda names: names & {"s0", "s1"}, answer), BEFORE, AFTER, SAMPLES
+    )
+    every = metric_drop(share, BEFORE, AFTER, SAMPLES)
+    assert drop.points == every.points
+    assert (drop.lo, drop.hi) == pytest.approx((every.lo, every.hi), abs=2.6)
+
+
+def test_without_most_resamples_there_is_no_interval_and_no_verdict() -> None:
+    # 60 % of the resamples lack one of two samples
+    drop = metric_drop(_share_if({"s0", "s1"}.issubset, _raise), BEFORE, AFTER, SAMPLES)
+    assert (drop.points, drop.has_interval) == (pytest.approx(10.0), False)
+    assert describe_drop(drop) == (
+        "metric −10.00 points (no 95 % CI: the metric is undefined on most resamples)"
+    )
+    for points in (1, 50):
+        assert check_budget(drop, points).verdict == "undecided"
 
 
 def test_what_a_metric_raises_is_one_line_and_names_it() -> None:
