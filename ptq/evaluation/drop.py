@@ -21,7 +21,8 @@ from ptq.evaluation import intervals
 
 TOP1, AGREEMENT, ERROR = "top-1 accuracy", "agreement with float", "energy of the error"
 SIGNIFICANCE_LEVEL = 0.05
-NO_INTERVAL: intervals.Interval = (-math.inf, math.inf)
+UNDEFINED = "the metric is undefined on most resamples"
+"""Why a metric of the user has no interval."""
 _LEAST_POINTS = 1e-6
 """A change of fewer points is written as none: sums of shares round that much."""
 
@@ -53,7 +54,7 @@ class Drop:
     @property
     def has_interval(self) -> bool:
         """Whether there is an interval; there is none of a user's metric that most resamples leave undefined."""
-        return (self.lo, self.hi) != NO_INTERVAL
+        return (self.lo, self.hi) != intervals.NO_INTERVAL
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def describe_change(drop: Drop) -> tuple[str, str]:
     interval = (
         f"95 % CI {format_change(-drop.hi)} … {format_change(-drop.lo)}"
         if drop.has_interval
-        else "no 95 % CI: the metric is undefined on most resamples"
+        else f"no 95 % CI: {UNDEFINED}"
     )
     size, digits = abs(drop.points), 2
     if _LEAST_POINTS < size < 0.005:  # two digits would say that nothing changed

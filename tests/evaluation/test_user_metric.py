@@ -13,7 +13,8 @@ from ptq.data import Sample
 from ptq.evaluation.budget import check_budget
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.evaluate import evaluate_engines
-from ptq.evaluation.user_metric import metric_drop
+from ptq.evaluation.task_wording import describe_figures
+from ptq.evaluation.user_metric import measure_metric, metric_drop
 
 COUNT = 40
 SAMPLES = [Sample(f"s{i}", {"x": np.float32([[i]])}, (i % 2,)) for i in range(COUNT)]
@@ -100,6 +101,36 @@ def test_what_a_metric_raises_is_one_line_and_names_it() -> None:
 def test_an_answer_that_is_no_number_or_not_one_a_sample_is_refused(answer: Any) -> None:
     with pytest.raises(UsageError, match="return one finite number"):
         metric_drop(lambda outputs, samples: answer, BEFORE, AFTER, SAMPLES)
+
+
+@pytest.mark.parametrize("metric", [right, share])
+def test_the_metric_of_one_model_has_an_interval(metric: Any) -> None:
+    figure = measure_metric(metric, AFTER, SAMPLES)
+    # 4 of 40 are wrong; the exact interval is 76 … 97 %
+    assert (figure.name, figure.value) == (metric.__name__, pytest.approx(0.9))
+    assert figure.interval == pytest.approx((0.8, 0.98), abs=0.03)
+
+
+def test_a_metric_that_is_best_on_all_samples_may_be_worse_on_others() -> None:
+    figure = measure_metric(right, BEFORE, SAMPLES)
+    # by Clopper and Pearson without a failure: α/2 = p^n
+    assert figure.interval == (pytest.approx(0.025 ** (1 / COUNT)), 1.0)
+
+
+def test_a_metric_that_most_resamples_leave_undefined_has_no_interval() -> None:
+    figure = measure_metric(_share_if({"s0", "s1"}.issubset, _raise), AFTER, SAMPLES)
+    assert describe_figures((figure,)) == (
+        "metric 90.00 % (no 95 % CI: the metric is undefined on most resamples)"
+    )
+
+
+def test_a_model_alone_has_the_value_of_the_metric_and_no_drop() -> None:
+    result = evaluate_engines(
+        lambda f: [f["x"]], {}, SAMPLES, ["y"], metric=lambda outputs, samples: 0.5
+    )
+    (form,) = result.forms.values()
+    assert form.drop is None
+    assert [(f.name, f.value) for f in form.figures] == [("<lambda>", 0.5)]
 
 
 def test_an_evaluation_asks_the_metric_instead_of_its_own() -> None:
