@@ -85,9 +85,7 @@ def evaluate(
     from .progress import show_progress
 
     if against is None and (
-        max_drop is not None
-        or metric is not None
-        or (task is not None and boxes is None and transcripts is None)
+        max_drop is not None or (task is not None and boxes is None and transcripts is None)
     ):
         raise UsageError("a drop is measured against the float model; give it with --against")
     if strict and max_drop is None:

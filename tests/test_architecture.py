@@ -37,6 +37,7 @@ ALLOWED = {
         "ptq.model.ort_version",
         "ptq.model.provider_session",
         "ptq.model.session",
+        "ptq.model.session_tuning",
     },
     "onnx_ir": {"ptq.model", "ptq.rewrite"},
     "onnx": {"ptq.model", "ptq.rewrite", "ptq.evaluation.result"},  # the last: a type it returns

@@ -100,14 +100,17 @@ def build_report(
         if inside is not None and problem:
             refusal = [_explain_refusal(inside.runtime.title, problem)]
         feed = next(iter(samples.evaluation)).feed
-        speed = measure_speed(float_session, int8_session, feed, least=max(1.0, min_speedup or 0.0))
+        timed = Session.for_timing(
+            quantized.quantized_graph, threads=run.threads, opened=int8_session
+        )
+        speed = measure_speed(float_session, timed, feed, least=max(1.0, min_speedup or 0.0))
         float_engine, outputs = session_engine(float_session), map(name_of, model.source.outputs)
         input_warnings += explain_low_accuracy(
             evaluation, samples.evaluation, list(outputs), lambda: float_engine
         )
         del float_engine
         evaluation = replace(evaluation, suspects=())  # the report has them
-        del float_session, int8_session
+        del float_session, int8_session, timed
     sessions.close()  # frees memory: the models are serialized below
     used = samples.calibration or samples.evaluation
     range_warning = None

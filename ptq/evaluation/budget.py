@@ -57,7 +57,8 @@ class Budget:
         drop: The measured drop.
         verdict: ``held`` if the whole interval is within the budget. ``exceeded`` if all of it is beyond, or if it
             contains the budget and the search found no float nodes that keep it. Else ``undecided``.
-        needed: If undecided: about the number of evaluation samples that would decide it; None if no number would.
+        needed: If undecided: about the number of evaluation samples that would decide it; None if no number would, or
+            if that is unknown.
         sentence: The verdict with budget, change, interval and number of samples, for every output.
     """
 
@@ -112,6 +113,8 @@ def check_budget(drop: Drop, points: float, search: BudgetSearch | None = None) 
         needed = _estimate_samples(drop, points)
         count = "no number of" if needed is None else f"about {needed:,}"
         remark = f"; {count} evaluation samples would decide it"
+        if not drop.has_interval:
+            remark = "; more evaluation samples may give an interval"
     unit = "%" if drop.metric == ERROR else "point" if points == 1 else "points"
     change, interval = describe_change(drop)
     measured = f"{change} on {plural(drop.samples, 'evaluation sample')}, {interval}"

@@ -251,7 +251,11 @@ def compare(
         drop=drop,
         old_bytes=_count_bytes(old, old_graph),
         new_bytes=_count_bytes(new, new_graph),
-        speed=measure_speed(session, new_session, next(iter(opened)).feed).ratio,
+        speed=measure_speed(
+            Session.for_timing(old_graph, threads=run.threads, opened=session),
+            Session.for_timing(new_graph, threads=run.threads, opened=new_session),
+            next(iter(opened)).feed,
+        ).ratio,
         preprocessing={} if opened.preprocess is None else opened.preprocess.describe(),
         budget=budget,
         skipped=tuple(opened.skipped),

@@ -21,6 +21,8 @@ from ptq.evaluation import intervals
 
 TOP1, AGREEMENT, ERROR = "top-1 accuracy", "agreement with float", "energy of the error"
 SIGNIFICANCE_LEVEL = 0.05
+UNDEFINED = "the metric is undefined on most resamples"
+"""Why a metric of the user has no interval."""
 _LEAST_POINTS = 1e-6
 """A change of fewer points is written as none: sums of shares round that much."""
 
@@ -32,8 +34,8 @@ class Drop:
     Attributes:
         metric: Name of the metric.
         points: Points lost; negative for a gain.
-        lo: Low end of the 95 % interval, in points.
-        hi: High end of the 95 % interval, in points.
+        lo: Low end of the 95 % interval, in points; −∞ if there is none.
+        hi: High end of the 95 % interval, in points; ∞ if there is none.
         samples: Number of samples.
         p: p-value of McNemar's test; None if nothing is tested.
         lost: Number of samples that only the float model gets right; None if samples are not right or wrong.
@@ -48,6 +50,11 @@ class Drop:
     p: float | None = None
     lost: int | None = None
     gained: int | None = None
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is an interval; there is none of a user's metric that most resamples leave undefined."""
+        return (self.lo, self.hi) != intervals.NO_INTERVAL
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,11 @@ def describe_change(drop: Drop) -> tuple[str, str]:
             f"95 % CI {drop.lo:.3g} … {drop.hi:.3g}",
         )
     # a drop is what is lost, a change what is gained: the ends of the interval swap
-    interval = f"95 % CI {format_change(-drop.hi)} … {format_change(-drop.lo)}"
+    interval = (
+        f"95 % CI {format_change(-drop.hi)} … {format_change(-drop.lo)}"
+        if drop.has_interval
+        else f"no 95 % CI: {UNDEFINED}"
+    )
     size, digits = abs(drop.points), 2
     if _LEAST_POINTS < size < 0.005:  # two digits would say that nothing changed
         digits = -math.floor(math.log10(size))

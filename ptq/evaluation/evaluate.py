@@ -28,7 +28,7 @@ from ptq.evaluation.metrics import (
 from ptq.evaluation.run_forms import Opener, run_forms
 from ptq.evaluation.tasks.measure import TaskMeasurement
 from ptq.evaluation.tasks.task import Example, TaskRequest
-from ptq.evaluation.user_metric import Metric, metric_drop
+from ptq.evaluation.user_metric import Metric, measure_metric, metric_drop
 
 REFERENCE = "float"
 ANY_TASK = TaskRequest()
@@ -59,7 +59,7 @@ def evaluate_engines(
         outputs: Names of the outputs, in order.
         batch: Number of samples of equal shape that run at once, up to 2 MB; 1 if the model has a fixed batch.
         metric: Metric of the drops; None for that of the task. With a metric, the samples and all outputs stay in
-            memory, and no task is measured.
+            memory, and no task is measured. Without candidates, its value is a figure of the reference.
         task: The task that is asked for; by default it is recognized from the first samples.
         labelling: Returns where the labels of the samples come from; called after they were read.
         reference_form: Name of the form that the reference is; ``int8`` for a quantized model alone.
@@ -123,6 +123,8 @@ def evaluate_engines(
             {},
             figures=measured.measure_form(name)[1]
             if decides is not None and task.labels.task
+            else (measure_metric(metric, meter.kept_outputs, kept_samples),)
+            if metric is not None and not candidates
             else (),
         )
         if meter is before

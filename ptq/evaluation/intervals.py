@@ -19,6 +19,7 @@ import scipy
 from numpy.typing import NDArray
 
 Interval = tuple[float, float]
+NO_INTERVAL: Interval = (-math.inf, math.inf)
 
 CONFIDENCE = 0.95
 BOOTSTRAP_DRAWS = 1000

@@ -22,7 +22,8 @@ class FormMetrics:
         accuracy: Accuracy against labels; None without labels.
         outputs: Fidelity to the float model, by output; empty for the float model.
         drop: Drop against the float model, with its interval; None for the float model.
-        figures: Further figures of the task, each with its interval; empty for classes, and without a task.
+        figures: Further figures of the task, each with its interval; empty for classes, and without a task. Of a
+            model alone, the metric of the user.
         confusion: Label, predicted class and number of samples, of samples with one label; only the most frequent
             errors if there are very many.
     """

@@ -64,7 +64,7 @@ class Figure:
     Attributes:
         name: What it measures, for example ``character error rate``.
         value: Its value over all samples, 0 to 1.
-        interval: Its 95 % interval.
+        interval: Its 95 % interval; −∞ … ∞ if there is none.
     """
 
     name: str

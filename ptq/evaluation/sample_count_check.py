@@ -31,7 +31,9 @@ def check_sample_count(evaluation: Evaluation, budget: Budget | None = None) -> 
     if drop is not None:
         change, interval = describe_change(drop)
         what = (
-            f"{change}, {interval}" if drop.metric == ERROR else f"the change has {interval} points"
+            f"{change}, {interval}"
+            if drop.metric == ERROR or not drop.has_interval
+            else f"the change has {interval} points"
         )
         yield Diagnosis(only + what, "evaluation samples", _ADVICE, topic="a-few-answers-changed")
     elif forms[0].accuracy is not None:

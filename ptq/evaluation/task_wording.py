@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ptq.evaluation.drop import TaskChoice
+from ptq.evaluation.drop import UNDEFINED, TaskChoice
+from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.metrics import Figure
 
@@ -27,9 +28,10 @@ def describe_figures(figures: tuple[Figure, ...]) -> str:
     shown = []
     for figure in figures:
         lo, hi = figure.interval
-        shown.append(
-            f"{figure.name} {100 * figure.value:.2f} % (95 % CI {100 * lo:.2f} … {100 * hi:.2f})"
-        )
+        interval = f"95 % CI {100 * lo:.2f} … {100 * hi:.2f}"
+        if figure.interval == NO_INTERVAL:
+            interval = f"no 95 % CI: {UNDEFINED}"
+        shown.append(f"{figure.name} {100 * figure.value:.2f} % ({interval})")
     return ", ".join(shown)
 
 

@@ -1,4 +1,4 @@
-"""Drops in the user's own metric.
+"""The user's own metric: drops, and its value for a model alone.
 
 The protocol is ``metric(outputs, samples)`` with two lists of equal length:
 
@@ -11,6 +11,7 @@ better and 1 is best. Drops are measured in points, hundredths of the metric.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from ptq.core.errors import DataError, UsageError
 from ptq.data import Sample
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
+from ptq.evaluation.intervals import NO_INTERVAL
+from ptq.evaluation.metrics import Figure
 
 Outputs = Mapping[str, NDArray[Any]]
 Metric = Callable[[Sequence[Outputs], Sequence[Sample]], Any]
@@ -35,7 +38,8 @@ def metric_drop(
     """Drop of the metric, with a bootstrap interval over samples; without any change, with Tango's interval.
 
     A metric with one number for each sample is called once for each form. A metric with a single number is called
-    200 more times for each form, for the interval.
+    200 more times for each form, for the interval. Resamples on which it fails or is undefined are left out, as the
+    area under a curve is without one of its classes. If these are more than half, there is no interval.
 
     Args:
         metric: The user's metric.
@@ -56,19 +60,69 @@ def metric_drop(
 
         def loss(rows: NDArray[np.int64]) -> float:
             chosen = [samples[i] for i in rows]
-            first = _call_metric(metric, [before[i] for i in rows], chosen)
-            return float(first - _call_metric(metric, [after[i] for i in rows], chosen))
+            first, second = (
+                _call_on_resample(metric, [form[i] for i in rows], chosen)
+                for form in (before, after)
+            )
+            return first - second
 
         draws = 100 * intervals.bootstrap_statistic(loss, len(samples))
-    lo, hi = intervals.percentile_interval(draws)
+    lo, hi = _find_interval(draws)
     if points == lo == hi == 0:  # a bootstrap of equal values excludes everything else
         lo, hi = (100 * end for end in intervals.tango_interval(0, 0, len(samples)))
     return Drop(name_of_metric(metric), points, lo, hi, len(samples))
 
 
+def measure_metric(metric: Metric, outputs: Sequence[Outputs], samples: Sequence[Sample]) -> Figure:
+    """The metric of one form of the model, with a bootstrap interval over samples, as for `metric_drop`.
+
+    Args:
+        metric: The user's metric.
+        outputs: Outputs of the form, by sample.
+        samples: The samples.
+
+    Raises:
+        DataError: The metric raises an exception; the message contains it.
+        UsageError: The metric returns neither one finite number nor one for each sample.
+    """
+    values, count = _call_metric(metric, outputs, samples), len(samples)
+    value = float(np.mean(values))
+    if values.ndim:
+        draws = intervals.bootstrap_sums(values[:, None])[:, 0] / count
+    else:
+
+        def again(rows: NDArray[np.int64]) -> float:
+            return _call_on_resample(metric, [outputs[i] for i in rows], [samples[i] for i in rows])
+
+        draws = intervals.bootstrap_statistic(again, count)
+    lo, hi = _find_interval(draws)
+    if (
+        value in (0, 1) and lo == hi == value
+    ):  # a bootstrap of equal values excludes everything else
+        lo, hi = intervals.clopper_pearson_interval(round(value * count), count)
+    return Figure(name_of_metric(metric), value, (lo, hi))
+
+
+def _find_interval(draws: NDArray[np.float64]) -> intervals.Interval:
+    """The interval of the resamples on which the metric is defined, if these are at least half."""
+    defined = draws[~np.isnan(draws)]
+    return intervals.percentile_interval(defined) if 2 * defined.size >= draws.size else NO_INTERVAL
+
+
 def name_of_metric(metric: Metric) -> str:
     """Name of a metric in reports."""
     return str(getattr(metric, "__name__", type(metric).__name__))
+
+
+def _call_on_resample(
+    metric: Metric, outputs: Sequence[Outputs], samples: Sequence[Sample]
+) -> float:
+    """The metric of samples that are drawn with replacement; NaN where it is undefined."""
+    try:
+        value = _call_metric(metric, outputs, samples)
+    except (DataError, UsageError):
+        return math.nan
+    return float(value) if value.ndim == 0 else math.nan
 
 
 def _call_metric(

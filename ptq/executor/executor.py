@@ -6,7 +6,7 @@ computes in float is a float island. No tensor between two steps is float.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UnsupportedError
+from ptq.core.ops import QLINEAR_FORMS
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.arithmetics.node_site import KernelMaker
 from ptq.executor.batch_parallel import BatchSegments, Feed, Segment
@@ -27,7 +28,9 @@ from ptq.executor.schedule import tensors_to_release
 from ptq.executor.step_runner import Runner, prepare_island, prepare_step, prepare_table_island
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
+from ptq.model.node import operator_of
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
+from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
 from ptq.rewrite.shift_to_uint8 import shift_pairs, to_int8, to_uint8
 
 
@@ -65,7 +68,8 @@ class Executor:
         self._kernels = {**arithmetic.kernels, **(replaced or {})}
         self._wide_kernels = arithmetic.wide_kernels
         has_kernel = self._kernels.__contains__
-        read, self._uint8_tensors = normalize_qdq(graph), frozenset[str]()
+        read = normalize_qdq(_put_into_islands(graph, has_kernel))
+        self._uint8_tensors = frozenset[str]()
         if arithmetic.computes_int8_as_uint8:
             self._uint8_tensors = shift_pairs(read)
         self.program: Program = read_program(read, has_kernel, floats, self._wide_kernels)
@@ -214,6 +218,14 @@ class Executor:
                 f"{step.op} {step.name} has no kernel in the {self.arithmetic} arithmetic"
             )
         return prepare_step(step, inputs, self.program, maker)
+
+
+def _put_into_islands(graph: Graph, has_kernel: Callable[[str], bool]) -> Graph:
+    """The graph with quantizers around each QLinear operator that has no kernel: it is computed in float."""
+    lacking = {op for op, (spec, _) in QLINEAR_FORMS.items() if not has_kernel(spec.op)}
+    if lacking.isdisjoint(map(operator_of, graph.nodes)):
+        return graph
+    return qlinear_to_qdq(graph, partly=True, only=lacking)
 
 
 def _split_inputs(

@@ -37,7 +37,10 @@ processor: which kind of processor this is
 ort_version: which ONNX Runtime is installed
 crash_guard: which operands crash ONNX Runtime
 ort_value: values of ONNX Runtime that use the memory of a tensor
+wide_activations: which models have activations of 16 bits
+session_tuning: the settings of a session
 session: `Session`: a graph loaded into ONNX Runtime
+runtime_types: element types and shapes behind operators that ONNX does not define
 exposed_session: a session that returns inner tensors
 failure: whether the model or ptq caused an exception
 """

@@ -23,23 +23,20 @@ from ptq.model.node import Node, name_of, operator_of, values_read_by
 from ptq.model.operator_versions import since_version, unsupported_nodes
 from ptq.model.ort_value import as_ort_value
 from ptq.model.ort_version import ORT_VERSION
-from ptq.model.session_tuning import DEFAULT_TUNING, SessionTuning
+from ptq.model.session_tuning import (
+    DEFAULT_TUNING,
+    LOG_FATAL_ONLY,
+    SessionTuning,
+    make_session_options,
+)
 from ptq.model.single_row_weights import has_single_row_weights
-
-_LOG_FATAL_ONLY = 4
-"""Log level: fatal errors only. Each error is raised, so a log line would repeat it."""
+from ptq.model.wide_activations import has_16_bit_activations
 
 _COPY_LIMIT = 2**29
 """Bytes of weights up to which every session has its own copy."""
 
 OutputMemory: TypeAlias = onnxruntime.IOBinding
 """Arrays that a session writes its outputs into."""
-
-OPTIMIZATION_LEVELS = {
-    "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
-    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
-    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
-}
 
 
 class Session:
@@ -49,6 +46,7 @@ class Session:
         inputs: Names of the model's inputs.
         outputs: Names of the model's outputs.
         threads: Threads of one operator; 0 means one a core.
+        keeps_16_bits: Whether it computes 16-bit activations as the file says, which a user's own session does not.
     """
 
     def __init__(
@@ -60,7 +58,7 @@ class Session:
         save_optimized: str = "",
         tuning: SessionTuning = DEFAULT_TUNING,
     ) -> None:
-        """Load a graph with ONNX Runtime's default settings.
+        """Load a graph with ONNX Runtime's default settings; but no 16-bit activation is rounded to 8 bits.
 
         Args:
             graph: The model.
@@ -73,21 +71,10 @@ class Session:
             ModelError: ONNX Runtime refuses the model, or the model would crash it.
         """
         self.threads, self._crash_guard = threads, find_crash_risks(graph)
-        options = onnxruntime.SessionOptions()
-        # More threads than processors wait for each other: 1,024 on two take minutes for a tiny model.
-        options.intra_op_num_threads = min(threads, os.cpu_count() or 1)
-        options.graph_optimization_level = OPTIMIZATION_LEVELS[optimize]
-        options.enable_cpu_mem_arena = tuning.memory_arena
-        options.enable_mem_pattern = tuning.memory_arena
-        # in the arena, which grows in powers of two, weights would take up to twice their size
-        options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
-        if tuning.given_order:
-            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
-        if not tuning.busy_wait:
-            options.add_session_config_entry("session.force_spinning_stop", "1")
-        if not tuning.qdq_optimization:
-            options.add_session_config_entry("session.disable_quant_qdq", "1")
-        options.log_severity_level = _LOG_FATAL_ONLY
+        self.keeps_16_bits = not tuning.own_rounding and has_16_bit_activations(graph)
+        options = make_session_options(
+            tuning, threads=threads, optimize=optimize, keeps_16_bits=self.keeps_16_bits
+        )
         if save_optimized:
             options.optimized_model_filepath = save_optimized
         try:
@@ -131,6 +118,15 @@ class Session:
         return cls(graph, threads=threads, optimize=optimize, tuning=tuning)
 
     @classmethod
+    def for_timing(
+        cls, graph: Graph, *, threads: int = 0, opened: Session | None = None
+    ) -> Session:
+        """Session with the settings of a user's own; ``opened``, of the same graph, if it has them."""
+        if opened is not None and not opened.keeps_16_bits:
+            return opened
+        return cls(graph, threads=threads, tuning=SessionTuning(own_rounding=True))
+
+    @classmethod
     def for_range_search(cls, graph: Graph, *, threads: int = 0) -> Session:
         """Session that simulates quantization in float; scales are inputs. The cores are free between runs."""
         tuning = SessionTuning(copy_large_weights=False, busy_wait=False, qdq_optimization=False)
@@ -142,6 +138,13 @@ class Session:
         return cls(
             graph, threads=threads, tuning=SessionTuning(integer_kernels=False, busy_wait=False)
         )
+
+    def output_types(self) -> dict[str, tuple[str, list[int | str | None]]]:
+        """Type of each output as ONNX Runtime writes it, ``tensor(float)``, and its axes: lengths, names or None.
+
+        There are no axes for a scalar, and where the rank is unknown.
+        """
+        return {o.name: (o.type, o.shape) for o in self._session.get_outputs()}
 
     def run(
         self, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
@@ -277,7 +280,7 @@ def _can_load(graph: Graph, nodes: list[Node]) -> bool:
     inputs = [name_of(v) for v in graph.inputs if v in read]
     prefix = graph.extract(nodes, inputs, [v.name for n in nodes for v in n.outputs if v.name])
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = _LOG_FATAL_ONLY
+    options.log_severity_level = LOG_FATAL_ONLY
     try:
         _open_session(prefix, options, DEFAULT_TUNING)
     except Exception:  # ONNX Runtime's errors have no narrower common base class

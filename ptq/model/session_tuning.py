@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+
+import onnxruntime
+
+LOG_FATAL_ONLY = 4
+"""Log level: fatal errors only. Each error is raised, so a log line would repeat it."""
+
+OPTIMIZATION_LEVELS = {
+    "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+
+_MATMULNBITS_IN_FLOAT32 = "1"
+"""Accuracy level of MatMulNBits at which it rounds no activation; ONNX Runtime's default is 4, int8."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +35,7 @@ class SessionTuning:
         qdq_optimization: ONNX Runtime optimizes quantizers at all. Without it, every operator computes in float,
             no tensor is rounded except by its quantizer, and scales may be model inputs.
         given_order: Nodes run in about the order of the graph, not all weights' DequantizeLinear nodes first.
+        own_rounding: Products of 16-bit activations may be rounded to 8 bits, as a user's own session does.
     """
 
     memory_arena: bool = True
@@ -29,6 +45,40 @@ class SessionTuning:
     integer_kernels: bool = True
     qdq_optimization: bool = True
     given_order: bool = False
+    own_rounding: bool = False
 
 
 DEFAULT_TUNING = SessionTuning()
+
+
+def make_session_options(
+    tuning: SessionTuning, *, threads: int, optimize: str, keeps_16_bits: bool
+) -> onnxruntime.SessionOptions:
+    """The options of a session in ONNX Runtime's form.
+
+    Args:
+        tuning: The settings.
+        threads: Threads of one operator; 0 means one a core. At most one a processor is started.
+        optimize: Level of graph optimization: ``none``, ``basic`` or ``all``.
+        keeps_16_bits: Whether products take activations as they are quantized, not rounded to 8 bits.
+    """
+    options = onnxruntime.SessionOptions()
+    # More threads than processors wait for each other: 1,024 on two take minutes for a tiny model.
+    options.intra_op_num_threads = min(threads, os.cpu_count() or 1)
+    options.graph_optimization_level = OPTIMIZATION_LEVELS[optimize]
+    options.enable_cpu_mem_arena = tuning.memory_arena
+    options.enable_mem_pattern = tuning.memory_arena
+    # in the arena, which grows in powers of two, weights would take up to twice their size
+    options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
+    if tuning.given_order:
+        options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
+    if not tuning.busy_wait:
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+    if not tuning.qdq_optimization:
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+    if keeps_16_bits:
+        options.add_session_config_entry(
+            "session.qdq_matmulnbits_accuracy_level", _MATMULNBITS_IN_FLOAT32
+        )
+    options.log_severity_level = LOG_FATAL_ONLY
+    return options

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from google.protobuf.message import Message
 from onnx import numpy_helper
 
-from ptq.core.errors import ModelError
+from ptq.core.errors import ModelError, UnsupportedError
 from ptq.model.external_data import MAX_PROTO_BYTES, declared_bytes
 from ptq.model.proto_walk import Body, all_nodes, all_tensors, subgraphs_of
 
@@ -33,6 +33,7 @@ def validate(proto: onnx.ModelProto, source: str) -> None:
         ModelError: A name is not UTF-8, the opset is newer than the installed onnx, the graph has no outputs,
             functions expand to too many nodes, the weights inside nodes exceed 2 GB, the data of a tensor do not
             fit its shape, or a node is inconsistent.
+        UnsupportedError: An input or output is a map.
     """
     for text in _all_strings(proto):
         if isinstance(text, bytes):  # protobuf returns bytes if the text is not UTF-8
@@ -46,6 +47,7 @@ def validate(proto: onnx.ModelProto, source: str) -> None:
             )
     if not proto.graph.output:
         raise ModelError(f"{source} has no outputs; export it with its outputs")
+    _refuse_maps(proto, source)
     _require_bounded_inlining(proto, source)
     for tensor in all_tensors(proto):
         require_data(tensor, source)
@@ -68,6 +70,35 @@ def _all_strings(message: Message) -> Iterator[str | bytes]:
         elif field.type == field.TYPE_MESSAGE:
             for inner in values:
                 yield from _all_strings(inner)
+
+
+def _refuse_maps(proto: onnx.ModelProto, source: str) -> None:
+    """Refuse maps, which onnx_ir cannot read; scikit-learn's exporter returns them."""
+    graph = proto.graph
+    for kind, values in (
+        ("input", graph.input),
+        ("output", graph.output),
+        ("tensor", graph.value_info),
+    ):
+        for value in values:
+            if not _has_map(value.type):
+                continue
+            node = next((n for n in graph.node if value.name in n.output), None)
+            made = "" if node is None else f", the result of {node.op_type} ({node.name}),"
+            advice = "export the model with tensors only"
+            if node is not None and node.op_type == "ZipMap":
+                advice = (
+                    "export without ZipMap: in skl2onnx, options={id(model): {'zipmap': False}}"
+                )
+            raise UnsupportedError(
+                f"{kind} {value.name} of {source}{made} is of type Map, which ptq does not support; {advice}"
+            )
+
+
+def _has_map(kind: onnx.TypeProto) -> bool:
+    while kind.WhichOneof("value") in ("sequence_type", "optional_type"):
+        kind = getattr(kind, str(kind.WhichOneof("value"))).elem_type
+    return bool(kind.HasField("map_type"))
 
 
 def _require_bounded_inlining(proto: onnx.ModelProto, source: str) -> None:

@@ -241,7 +241,7 @@ def _load(
     start = perf_counter()
     session: Session | RuntimeModel
     if runtime == "ort":
-        session = Session(graph, threads=threads)
+        session = Session.for_timing(graph, threads=threads)
     elif content is not None and runtime == "litert":
         session = InterpretedModel(graph, threads=threads, content=content)
     else:

@@ -100,7 +100,7 @@ def evaluate(
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
         workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
         cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
-        metric: The metric of accuracy drops, as for ``quantize``.
+        metric: The metric of accuracy drops, as for ``quantize``; without ``against`` its value is a figure.
         task: What the outputs decide, as for ``quantize``.
         boxes: Labels of boxes: COCO's JSON file, or a folder of YOLO's text files. mAP50 and mAP50-95 are measured.
         transcripts: Labels of texts: a table of samples and texts, or a text for each sample on a line. Exact lines

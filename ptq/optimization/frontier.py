@@ -292,8 +292,8 @@ def _measure(
 ) -> tuple[float, float]:
     """The speed relative to float, and the SQNR in dB."""
     speed = measure_speed(
-        Session(candidate.calibrated_model.source, threads=run.threads),
-        Session(candidate.quantized_graph, threads=run.threads),
+        Session.for_timing(candidate.calibrated_model.source, threads=run.threads),
+        Session.for_timing(candidate.quantized_graph, threads=run.threads),
         sample.feed,
     )
     return speed.ratio, error.measure(candidate)

@@ -49,7 +49,7 @@ def measure_peak_memory(path: Path, feed: Mapping[str, NDArray[Any]], threads: i
 
 
 def _run_once(path: str, file: str, threads: str) -> int:
-    session = Session(open_model(path), threads=int(threads))
+    session = Session.for_timing(open_model(path), threads=int(threads))
     with np.load(file) as arrays:
         feed = dict(arrays)
     for _ in range(_RUNS):

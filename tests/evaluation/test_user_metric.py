@@ -10,8 +10,11 @@ from networks import gaussian_array
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data import Sample
+from ptq.evaluation.budget import check_budget
+from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.evaluate import evaluate_engines
-from ptq.evaluation.user_metric import metric_drop
+from ptq.evaluation.task_wording import describe_figures
+from ptq.evaluation.user_metric import measure_metric, metric_drop
 
 COUNT = 40
 SAMPLES = [Sample(f"s{i}", {"x": np.float32([[i]])}, (i % 2,)) for i in range(COUNT)]
@@ -51,6 +54,41 @@ def test_a_metric_that_does_not_change_has_an_interval(metric: Any) -> None:
     assert (drop.points, drop.lo, drop.hi) == (0, pytest.approx(-width), pytest.approx(width))
 
 
+def _share_if(defined: Any, answer: Any) -> Any:
+    """A metric that is undefined, as ``answer`` says, on resamples without some samples."""
+
+    def metric(outputs: Any, samples: Any) -> float:
+        return share(outputs, samples) if defined({s.name for s in samples}) else answer()
+
+    return metric
+
+
+def _raise() -> float:
+    raise ValueError("only one class present")
+
+
+@pytest.mark.parametrize("answer", [_raise, lambda: float("nan"), lambda: [1.0, 2.0]])
+def test_resamples_on_which_a_metric_is_undefined_are_left_out(answer: Any) -> None:
+    # a resample lacks each of two samples with probability e⁻¹: 14 % lack both
+    drop = metric_drop(
+        _share_if(lambda names: names & {"s0", "s1"}, answer), BEFORE, AFTER, SAMPLES
+    )
+    every = metric_drop(share, BEFORE, AFTER, SAMPLES)
+    assert drop.points == every.points
+    assert (drop.lo, drop.hi) == pytest.approx((every.lo, every.hi), abs=2.6)
+
+
+def test_without_most_resamples_there_is_no_interval_and_no_verdict() -> None:
+    # 60 % of the resamples lack one of two samples
+    drop = metric_drop(_share_if({"s0", "s1"}.issubset, _raise), BEFORE, AFTER, SAMPLES)
+    assert (drop.points, drop.has_interval) == (pytest.approx(10.0), False)
+    assert describe_drop(drop) == (
+        "metric −10.00 points (no 95 % CI: the metric is undefined on most resamples)"
+    )
+    for points in (1, 50):
+        assert check_budget(drop, points).verdict == "undecided"
+
+
 def test_what_a_metric_raises_is_one_line_and_names_it() -> None:
     def broken(outputs: Any, samples: Any) -> float:
         raise KeyError("boxes")
@@ -63,6 +101,36 @@ def test_what_a_metric_raises_is_one_line_and_names_it() -> None:
 def test_an_answer_that_is_no_number_or_not_one_a_sample_is_refused(answer: Any) -> None:
     with pytest.raises(UsageError, match="return one finite number"):
         metric_drop(lambda outputs, samples: answer, BEFORE, AFTER, SAMPLES)
+
+
+@pytest.mark.parametrize("metric", [right, share])
+def test_the_metric_of_one_model_has_an_interval(metric: Any) -> None:
+    figure = measure_metric(metric, AFTER, SAMPLES)
+    # 4 of 40 are wrong; the exact interval is 76 … 97 %
+    assert (figure.name, figure.value) == (metric.__name__, pytest.approx(0.9))
+    assert figure.interval == pytest.approx((0.8, 0.98), abs=0.03)
+
+
+def test_a_metric_that_is_best_on_all_samples_may_be_worse_on_others() -> None:
+    figure = measure_metric(right, BEFORE, SAMPLES)
+    # by Clopper and Pearson without a failure: α/2 = p^n
+    assert figure.interval == (pytest.approx(0.025 ** (1 / COUNT)), 1.0)
+
+
+def test_a_metric_that_most_resamples_leave_undefined_has_no_interval() -> None:
+    figure = measure_metric(_share_if({"s0", "s1"}.issubset, _raise), AFTER, SAMPLES)
+    assert describe_figures((figure,)) == (
+        "metric 90.00 % (no 95 % CI: the metric is undefined on most resamples)"
+    )
+
+
+def test_a_model_alone_has_the_value_of_the_metric_and_no_drop() -> None:
+    result = evaluate_engines(
+        lambda f: [f["x"]], {}, SAMPLES, ["y"], metric=lambda outputs, samples: 0.5
+    )
+    (form,) = result.forms.values()
+    assert form.drop is None
+    assert [(f.name, f.value) for f in form.figures] == [("<lambda>", 0.5)]
 
 
 def test_an_evaluation_asks_the_metric_instead_of_its_own() -> None:

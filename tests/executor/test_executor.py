@@ -239,6 +239,16 @@ def test_a_tensor_without_values_passes_as_in_float(nodes: str, target: str, row
     assert ours.shape == expected.shape
 
 
+def test_a_qlinear_operator_without_a_kernel_is_computed_in_float_as_in_qdq_form() -> None:
+    model = build_network("c = Relu(x)\ny = Softmax<axis=1>(c)")
+    done = quantize_network(model, target="tpu-mlir")
+    integers = Executor(done.qlinear, "tpu-mlir")
+    assert list(integers.islands.values()) == [("Softmax",)]
+    for feed in done.feeds:
+        expected = Executor(done.qdq, "tpu-mlir").run(feed)["y"]
+        assert integers.run(feed)["y"].tobytes() == expected.tobytes()
+
+
 def test_an_output_of_rank_0_is_an_array() -> None:
     done = quantize_network(build_network("y = ReduceMax<keepdims=0>(x)"))
     ours = Executor(done.qdq).run(done.feeds[0])["y"]

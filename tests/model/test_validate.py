@@ -12,7 +12,7 @@ from networks import build_network, gaussian_array
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
-from ptq.core.errors import ModelError
+from ptq.core.errors import ModelError, UnsupportedError
 from ptq.model.validate import validate
 
 
@@ -113,6 +113,33 @@ def test_an_unsound_model_is_refused_in_one_line(made, said: str, tmp_path: Path
         ptq.inspect(tmp_path / "model.onnx")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def _with_map(text: str, value: onnx.ValueInfoProto) -> onnx.ModelProto:
+    inputs = {"x": (1, 3)}
+    model = build_network(text, inputs, ("y",), domains={"ai.onnx.ml": 3})
+    (model.graph.output if "ZipMap" in text else model.graph.input).append(value)
+    return model
+
+
+def test_a_map_is_refused_with_what_to_do() -> None:
+    floats = helper.make_map_type_proto(
+        TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    )
+    zipped = _with_map(
+        "y = Relu(x)\nz = ai.onnx.ml.ZipMap<classlabels_int64s=[0, 1, 2]>(y)",
+        helper.make_value_info("z", helper.make_sequence_type_proto(floats)),
+    )
+    zipped.graph.node[1].name = "zip"
+    with pytest.raises(UnsupportedError) as caught:
+        ptq.inspect(zipped)
+    assert str(caught.value) == (
+        "output z of the model, the result of ZipMap (zip), is of type Map, which ptq does not support; "
+        "export without ZipMap: in skl2onnx, options={id(model): {'zipmap': False}}"
+    )
+    counted = _with_map("y = Relu(x)", helper.make_value_info("words", floats))
+    with pytest.raises(UnsupportedError, match="input words of the model is of type Map"):
+        ptq.inspect(counted)
 
 
 def test_an_input_may_be_left_out_where_the_opset_says_so() -> None:

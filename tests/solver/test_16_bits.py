@@ -65,14 +65,24 @@ def test_functions_with_a_known_range_have_it_in_16_bits(
     assert (float(params.scale), int(params.zero_point)) == (scale, zero_point)
 
 
-def test_the_executor_computes_what_onnx_runtime_computes_to_the_bit() -> None:
-    done = quantize_network(MODEL, target="qnn-a16")
-    # at level "all", ONNX Runtime 1.32 fuses a matrix product into MatMulNBits, which rounds its input to 8 bits
-    session = Session(done.qdq, threads=1, optimize="basic")
+@pytest.mark.parametrize("opset", [17, 21])
+def test_the_executor_computes_what_onnx_runtime_computes_to_the_bit(opset: int) -> None:
+    done = quantize_network(build_network(NODES, opset=opset, **WEIGHTS), target="qnn-a16")
+    # ONNX Runtime 1.32 fuses the Gemm into MatMulNBits, which by default rounds its input to 8 bits
+    session = Session(done.qdq, threads=1)
     for feed in done.feeds:
         (theirs,) = session.run(feed)
         ours = Executor(done.qdq, "ort").run(feed)["y"]
         assert ours.tobytes() == theirs.tobytes()
+
+
+def test_only_models_of_16_bits_are_loaded_again_for_their_time() -> None:
+    for target, again in (("qnn", False), ("qnn-a16", True)):
+        graph = quantize_network(MODEL, target=target).qdq
+        opened = Session(graph, threads=1)
+        timed = Session.for_timing(graph, threads=1, opened=opened)
+        assert (timed is not opened) == again == opened.keeps_16_bits
+        assert not timed.keeps_16_bits
 
 
 def test_second_order_rounding_takes_inputs_of_16_bits() -> None:

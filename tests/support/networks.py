@@ -46,9 +46,13 @@ def build_network(
     *,
     opset: int = 17,
     types: Mapping[str, int] | None = None,
+    domains: Mapping[str, int] | None = None,
     **weights: Array,
 ) -> onnx.ModelProto:
-    """A model of the nodes, one a line; ``x`` of 1×3×8×8 and ``y`` where nothing is said."""
+    """A model of the nodes, one a line; ``x`` of 1×3×8×8 and ``y`` where nothing is said.
+
+    ``domains`` gives the versions of other domains than ONNX's own.
+    """
     types = types or {}
 
     def info(name: str, shape: Shape) -> onnx.ValueInfoProto:
@@ -61,7 +65,7 @@ def build_network(
         [info(name, None) for name in outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()],
     )
-    opsets = [helper.make_opsetid("", opset)]
+    opsets = [helper.make_opsetid(*each) for each in {"": opset, **(domains or {})}.items()]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     inferred = onnx.shape_inference.infer_shapes(model)
     for output, known in zip(model.graph.output, inferred.graph.output, strict=True):

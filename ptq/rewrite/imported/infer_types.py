@@ -11,6 +11,7 @@ from ptq.model.graph import Graph
 from ptq.model.node import Value, declare_dtype, dtype_of, operator_of, spec_name
 from ptq.model.qdq_units import implied_type
 from ptq.model.qlinear_inputs import input_positions
+from ptq.model.runtime_types import add_runtime_types
 from ptq.rewrite.change import Change
 
 QLINEAR_ZERO_POINTS = {
@@ -32,7 +33,8 @@ def infer_missing_types(graph: Graph) -> list[Change]:
 def declare_integer_types(graph: Graph) -> list[Change]:
     """Declare element types behind operators that ONNX's shape inference does not know, in place.
 
-    The nodes are sorted first. If a type is still missing afterwards, shape inference runs again.
+    The nodes are sorted first. If a type is still missing afterwards, shape inference runs again, then that of ONNX
+    Runtime.
     """
     graph.sort()
     for node in graph.nodes:
@@ -49,6 +51,7 @@ def declare_integer_types(graph: Graph) -> list[Change]:
                 _copy_dtype(copy, node.inputs[0], None)
     if any(value.dtype is None for node in graph.nodes for value in node.outputs):
         graph.replace_model(graph.with_shapes())
+        add_runtime_types(graph)
     return []
 
 

@@ -8,6 +8,7 @@ unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,12 +42,15 @@ from ptq.rewrite.imported.qlinear_operands import (
 )
 
 
-def qlinear_to_qdq(graph: Graph, *, partly: bool = False) -> Graph:
+def qlinear_to_qdq(
+    graph: Graph, *, partly: bool = False, only: Collection[str] | None = None
+) -> Graph:
     """A copy of the graph with the same integer function in QDQ form.
 
     Args:
         graph: A quantized graph.
         partly: Leave operators without a float form unchanged.
+        only: The QLinear operators to convert; all others stay. None for all operators on integers.
 
     Raises:
         UnsupportedError: An operator has no float form; the message names it and the reason.
@@ -61,14 +65,16 @@ def qlinear_to_qdq(graph: Graph, *, partly: bool = False) -> Graph:
         op = operator_of(node)
         if op in ("QuantizeLinear", "DequantizeLinear"):
             writer.record_quantizer(node)
-        elif op in QLINEAR_FORMS:
+        elif op in QLINEAR_FORMS and (only is None or op in only):
             try:
                 writer.convert_qlinear(node, *QLINEAR_FORMS[op])
             except UnsupportedError:
                 if not partly:
                     raise
-        elif (spec := OPS.get(spec_name(node))) and (
-            spec.qlinear is RUNS_ON_INTEGERS or spec.is_activation
+        elif (
+            only is None
+            and (spec := OPS.get(spec_name(node)))
+            and (spec.qlinear is RUNS_ON_INTEGERS or spec.is_activation)
         ):
             writer.convert_integer_op(node, spec)
     rewritten.remove_unused()

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from ptq.model.graph import Graph
 from ptq.model.node import ONNX_DOMAINS, Node, Value, constant_of, name_of, shape_of
+from ptq.model.runtime_types import add_runtime_types
 from ptq.rewrite.change import Change
 
 MAX_CONSTANT_ELEMENTS = 1024
@@ -19,8 +20,12 @@ MAX_CONSTANT_ELEMENTS = 1024
 
 
 def infer_shapes(graph: Graph) -> list[Change]:
-    """Add what ONNX's shape inference finds for the whole model, in place; there is nothing to report."""
+    """Add what ONNX's shape inference finds for the whole model, in place; there is nothing to report.
+
+    What it leaves without a type, ONNX Runtime infers.
+    """
     graph.replace_model(graph.with_shapes())
+    add_runtime_types(graph)
     return []
 
 

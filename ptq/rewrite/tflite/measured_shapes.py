@@ -74,6 +74,7 @@ def measure_shapes(graph: Graph, batch: int | None, given: Mapping[str, Shape]) 
 def _run(
     graph: Graph, batch: int, given: Mapping[str, Shape], fixed_names: set[str]
 ) -> MeasuredShapes:
+    _require_numpy_types(graph)
     exposed = graph.copy()
     computed = [name_of(v) for node in graph.nodes for v in node.outputs if v.name and v.uses()]
     exposed.add_outputs(computed)
@@ -96,6 +97,18 @@ def _run(
         fixed={name: arrays[name] for name in fixed_names if name in arrays},
         grows=frozenset(),
     )
+
+
+def _require_numpy_types(graph: Graph) -> None:
+    """Refuse element types, such as bfloat16, that neither numpy nor ptq's `.tflite` files have."""
+    for node in graph.nodes:
+        for value in node.outputs:
+            dtype = dtype_of(value)
+            if dtype is not None and dtype.isbuiltin != 1:
+                raise UnsupportedError(
+                    f"{value.name}, the result of {operator_of(node)} ({node.name}), is {dtype}, which a .tflite "
+                    "file cannot hold; export the model in float32"
+                )
 
 
 def _zeros(value: Value, batch: int, given: Shape | None) -> NDArray[Any]:

@@ -24,6 +24,7 @@ from ptq.model.node import (
     shape_of,
     spec_name,
 )
+from ptq.model.runtime_types import explain_unknown_type
 from ptq.solver.partition.kernel_limits import unsupported_reason
 from ptq.solver.partition.shipped_tables import measured_runtime
 
@@ -116,6 +117,8 @@ def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, s
     name = name_of(value)
     if name in refused:
         return refused[name]
+    if value.type is None:
+        return explain_unknown_type(value)
     if dtype_of(value) != FLOAT32:
         return f"{name} is {dtype_of(value)}, not float32"
     constant = value.const_value if is_constant(value) else None

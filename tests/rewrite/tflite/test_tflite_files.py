@@ -258,6 +258,10 @@ def test_positions_of_tokens_are_computed_in_int64():
 REFUSED = {
     "an operator": ("y = Det(x)", "Det"),
     "three spatial axes": ("y = Conv(c, w)", "spatial axes"),
+    "bfloat16": (
+        "b = Cast<to=16>(x)\ny = Cast<to=1>(b)",
+        r"^b, the result of Cast \(Cast_b\), is bfloat16, which a .tflite file cannot hold",
+    ),
     "cubic interpolation": ('y = Resize<mode="cubic">(x, , scales)', "Resize"),
 }
 

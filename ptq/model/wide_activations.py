@@ -1,0 +1,24 @@
+"""Whether a model quantizes activations to 16 bits.
+
+ONNX Runtime from 1.32 on computes a product of float activations and dequantized 8-bit weights by MatMulNBits. By
+default this rounds the activations to 8 bits for each run, whatever their own quantizer says. Products of 8-bit
+activations become integer kernels before that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptq.model.graph import Graph
+from ptq.model.node import MICROSOFT_PREFIX, dtype_of, operator_of
+
+_WIDE = (np.dtype(np.int16), np.dtype(np.uint16))
+
+
+def has_16_bit_activations(graph: Graph) -> bool:
+    """Whether a quantizer of the main graph writes 16 bits; that of Microsoft's domain counts too."""
+    return any(
+        operator_of(node).removeprefix(MICROSOFT_PREFIX) == "QuantizeLinear"
+        and any(v is not None and dtype_of(v) in _WIDE for v in (*node.inputs[2:], *node.outputs))
+        for node in graph.nodes
+    )
