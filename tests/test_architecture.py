@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import tomllib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -215,3 +216,16 @@ def test_no_file_is_too_long_to_read_in_one_sitting():
 def test_no_module_is_a_drawer_for_odds_and_ends():
     drawers = {"utils", "helpers", "common", "manager", "misc"}
     assert [m for m in SOURCES if drawers & set(m.split("."))] == []
+
+
+@pytest.mark.parametrize(
+    "package", sorted({p.parent for p in (ROOT / "ptq").rglob("__init__.py")}), ids=str
+)
+def test_the_index_of_a_package_names_all_its_files(package: Path) -> None:
+    if package == ROOT / "ptq":
+        return
+    index = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    files = {p.stem for p in package.glob("*.py")} - {"__init__", "__main__"}
+    folders = {p.parent.name for p in package.glob("*/__init__.py")}
+    words = set(re.findall(r"\w+", index))
+    assert not (files | folders) - words

@@ -14,4 +14,9 @@ verb                `ptq.calibrate`: the whole, or in several processes
 covariance_job      covariances of layer inputs over a part of the samples, as a job for all processes
 input_covariance    a second pass: covariances of layer inputs, for second-order weight rounding
 rounding_samples    the samples of that pass, which error compensation runs too
+
+Further files:
+
+kept_source         the samples that statistics keep, as samples to calibrate on
+rounds              calibration within a limit of memory
 """

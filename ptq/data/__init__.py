@@ -68,6 +68,14 @@ splits: which samples calibrate, evaluate and search, and how the model takes th
 holdout: held-out samples and folds, chosen by a hash
 labels: whether a label is a class of the model
 progress: progress reports while samples are read
+
+Further files:
+
+await_worker: waiting for a cluster that has no workers at the moment
+image_options: preprocessing options for a source whose samples may be images or arrays
+made_inputs: inputs made from the shapes of a model, for runs whose results do not matter
+npz_rows: rows of one member of an .npz: at their place in the file if the member is stored
+run_on_threads: parts that threads of this process run, while the processes that would take them wait
 """
 
 from ptq.data.audio_preprocess import AudioPreprocess

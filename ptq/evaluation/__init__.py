@@ -37,4 +37,18 @@ html_elements        tables and lists of HTML
 presentation         verdict, sentences and HTML page of a result
 comparison_page      a comparison of two models in words and as a page
 exports              `Report`, and its other formats: Markdown, flat metrics, pandas
+
+Further files:
+
+benefit_check        quantized models that are no improvement: larger or slower than float
+budget               accuracy budgets: a measured drop compared with the largest loss that the user accepts
+compare              two models on the same samples: accuracy, agreement, output error
+diagnosis            one warning of a report: what was found, where, and what to do
+form_titles          what the forms of a model are called in tables
+frontier             the trade of speed against error: points of a Pareto curve
+label_mismatch       labels that do not match the predictions: in another order of the classes
+litert_check         the check of a `.tflite` file in LiteRT before it is returned
+litert_result        result of the check of a `.tflite` file in LiteRT
+relation_check       doubt that two models belong together, or that the one to compare with is a float model
+speed                speed of one model relative to another, measured in interleaved runs, with an interval
 """

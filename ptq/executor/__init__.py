@@ -16,4 +16,7 @@ In reading order:
     row_independence  which steps may run on some rows of a batch at a time
     runtimes          models in other runtimes: OpenVINO, LiteRT, other providers of ONNX Runtime
     batch_parallel    which segments of the program run on pieces of a batch in parallel
+    litert_comparison     a `.tflite` file in LiteRT compared with the integer executor, tensor by tensor
+    tflite_description    what TensorFlow Lite's metadata say about a model, from those of the ONNX model
+    tflite_export         a quantized graph of any form as a `.tflite` file
 """

@@ -25,6 +25,7 @@ In reading order:
     multiplier_shift   a real factor as an integer multiplier and a shift, rounded once
     fixed_point        gemmlowp's fixed-point arithmetic: multiplication, exp, 1/x, 1/√x, logistic, tanh
     fixed_point_log    logarithm in fixed point
+    interpolated_table functions of one int16 as tables of 513 entries, as TensorFlow Lite fills them
     integer_norm       standardization (layer normalization) in integers
     resize             source positions of resized arrays, bilinear interpolation
     shape              rearrangement of arrays: reshape, slice, pad, depth to space

@@ -36,6 +36,12 @@ qparams: scale and zero point of a range
 quantization_error: rounding error, clipping error and SQNR of a scale and zero point
 input_means: mean of each channel, and what quantization adds to it, for bias correction
 attention_mask: whether a tensor carries an additive attention mask
+
+Further files:
+
+array_counts: zeros, extremes and cell counts of an array, in one pass through chunks that fit the cache
+keep_limit: how many samples statistics keep: a number of samples, or a number of bytes
+kept_samples: A few of the samples that a calibration counted
 """
 
 from __future__ import annotations

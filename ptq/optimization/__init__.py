@@ -18,7 +18,7 @@ range_candidates        the parameters that each range method gives a scale grou
 range_search            a range method for each tensor, by output error
 channel_families        solver for the factors of channels that share scales
 smoothquant_factors     factors that equalize the channels that matrix products read (SmoothQuant)
-equalization            equalization of channels: forms of the model in a race (cross-layer equalization, SmoothQuant)
+equalization            equalization of channels: forms of the model in a race (cross-layer equalization
 outlier_channels        channels of a tensor that reach much farther than the others
 outlier_splitting       the stage that computes outlier channels in float (LLM.int8)
 compensation_fit        weights that compensate the error of their inputs, by ridge regression
@@ -28,4 +28,11 @@ mixed_precision         which nodes stay float: error attribution, sensitivity, 
 provenance              how the model was made, as a record in its metadata
 speed_findings          reasons for slow integers, in the report
 self_check              check of the result, and fallback to float of nodes that fail
+
+Further files:
+
+decision_log            the decisions of a quantization as lines of the log: the sentences of the report
+error_energy            energy of the error of one output against the float model's
+preference              how much speed may be spent on accuracy
+target_runtime          A quantized model in the runtime that it is for: measured if that is installed
 """

@@ -18,4 +18,9 @@ Sub-packages in the order of the pipeline:
 A `ptq.rewrite.change.Rewrite` takes a graph, changes it in place and returns its changes. The ordered lists of
 rewrites are ``PREPARE`` in ``prepare.prepare`` and ``NORMALIZE_QDQ`` in ``imported.normalize_qdq``. Functions that
 need more than the graph, for example a plan, return a changed copy. Helpers that say "in place" return nothing.
+
+Further files:
+
+- ``border``: the border of a quantized ONNX model: element types of its inputs and outputs, and its batch.
+- ``tflite``: quantized graph → LiteRT's `.tflite` file, without TensorFlow.
 """

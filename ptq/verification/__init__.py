@@ -16,4 +16,14 @@ lint                 a quantized model against LiteRT's specification
 wording              a verification in sentences
 html                 a verification as one HTML page
 lint_rules           the rules for one operator
+
+Further files:
+
+lint_preprocess      lint: the preprocessing that a model's metadata record, against the model's input
+runtime_check        A quantized model in the runtime that it is for, tensor by tensor, against what its file says
+slow_in_litert       operators whose 8-bit integers are slow in LiteRT: its fast kernels, XNNPACK
+slow_integers        the usual reasons why integers are slow in ONNX Runtime, read from its own optimized graph
+tensorrt_rules       rules of TensorRT's ONNX importer and of its guide to explicit quantization
+verify_tflite        verification of a `.tflite` file
+xnnpack_rules        which quantized nodes ONNX Runtime's XNNPACK provider takes, and why not the others
 """

@@ -20,4 +20,10 @@ channels        weights by channel before and after equalization
 nodes           the result of each node
 making          what was done to the graph, data, preprocessing, versions
 ranking         nodes by the accuracy that float regains
+
+Further files:
+
+estimate_wording  what a frontier and a ranking of nodes say below their tables, on the terminal and on the page
+questions         the sections of docs/troubleshooting.md that the figures of a report lead to
+result_page       A result of a verb that measures, as one self-contained HTML page: warnings, verdict, sections
 """

@@ -17,4 +17,10 @@ read_answer outputs on one sample as an answer for readers
 label_options labels of boxes and texts as the user names them
 request     a task that is asked for or recognized
 measure     forms of one model on the same samples: drops and figures
+
+Further files:
+
+average_precision  mean average precision of boxes: COCO's mAP50 and mAP50-95, with a paired bootstrap over images
+classify           Task ``classify``: one class for each sample
+image_size         the height and width of the image that a sample holds
 """

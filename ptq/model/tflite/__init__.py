@@ -6,4 +6,9 @@
 - ``interpreter``: a model in LiteRT's interpreter, with its reference kernels or its default ones.
 
 `ptq.rewrite.tflite` writes these files.
+
+Further files:
+
+- ``crashes``: `.tflite` models that would end the process in LiteRT's kernels.
+- ``image_operators``: LiteRT's convolutions, products, pools and resizing as ONNX nodes.
 """

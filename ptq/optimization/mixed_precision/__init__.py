@@ -15,4 +15,8 @@ frontier_error       the error that points are compared by: of logits, not of th
 frontier_estimates   speed and error of each point, through the measured ones
 float_reasons        the reason that a plan gives for such a node
 sensitivity          `ptq.sensitivity`: nodes ranked by the gain of keeping each in float
+
+Further files:
+
+saved_decisions      decisions that float nodes save: counted with them and with all in integers
 """

@@ -20,4 +20,11 @@ QOperator form:
 Checks of the result:
 
 - ``vnni_saturation``: nodes that can saturate on x86 without VNNI.
+
+Further files:
+
+- ``allow_16_bits``: quantizers of 16 bits, which ONNX has from opset 21 on: before that.
+- ``dense_as_matmul``: reshape → Gemm → Reshape → MatMul and Add.
+- ``reciprocal_as_quotient``: quantized Reciprocal → 1 / x, for a runtime that computes Reciprocal wrong.
+- ``rounded_weight``: A weight whose integers are chosen already: it takes their memory, not that of real numbers.
 """

@@ -17,4 +17,8 @@ Equalization of whole graphs:
 Outlier channels:
 
 - ``split_outliers``: products of outlier channels in float, after LLM.int8.
+
+Further files:
+
+- ``scaled_weight``: A large weight with scaled channels: it takes no memory of its own.
 """

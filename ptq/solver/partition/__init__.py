@@ -15,4 +15,13 @@ node_precision: the precision of a node by itself.
 eligibility: the precision of every node, by all of the above.
 model_time: the time of a whole model from its integer nodes.
 boundaries: tensors between integers and float that may have one scale for each channel.
+
+Further files:
+
+float_layers: layers that OpenVINO computes faster in float: small first layers, and layers of one row.
+padded_depthwise: depthwise convolutions whose integer kernel would subtract a zero point at padded borders.
+positions: numbers that grow with the size of the input, such as the positions of a detector's grid of anchors.
+residual_sums: sums of a convolution and a residual, on targets where the convolution's kernel adds the residual.
+silu: SiLU, x · sigmoid(x): in float ONNX Runtime computes both operators in one kernel, QuickGelu.
+unquantizable: what the statistics of a calibration rule out: tensors that no 8-bit range holds.
 """
