@@ -8,6 +8,9 @@ from networks import build_network
 
 import ptq
 from ptq.core.errors import DataError
+from ptq.data.holdout import split_holdout
+from ptq.data.splits import input_specs
+from ptq.model.open import open_model
 
 COUNT = 48
 rng = np.random.default_rng(7)
@@ -44,6 +47,15 @@ def test_a_bad_calibration_sample_is_left_out_and_reported(position: int, effort
 def test_a_bad_first_sample_is_left_out_of_an_evaluation(workers: int) -> None:
     found = ptq.evaluate(MODEL, with_bad(0), skip_bad_samples=True, workers=workers)
     assert (found.samples, [name for name, _ in found.skipped]) == (COUNT - 1, ["data[0]"])
+
+
+def test_a_held_out_part_of_which_none_is_good_is_named() -> None:
+    rows = np.random.default_rng(2).normal(size=(60, 3, 8, 8)).astype(np.float32)
+    samples = ptq.open_samples({"x": rows}, input_specs(open_model(MODEL)))
+    held_out = [int(name[5:-1]) for name in split_holdout(samples)[1].names]
+    rows[held_out] = np.nan
+    with pytest.raises(DataError, match=f"all {len(held_out)} samples that were read are bad"):
+        ptq.quantize(MODEL, {"x": rows}, skip_bad_samples=True, effort="fast", force=True)
 
 
 def test_samples_of_which_none_is_good_are_refused() -> None:

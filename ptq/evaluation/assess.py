@@ -98,7 +98,7 @@ def build_report(
             evaluate, inside, lambda: InputShiftCheck(calibration_inputs(model))
         )
         if inside is not None and problem:
-            refusal = [_explain_refusal(inside.runtime.title, problem)]
+            refusal = [_explain_refusal(inside, problem)]
         feed = next(iter(samples.evaluation)).feed
         timed = Session.for_timing(
             quantized.quantized_graph, threads=run.threads, opened=int8_session
@@ -120,7 +120,8 @@ def build_report(
     row = get_target(quantized.plan.target)
     budget = _check_max_drop(evaluation, max_drop, search)
     if budget is not None and refusal and inside is not None:
-        budget = budget.leave_undecided(f"{inside.runtime.title} cannot run the model")
+        what = "a sample" if inside.model else "the model"
+        budget = budget.leave_undecided(f"{inside.runtime.title} cannot run {what}")
     overlap = find_overlap(samples, calibration.contents)
     return Report(
         model=model.name,
@@ -280,17 +281,24 @@ def _evaluate(
     )
 
 
-def _explain_refusal(runtime: str, reason: str) -> Diagnosis:
-    """What it means that a runtime does not run the model that was made for it.
+def _explain_refusal(inside: TargetRuntime, reason: str) -> Diagnosis:
+    """What it means that a runtime does not load the model that was made for it, or fails on a sample.
 
     Args:
-        runtime: What the runtime is called.
+        inside: The runtime.
         reason: Its own words.
     """
+    title = inside.runtime.title
+    if inside.model is not None:
+        what = f"{title} fails on a sample, so accuracy is that of ONNX Runtime: {reason}"
+        advice = "give samples of the shapes that the file takes; if a node is named, keep it in float (option skip)"
+    else:
+        what = f"{title} cannot load it: {reason}"
+        advice = "do not use it there; keep the node that is named in float (option skip), and report this"
     return Diagnosis(
-        f"{runtime} cannot run it: {reason}",
+        what,
         "the quantized model",
-        "do not use it there; keep the node that is named in float (option skip), and report this",
+        advice,
         serious=True,
         headline=True,
         topic="does-not-load",

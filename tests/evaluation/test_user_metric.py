@@ -10,7 +10,7 @@ from networks import gaussian_array
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data import Sample
-from ptq.evaluation.budget import check_budget
+from ptq.evaluation.budget import BudgetSearch, check_budget
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.task_wording import describe_figures
@@ -85,8 +85,10 @@ def test_without_most_resamples_there_is_no_interval_and_no_verdict() -> None:
     assert describe_drop(drop) == (
         "metric −10.00 points (no 95 % CI: the metric is undefined on most resamples)"
     )
+    search = BudgetSearch(1.0, False, drop, drop, 100, True, {}, 1)
     for points in (1, 50):
         assert check_budget(drop, points).verdict == "undecided"
+        assert check_budget(drop, points, search).verdict == "undecided"
 
 
 def test_what_a_metric_raises_is_one_line_and_names_it() -> None:

@@ -121,11 +121,18 @@ def test_the_runtime_that_the_target_is_for_measures_accuracy_and_budget(
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
-    [(_RefusedModel, "no kernel for Relu"), (_FailingModel, "index out of bounds")],
+    ("model", "said", "what"),
+    [
+        (_RefusedModel, "cannot load it: no kernel for Relu", "the model"),
+        (
+            _FailingModel,
+            "fails on a sample, so accuracy is that of ONNX Runtime: data[0]: index",
+            "a sample",
+        ),
+    ],
 )
 def test_a_runtime_that_does_not_run_its_model_is_the_first_warning(
-    monkeypatch: pytest.MonkeyPatch, model: type[_Model], said: str
+    monkeypatch: pytest.MonkeyPatch, model: type[_Model], said: str, what: str
 ) -> None:
     _install(monkeypatch, "openvino", model)
     options = {**OPTIONS, "target": "openvino", "max_drop": 50.0}
@@ -134,9 +141,8 @@ def test_a_runtime_that_does_not_run_its_model_is_the_first_warning(
     assert report.budget is not None
     assert report.evaluation.runtime == "ort"
     assert report.budget.verdict == "undecided"
-    assert report.budget.sentence.endswith("undecided (OpenVINO cannot run the model)")
-    assert report.warnings[0].startswith("the quantized model: OpenVINO cannot run it: ")
-    assert said in report.warnings[0]
+    assert report.budget.sentence.endswith(f"undecided (OpenVINO cannot run {what})")
+    assert report.warnings[0].startswith(f"the quantized model: OpenVINO {said}")
     assert "read the warnings first" in describe_verdict(report)[0]
 
 
@@ -264,3 +270,24 @@ def test_what_a_model_leaves_open_is_taken_from_the_samples_in_litert_too() -> N
     report = ptq.quantize(model, DATA, target="litert", form="tflite", **OPTIONS).report  # type: ignore[arg-type]
     assert report.evaluation is not None
     assert report.evaluation.runtime == "litert"
+
+
+def test_a_tflite_file_of_one_batch_is_evaluated_sample_by_sample() -> None:
+    pytest.importorskip("ai_edge_litert")
+    model = build_network(
+        "c = Conv<pads = [1, 1, 1, 1]>(x, u)\nr = Relu(c)\nz = ConvTranspose<strides = [2, 2]>(r, v)\n"
+        "s = ReduceMean<keepdims = 0>(z)\nt = Transpose<perm = [1, 0, 2, 3]>(z)",
+        {"x": ("n", 3, 8, 8)},
+        ["t", "s"],
+        u=gaussian_array(8, 3, 3, 3),
+        v=gaussian_array(8, 4, 2, 2),
+    )
+    data = {
+        "x": gaussian_array(12, 3, 8, 8, seed=6)
+    }  # the last batch has as many samples as t has channels
+    options = {**OPTIONS, "eval_data": data, "target": "litert", "form": "tflite"}
+    report = ptq.quantize(model, data, **options).report  # type: ignore[arg-type]
+    assert report.evaluation is not None
+    assert report.evaluation.runtime == "litert"
+    int8 = report.evaluation.forms["int8"].outputs
+    assert min(int8["t"].sqnr_db, int8["s"].sqnr_db) > 25

@@ -17,8 +17,6 @@ from ptq.model.tflite.interpreter import LitertModel
 class InterpretedModel:
     """A model that LiteRT's interpreter runs with its default kernels."""
 
-    fixed_batch = False
-
     def __init__(self, graph: Graph, *, threads: int = 0, content: bytes | None = None) -> None:
         """Write the model as a `.tflite` file and load it.
 
@@ -34,6 +32,7 @@ class InterpretedModel:
         if content is None:
             content = encode_tflite(graph).content
         self._model = LitertModel(content, threads=threads)
+        self.fixed_batch = self._model.has_fixed_batch
         self.inputs = tuple(name_of(value) for value in graph.inputs)
         self.outputs = tuple(name_of(value) for value in graph.outputs)
 

@@ -136,6 +136,13 @@ class LitertModel:
         self.inputs = tuple(self._input_details)
         self.outputs = tuple(self._output_details)
 
+    @property
+    def has_fixed_batch(self) -> bool:
+        """Whether the file fixes the first axis of an input."""
+        return any(
+            -1 not in detail["shape_signature"][:1] for detail in self._input_details.values()
+        )
+
     def run(self, feed: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Run one feed.
 
@@ -159,6 +166,9 @@ class LitertModel:
         found = [self._run_stored(piece) for piece in pieces]
         if len(found) == 1:
             return found[0]
+        single = next((name for name in self.outputs if not found[0][name].ndim), None)
+        if single is not None:
+            raise DataError(f"output {single} has no axis of samples; run one sample at a time")
         return {name: np.concatenate([f[name] for f in found]) for name in self.outputs}
 
     def read_tensors(self) -> dict[str, NDArray[Any]]:
