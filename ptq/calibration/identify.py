@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import chain
 
 from ptq.data import Samples
@@ -29,7 +28,7 @@ def digest_listing(samples: Samples) -> Listing:
 def identify_samples(samples: Samples, listing: Listing | None = None) -> SampleIdentity:
     """The identity of samples that were read; of a listing whose digest may be known."""
     digest, total, first = listing or digest_listing(samples)
-    counted = replace(count_shard(digest, total, samples.shard_of), first=first)
+    counted = count_shard(digest, total, samples.shard_of, first)
     members = find_members(samples.digests_by_name)
     return SampleIdentity((counted,), samples.digest, members, (describe_maker(),))
 

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
-from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
-from ptq.data.splits import SampleSplit, count_classes, takes_any_batch
+from ptq.data.splits import SampleSplit, count_classes
 from ptq.evaluation.benefit_check import check_opset
 from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
-from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.diagnostics import diagnose, fixed_tensors
-from ptq.evaluation.engines import (
-    find_float_results,
-    integer_engine,
-    open_integer_engine,
-    open_session_engine,
-    session_engine,
-)
-from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.engines import find_float_results, session_engine
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_range_check import check_input_statistics
-from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
+from ptq.evaluation.input_shift_check import InputShiftCheck
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.overlap_check import find_overlap
 from ptq.evaluation.preprocessing_check import explain_low_accuracy
+from ptq.evaluation.quantized_forms import QuantizedForms
 from ptq.evaluation.report_rows import node_rows, tensor_rows
 from ptq.evaluation.sample_count_check import check_sample_count
-from ptq.evaluation.session_cache import SessionCache, open_float_engine
+from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
 from ptq.executor.runtimes.registry import TargetRuntime
-from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session import Session, library_versions
@@ -84,33 +74,28 @@ def build_report(
     prepared, calibration = model.prepared.graph, model.calibration
     floats = find_float_results(quantized.quantized_graph, arithmetic, quantized.plan.floats)
     executor = Executor(quantized.quantized_graph, arithmetic, floats)
-    evaluation, speed, shift = None, None, InputShiftCheck(None)
-    input_warnings, refusal = list[Diagnosis](), list[Diagnosis]()
+    evaluation, speed, refusal, shift = None, None, None, InputShiftCheck(None)
+    input_warnings: tuple[Diagnosis, ...] = ()
     rows = tensor_rows(prepared, quantized.plan, calibration.tensors)
     if samples.evaluation is not None:
         float_session = sessions.open_float(model)
         int8_session = sessions.open_quantized(quantized.quantized_graph)
-        evaluate = partial(
-            _evaluate, quantized, samples, float_session, int8_session, executor, floats, run, metric,
-            task,
+        forms = QuantizedForms(
+            quantized, samples.evaluation, float_session, int8_session, executor, floats, metric, task, run
         )  # fmt: skip
-        evaluation, shift, problem = _evaluate_inside(
-            evaluate, inside, lambda: InputShiftCheck(calibration_inputs(model))
-        )
-        if inside is not None and problem:
-            refusal = [_explain_refusal(inside, problem)]
+        evaluation, shift, refusal = forms.evaluate(inside)
         feed = next(iter(samples.evaluation)).feed
         timed = Session.for_timing(
             quantized.quantized_graph, threads=run.threads, opened=int8_session
         )
         speed = measure_speed(float_session, timed, feed, least=max(1.0, min_speedup or 0.0))
         float_engine, outputs = session_engine(float_session), map(name_of, model.source.outputs)
-        input_warnings += explain_low_accuracy(
+        input_warnings = explain_low_accuracy(
             evaluation, samples.evaluation, list(outputs), lambda: float_engine
         )
         del float_engine
         evaluation = replace(evaluation, suspects=())  # the report has them
-        del float_session, int8_session, timed
+        del forms, float_session, int8_session, timed
     sessions.close()  # frees memory: the models are serialized below
     used = samples.calibration or samples.evaluation
     range_warning = None
@@ -146,7 +131,7 @@ def build_report(
         budget=budget,
         search=search,
         suspects=(
-            *refusal,
+            *([] if refusal is None else [refusal]),
             *input_warnings,
             *_self_check_diagnoses(quantized),
             *shift.find(),
@@ -206,100 +191,4 @@ def _list_skipped(samples: SampleSplit) -> dict[str, str]:
     """Bad samples that were left out, each with its reason."""
     return dict(
         s for subset in (samples.calibration, samples.evaluation) if subset for s in subset.skipped
-    )
-
-
-def _evaluate_inside(
-    evaluate: Callable[[InputShiftCheck, RuntimeModel | None], Evaluation],
-    inside: TargetRuntime | None,
-    start_check: Callable[[], InputShiftCheck],
-) -> tuple[Evaluation, InputShiftCheck, str]:
-    """The evaluation in the runtime that the model is for; in ONNX Runtime if that one does not run it.
-
-    Args:
-        evaluate: Evaluates in a runtime, or with None in ONNX Runtime.
-        inside: The runtime; None for ONNX Runtime.
-        start_check: A new check of the inputs, for each attempt.
-
-    Returns:
-        The evaluation; the check of its inputs; why the runtime does not run the model, empty if it does.
-    """
-    if inside is not None and inside.measured_model is not None:
-        shift = start_check()
-        try:
-            evaluation = evaluate(shift, inside.measured_model)
-        except (DataError, ModelError) as error:
-            problem = str(error)
-        else:
-            return replace(evaluation, runtime=inside.runtime.name), shift, ""
-    else:
-        problem = "" if inside is None else inside.problem
-    shift = start_check()
-    return evaluate(shift, None), shift, problem
-
-
-def _evaluate(
-    quantized: QuantizedModel,
-    samples: SampleSplit,
-    float_session: Session,
-    int8_session: Session,
-    executor: Executor,
-    floats: frozenset[str],
-    run: RunOptions,
-    metric: Metric | None,
-    task: TaskRequest | None,
-    shift: InputShiftCheck,
-    inside: RuntimeModel | None,
-) -> Evaluation:
-    assert samples.evaluation is not None
-    source, measured = quantized.calibrated_model.source, samples.evaluation
-    takes_any = takes_any_batch(source) and not (inside and inside.fixed_batch)
-    return evaluate_engines(
-        session_engine(float_session),
-        {
-            "int8": session_engine(int8_session if inside is None else inside),
-            "integers": integer_engine(executor, quantized.quantized_graph),
-        },
-        run.track(measured, "evaluating"),
-        [name_of(v) for v in source.outputs],
-        batch=run.evaluation_batch if takes_any else 1,
-        metric=metric,
-        task=TaskRequest.from_graph(None, source) if task is None else task,
-        labelling=lambda: measured.labelling,
-        changed=ChangedSamples("int8", measured.preprocess, source.metadata),
-        watch=shift.add,
-        openers=[
-            partial(
-                open_float_engine, source, quantized.calibrated_model.prepared.graph, run.for_job()
-            ),
-            None
-            if inside is not None
-            else partial(open_session_engine, quantized.quantized_graph, run.for_job()),
-            partial(open_integer_engine, quantized.quantized_graph, executor.arithmetic, floats),
-        ],
-        run=run,
-    )
-
-
-def _explain_refusal(inside: TargetRuntime, reason: str) -> Diagnosis:
-    """What it means that a runtime does not load the model that was made for it, or fails on a sample.
-
-    Args:
-        inside: The runtime.
-        reason: Its own words.
-    """
-    title = inside.runtime.title
-    if inside.model is not None:
-        what = f"{title} fails on a sample, so accuracy is that of ONNX Runtime: {reason}"
-        advice = "give samples of the shapes that the file takes; if a node is named, keep it in float (option skip)"
-    else:
-        what = f"{title} cannot load it: {reason}"
-        advice = "do not use it there; keep the node that is named in float (option skip), and report this"
-    return Diagnosis(
-        what,
-        "the quantized model",
-        advice,
-        serious=True,
-        headline=True,
-        topic="does-not-load",
     )

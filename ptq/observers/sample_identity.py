@@ -86,7 +86,7 @@ class SampleIdentity:
             mine.list_common(theirs)
             for theirs in other.listings
             for mine in self.listings
-            if mine.is_same(theirs)
+            if mine.may_be_same(theirs)
         ]
         twice = [shard for shards in common for shard in shards]
         shared, what = len({*self.members} & {*other.members}), "name and content"

@@ -26,8 +26,9 @@ class CountedListing:
         digest: Digest of the names of the listing, in any order; 64 hexadecimal digits.
         total: Number of samples of the listing.
         counts: How often position p is counted, at index p modulo the length; as short as possible.
-        first: Of rows, whose names are numbers: the digest of the first one, as 64 hexadecimal digits. Empty if there
-            are names, if that row is bad, or if an older version counted them.
+        first: Of some rows of a listing, whose names are numbers: the digest of its first row, as 64 hexadecimal
+            digits. Empty if all rows are counted, if there are names, if that row is bad, or if an older version
+            counted them.
     """
 
     digest: str
@@ -35,10 +36,15 @@ class CountedListing:
     counts: tuple[int, ...]
     first: str = ""
 
-    def is_same(self, other: CountedListing) -> bool:
-        """Whether both are of one listing, as far as is known."""
+    def may_be_same(self, other: CountedListing) -> bool:
+        """Whether both can be of one listing, as far as is known."""
         known = {self.first, other.first} - {""}
         return (self.digest, self.total) == (other.digest, other.total) and len(known) < 2
+
+    def belongs_to(self, other: CountedListing) -> bool:
+        """Whether both are added up; a shard of rows may be of another data set than rows that are complete."""
+        is_known = self.first == other.first or not (all(self.counts) or all(other.counts))
+        return self.may_be_same(other) and is_known
 
     def add(self, other: CountedListing) -> CountedListing:
         """The counts of both; the listings are the same.
@@ -56,7 +62,7 @@ class CountedListing:
             self.counts[p % len(self.counts)] + other.counts[p % len(other.counts)]
             for p in range(period)
         ]
-        first = self.first or other.first
+        first = "" if all(sums) else self.first or other.first
         return CountedListing(self.digest, self.total, _shorten(sums, self.total), first)
 
     def list_missing(self) -> list[str]:
@@ -97,11 +103,11 @@ class CountedListing:
         return cls(digest, total, tuple(counts), first)
 
 
-def count_shard(digest: str, total: int, shard: tuple[int, int]) -> CountedListing:
-    """The counts of shard (k, n) of a listing with this digest and number of samples."""
+def count_shard(digest: str, total: int, shard: tuple[int, int], first: str = "") -> CountedListing:
+    """The counts of shard (k, n) of a listing with this digest and number of samples; ``first`` as in the class."""
     index, period = shard
     counts = [int(p == index) for p in range(min(period, max(total, 1)))]
-    return CountedListing(digest, total, _shorten(counts, total))
+    return CountedListing(digest, total, _shorten(counts, total), "" if all(counts) else first)
 
 
 def add_listings(
@@ -110,7 +116,7 @@ def add_listings(
     """The counts of two sets of listings together, in the order of their digests."""
     found: list[CountedListing] = []
     for each in (*first, *second):
-        same = next((one for one in found if one.is_same(each)), None)
+        same = next((one for one in found if one.belongs_to(each)), None)
         if same is not None:
             found.remove(same)
         found.append(each if same is None else same.add(each))
