@@ -7,7 +7,9 @@ from ptq.evaluation.budget import Budget
 from ptq.evaluation.exports.summary import Summary, summarize_forms
 from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.task_wording import describe_forms
 from ptq.verification.verify import Verification
+from ptq.verification.wording import describe_verdict
 
 
 def summarize_evaluation(
@@ -25,6 +27,7 @@ def summarize_evaluation(
     if len(result.forms) == 1:
         titles["float"] = "this model"
     facts = [f"{plural(result.samples, 'sample')}, output {result.head}"]
+    facts += describe_forms(result, titles)
     if budget is not None:
         facts.append(budget.sentence)
     rows = summarize_forms(result, titles)
@@ -33,13 +36,8 @@ def summarize_evaluation(
 
 def summarize_verification(result: Verification, model: str) -> Summary:
     """The short form of a verification."""
-    differing = sum(1 for tensor in result.tensors if tensor.differing or tensor.differing_locally)
     facts = [
-        f"{plural(len(result.tensors), 'integer tensor')} on {plural(result.samples, 'sample')}, "
-        f"arithmetic {result.arithmetic}",
-        f"{result.runtime or 'ONNX Runtime'} and the executor compute equal integers"
-        if result.equal
-        else f"{plural(differing, 'tensor')} differ",
+        describe_verdict(result),
     ]
     if result.first is not None:
         facts.append(f"first difference: {result.first.op} {result.first.node}")

@@ -66,6 +66,8 @@ def test_masked_values_are_refused() -> None:
     rows = np.ma.masked_array(ROWS, mask=ROWS > 2)
     with pytest.raises(DataError, match="has masked values"):
         ptq.calibrate(MODEL, rows)
+    with pytest.raises(DataError, match="has masked values"):
+        ptq.calibrate(MODEL, {"x": list(rows)})
     assert ptq.calibrate(MODEL, np.ma.masked_array(ROWS)).samples == len(ROWS)
 
 

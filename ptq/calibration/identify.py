@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 
 from ptq.data import Samples
@@ -13,21 +14,22 @@ from ptq.observers.sample_identity import SampleIdentity
 from ptq.observers.sample_listing import count_shard
 from ptq.observers.sample_prefixes import Prefixes, keep_prefixes
 
-Listing = tuple[str, int]
-"""The digest of the names of a listing, for rows also of the first one, and how many there are."""
+Listing = tuple[str, int, str]
+"""The digest of the names of a listing, how many there are, and of rows the digest of the first one; else empty."""
 
 
 def digest_listing(samples: Samples) -> Listing:
     """The listing of which these samples are a shard, or the whole."""
-    digest, total = combine_digests(filter(None, [samples.digest_first_row()])), 0
+    digest, total = combine_digests([]), 0
     for identity in samples.listed_identities:
         digest, total = combine_digests([bytes.fromhex(digest), _digest_text(identity)]), total + 1
-    return digest, total
+    return digest, total, samples.digest_first_row().hex()
 
 
 def identify_samples(samples: Samples, listing: Listing | None = None) -> SampleIdentity:
     """The identity of samples that were read; of a listing whose digest may be known."""
-    counted = count_shard(*(listing or digest_listing(samples)), samples.shard_of)
+    digest, total, first = listing or digest_listing(samples)
+    counted = replace(count_shard(digest, total, samples.shard_of), first=first)
     members = find_members(samples.digests_by_name)
     return SampleIdentity((counted,), samples.digest, members, (describe_maker(),))
 

@@ -46,7 +46,11 @@ def merge_statistics(
         if missing:
             verb = "is" if len(missing) == 1 else "are"
             sets = len(merged.identity.listings)
-            whose = "the samples" if sets == 1 else f"{sets} data sets"
+            whose = (
+                "the samples"
+                if sets == 1
+                else f"{sets} data sets (their names, lengths or first rows differ)"
+            )
             raise StatsError(
                 f"{format_shards(missing)} of {whose} {verb} missing; merge all shards, "
                 "or set `allow_missing_shards`"

@@ -71,9 +71,7 @@ class ShardCheckpoint:
             raise self._mismatch_error("another model")
         first, stride = self._shard_of
         listings = () if state.identity is None else state.identity.listings
-        if [(one.digest, one.total) for one in listings] != [
-            (self._listing.digest, self._listing.total)
-        ]:
+        if len(listings) != 1 or not listings[0].is_same(self._listing):
             raise self._mismatch_error("other samples")
         kept = NONE_KEPT if state.kept is None else state.kept.limit
         if kept != keep:

@@ -96,6 +96,7 @@ class Samples:
         positions = range(sys.maxsize) if self._positions is None else self._positions
         for position, item in zip(positions, self._source.read(positions), strict=False):
             if isinstance(item, Sample):
+                known.bad.pop(position, None)
                 if position not in known.digests:
                     known.digests[position] = item.digest
                     if item.pattern is not None:

@@ -50,7 +50,7 @@ class FoundSamples:
     Attributes:
         digests: Digest of each good sample.
         patterns: Pattern of each good image.
-        bad: Name and reason of each bad sample that was left out, in any pass.
+        bad: Name and reason of each bad sample that was left out.
     """
 
     digests: dict[int, bytes] = field(default_factory=dict)
@@ -70,6 +70,8 @@ class FoundSamples:
         self.digests.update(other.digests)
         self.patterns.update(other.patterns)
         self.bad.update(other.bad)
+        for position in other.digests.keys() & self.bad.keys() - other.bad.keys():
+            del self.bad[position]
 
 
 def refuse_bad(skipped: Sequence[tuple[str, str]]) -> None:

@@ -106,7 +106,7 @@ def check_budget(drop: Drop, points: float, search: BudgetSearch | None = None) 
         verdict = "held"
     elif drop.lo > points:
         verdict = "exceeded"
-    elif search is not None and not search.reached:
+    elif drop.has_interval and search is not None and not search.reached:
         verdict = "exceeded"
         remark = "; the search found no float nodes that keep it"
     else:

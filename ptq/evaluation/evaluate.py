@@ -9,10 +9,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.data import Sample
+from ptq.core.run_options import DEFAULT_RUN, RunOptions, TrackedItems
+from ptq.data import Sample, Samples
 from ptq.data.labelling import Labelling
 from ptq.data.labels import require_class
+from ptq.data.sample_source import refuse_bad
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.confusion import list_confusion
 from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
@@ -101,6 +102,8 @@ def evaluate_engines(
             example = Example(sample.feed, named[reference_form], sample.name, sample.labels)
             measured.add(example, named, labelled=bool(sample.labels) and numbered)
     if not count:
+        items = samples.items if isinstance(samples, TrackedItems) else samples
+        refuse_bad(items.skipped if isinstance(items, Samples) else ())
         raise DataError("no sample to evaluate on; give at least one")
     measured.finish()
     decides = measured.task if measured.task and measured.task.name != "classify" else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,6 +165,7 @@ def _count(tally: Tally, theirs: NDArray[Any], ours: NDArray[Any], local: NDArra
     tally.elements += theirs.size
     if theirs.shape != ours.shape:
         tally.differing += theirs.size
+        tally.largest_share = math.inf
         return
     tally.differing += int(np.count_nonzero(theirs != ours))
     tally.differing_locally += int(np.count_nonzero(theirs != local)) if local is not ours else 0

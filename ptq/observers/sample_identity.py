@@ -82,11 +82,11 @@ class SampleIdentity:
         Raises:
             StatsError: Samples are in both.
         """
-        known = {(one.digest, one.total): one for one in self.listings}
         common = [
-            mine.list_common(listing)
-            for listing in other.listings
-            if (mine := known.get((listing.digest, listing.total))) is not None
+            mine.list_common(theirs)
+            for theirs in other.listings
+            for mine in self.listings
+            if mine.is_same(theirs)
         ]
         twice = [shard for shards in common for shard in shards]
         shared, what = len({*self.members} & {*other.members}), "name and content"

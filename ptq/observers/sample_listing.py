@@ -26,11 +26,19 @@ class CountedListing:
         digest: Digest of the names of the listing, in any order; 64 hexadecimal digits.
         total: Number of samples of the listing.
         counts: How often position p is counted, at index p modulo the length; as short as possible.
+        first: Of rows, whose names are numbers: the digest of the first one, as 64 hexadecimal digits. Empty if there
+            are names, if that row is bad, or if an older version counted them.
     """
 
     digest: str
     total: int
     counts: tuple[int, ...]
+    first: str = ""
+
+    def is_same(self, other: CountedListing) -> bool:
+        """Whether both are of one listing, as far as is known."""
+        known = {self.first, other.first} - {""}
+        return (self.digest, self.total) == (other.digest, other.total) and len(known) < 2
 
     def add(self, other: CountedListing) -> CountedListing:
         """The counts of both; the listings are the same.
@@ -48,7 +56,8 @@ class CountedListing:
             self.counts[p % len(self.counts)] + other.counts[p % len(other.counts)]
             for p in range(period)
         ]
-        return CountedListing(self.digest, self.total, _shorten(sums, self.total))
+        first = self.first or other.first
+        return CountedListing(self.digest, self.total, _shorten(sums, self.total), first)
 
     def list_missing(self) -> list[str]:
         """Shards that are not counted, each as ``1/3``."""
@@ -67,18 +76,25 @@ class CountedListing:
 
     def to_record(self) -> Record:
         """The form in which a file holds it."""
-        return {"digest": self.digest, "total": self.total, "counts": list(self.counts)}
+        first = {"first": self.first} if self.first else {}
+        return {"digest": self.digest, "total": self.total, "counts": list(self.counts), **first}
 
     @classmethod
     def from_record(cls, record: Any) -> CountedListing:
         """The inverse of `to_record`; raise ValueError, KeyError or TypeError if it is another one."""
         digest, total, counts = record["digest"], record["total"], record["counts"]
         numbers = [total, *counts]
-        if not isinstance(digest, str) or not counts or any(type(n) is not int for n in numbers):
+        first = record.get("first", "")
+        if (
+            not isinstance(digest, str)
+            or not isinstance(first, str)
+            or not counts
+            or any(type(n) is not int for n in numbers)
+        ):
             raise ValueError("listing")
         if min(numbers) < 0 or len(counts) > MAX_PERIOD:
             raise ValueError("listing")
-        return cls(digest, total, tuple(counts))
+        return cls(digest, total, tuple(counts), first)
 
 
 def count_shard(digest: str, total: int, shard: tuple[int, int]) -> CountedListing:
@@ -92,11 +108,13 @@ def add_listings(
     first: Iterable[CountedListing], second: Iterable[CountedListing]
 ) -> tuple[CountedListing, ...]:
     """The counts of two sets of listings together, in the order of their digests."""
-    found: dict[tuple[str, int], CountedListing] = {}
+    found: list[CountedListing] = []
     for each in (*first, *second):
-        key = (each.digest, each.total)
-        found[key] = found[key].add(each) if key in found else each
-    return tuple(found[key] for key in sorted(found))
+        same = next((one for one in found if one.is_same(each)), None)
+        if same is not None:
+            found.remove(same)
+        found.append(each if same is None else same.add(each))
+    return tuple(sorted(found, key=lambda one: (one.digest, one.total, one.first)))
 
 
 def _shorten(counts: list[int], total: int) -> tuple[int, ...]:

@@ -149,6 +149,18 @@ def test_python_merges_files_and_statistics_alike(ptq, model, data, shards) -> N
         library.merge_statistics([])
 
 
+def test_a_shard_of_rows_that_an_older_version_counted_is_of_any_data_set_of_its_length(model, data) -> None:
+    whole = library.calibrate(model, data)
+    one, other = (library.calibrate(model, data, shard=(k, 2)) for k in range(2))
+    assert one.identity is not None
+    (listing,) = one.identity.listings
+    older = replace(one, identity=replace(one.identity, listings=(replace(listing, first=""),)))
+    for halves in ([older, other], [other, older]):
+        assert library.merge_statistics(halves).to_bytes() == whole.to_bytes()
+    with pytest.raises(StatsError, match="would be counted twice"):
+        library.merge_statistics([older, one])
+
+
 def test_shards_of_two_row_files_of_equal_length_are_not_one_data_set(model, data) -> None:
     rows = np.load(data)
     other = {**rows, "x": rows["x"] * 0.5}

@@ -26,7 +26,7 @@ def to_array(value: Any, where: str) -> NDArray[Any] | None:
     Raises:
         DataError: It is a tensor or a list that has no equal array, for example a sparse, ragged or masked one.
     """
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+    if _is_masked(value):
         raise DataError(f"{where}: has masked values; fill them, or leave those samples out")
     if isinstance(value, (np.ndarray, np.generic, bool, int, float)):
         return np.asarray(value)
@@ -45,6 +45,15 @@ def to_array(value: Any, where: str) -> NDArray[Any] | None:
             f"{where}: cannot convert {type(value).__name__} to an array: {reason}"
         ) from error
     return array if array.dtype.kind in _NUMBER_KINDS else None
+
+
+def _is_masked(value: Any) -> bool:
+    """Whether an array, or one in a list, has masked values."""
+    if isinstance(value, (list, tuple)):
+        return (
+            bool(value) and not isinstance(value[0], (int, float)) and any(map(_is_masked, value))
+        )
+    return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 
 def _from_torch(tensor: Any) -> NDArray[Any]:
