@@ -48,9 +48,7 @@ def test_a_bad_first_sample_is_left_out_of_an_evaluation(workers: int) -> None:
 
 def test_a_held_out_part_of_which_none_is_good_is_named() -> None:
     rows = np.random.default_rng(2).normal(size=(60, 3, 8, 8)).astype(np.float32)
-    held_out = [
-        int(name[5:-1]) for name in split_held_out(open_samples({"x": rows}, MODEL))[1].names
-    ]
+    held_out = [int(name[5:-1]) for name in split_held_out(open_samples({"x": rows}, MODEL))[1].names]
     rows[held_out] = np.nan
     with pytest.raises(DataError, match=f"all {len(held_out)} samples that were read are bad"):
         ptq.quantize(MODEL, {"x": rows}, skip_bad_samples=True, effort="fast", force=True)

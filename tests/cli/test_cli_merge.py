@@ -149,9 +149,7 @@ def test_python_merges_files_and_statistics_alike(ptq, model, data, shards) -> N
         library.merge_statistics([])
 
 
-def test_a_shard_of_rows_that_an_older_version_counted_is_of_any_data_set_of_its_length(
-    model, data
-) -> None:
+def test_a_shard_of_rows_that_an_older_version_counted_is_of_any_data_set_of_its_length(model, data) -> None:
     whole = library.calibrate(model, data)
     one, other = (library.calibrate(model, data, shard=(k, 2)) for k in range(2))
     assert one.identity is not None

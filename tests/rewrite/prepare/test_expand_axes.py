@@ -74,6 +74,7 @@ def test_onnx_runtime_moves_transposes_across_the_new_node(node, parsed, rng):
 def test_what_has_no_equal_of_all_axes_stays(call, parsed):
     text = f"""g (float[N, 2, 7, 9] x) => (float[N, 2, h, w] y)
     <int64[2] sizes = {{13, 5}}, int64[2] rounded = {{31, 9}}, float[4] all = {{1, 1, 2, 2}},
-     int64[8] every = {{0, 0, 1, 1, 0, 0, 1, 1}}, float[8] whole = {{0, 0, 0, 0, 1, 1, 1, 1}}, float[2] two = {{2, 2}}>
+     int64[8] every = {{0, 0, 1, 1, 0, 0, 1, 1}},
+     float[8] whole = {{0, 0, 0, 0, 1, 1, 1, 1}}, float[2] two = {{2, 2}}>
     {{ y = {call} }}"""
     assert expand_axes(parsed(text, opset=19)) == []

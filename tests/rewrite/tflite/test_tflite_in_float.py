@@ -191,3 +191,12 @@ def test_computed_positions_from_the_end_are_counted_from_the_start(what: str) -
     {{ {body} g = Gather(table, i) y = Reshape(g, shape) }}"""
     content = assert_equals_onnx_runtime(text, x)
     assert (b"i_wrapped" in content) == wraps
+
+
+def test_the_sign_of_a_long_chain_is_found_once_for_each_value() -> None:
+    links = " ".join(f"m{i} = Max(a{i}, zero) a{i + 1} = Min(m{i}, a{i})" for i in range(30))
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[N, 5] x) => (float[N] y)
+    <int64 zero = {{0}}, float[5] table = {{0.5, 1.5, 2.5, 3.5, 4.5}}>
+    {{ a0 = ArgMax<axis = 1, keepdims = 0>(x) {links} y = Gather(table, a30) }}"""
+    content = encode_tflite(Graph.from_proto(onnx.parser.parse_model(text))).content
+    assert b"a30_wrapped" not in content
