@@ -91,6 +91,30 @@ def test_integers_of_64_bits_keep_their_type(what: str) -> None:
     assert_equals_onnx_runtime(text, x)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "limiting"),
+    [
+        ("0, 9223372036854775807", 1),
+        ("-9223372036854775808, 2", 1),
+        ("-9223372036854775808, 9223372036854775807", 0),
+        ("9007199254740993, 9223372036854775807", 1),
+    ],
+)
+def test_the_bounds_of_integers_are_not_rounded(bounds: str, limiting: int) -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    from ptq.model.tflite.interpreter import LitertModel
+
+    lo, hi = bounds.split(", ")
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[1, 5] x) => (int64[1, 5] y)
+    <int64 lo = {{{lo}}}, int64 hi = {{{hi}}}> {{ i = Cast<to = 7>(x) y = Clip(i, lo, hi) }}"""
+    graph = Graph.from_proto(onnx.parser.parse_model(text))
+    x = np.array([[-3.0, 0.0, 1.0, 3.0, 1e17]], np.float32)
+    [expected], content = Session(graph).run({"x": x}), encode_tflite(graph).content
+    [found] = LitertModel(content, kernels="reference").run({"x": x}).values()
+    np.testing.assert_array_equal(found, expected)
+    assert content.count(b"y_bound") == limiting
+
+
 def test_a_type_that_no_kernel_takes_is_named() -> None:
     text = """<ir_version: 9, opset_import: ["": 20]> g (float[N, 5] x) => (float[N, 1] y)
     <int64 two = {2}> { i = ArgMax<axis = 1>(x) d = Div(i, two) y = Cast<to = 1>(d) }"""
