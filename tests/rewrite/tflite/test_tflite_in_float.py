@@ -136,9 +136,23 @@ def test_the_factors_of_a_resize_may_name_their_axes() -> None:
     assert_equals_onnx_runtime(resize(f"{FLOOR}, axes = [-1, 2]", "2.0, 3.0"), x)
 
 
+SYMMETRIC = 'coordinate_transformation_mode = "half_pixel_symmetric"'
+
+
+@pytest.mark.parametrize("scales", ["1.0, 1.0, 2.0, 2.0", "1.0, 1.0, 3.0, 1.5"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_symmetric_half_pixels_are_half_pixels_where_no_length_is_rounded(
+    mode: str, scales: str
+) -> None:
+    x = np.random.default_rng(0).normal(0, 1, (2, 2, 9, 8)).astype(np.float32)
+    rounding = ', nearest_mode = "round_prefer_ceil"' if mode == "nearest" else ""
+    assert_equals_onnx_runtime(resize(f'mode = "{mode}", {SYMMETRIC}{rounding}', scales), x, 1e-5)
+
+
 REFUSED = {
     "antialias": ('mode = "linear", antialias = 1', "1.0, 1.0, 1.0, 0.5"),
-    "symmetric": ('coordinate_transformation_mode = "half_pixel_symmetric"', "1.0, 1.0, 2.0, 2.0"),
+    "symmetric": (f"mode = \"linear\", {SYMMETRIC}", "1.0, 1.0, 1.7, 1.7"),
+    "cropping": ('coordinate_transformation_mode = "tf_crop_and_resize"', "1.0, 1.0, 2.0, 2.0"),
     "by a rounded factor": (f"{FLOOR}, axes = [2, 3]", "1.7, 1.7"),
 }
 
