@@ -115,10 +115,54 @@ def test_the_bounds_of_integers_are_not_rounded(bounds: str, limiting: int) -> N
     assert content.count(b"y_bound") == limiting
 
 
-def test_a_type_that_no_kernel_takes_is_named() -> None:
-    text = """<ir_version: 9, opset_import: ["": 20]> g (float[N, 5] x) => (float[N, 1] y)
-    <int64 two = {2}> { i = ArgMax<axis = 1>(x) d = Div(i, two) y = Cast<to = 1>(d) }"""
-    with pytest.raises(UnsupportedError, match="d needs DIV of int64"):
+DOUBLES = {
+    "RESHAPE": "w = Reshape(d, rows)",
+    "TRANSPOSE": "w = Transpose<perm = [0, 2, 1]>(d)",
+    "SLICE": "w = Slice(d, one, two, one)",
+    "STRIDED_SLICE": "w = Slice(d, zero, four, one, two)",
+    "TILE": "w = Tile(d, times)",
+    "BROADCAST_TO": "w = Expand(d, shape)",
+    "MIRROR_PAD": "w = Pad<mode = \"reflect\">(d, pads)",
+    "SELECT_V2": "c = Less(x, half) w = Where(c, d, large)",
+    "SIGN": "w = Sign(d)",
+    "of a table": "i = ArgMax<axis = 1>(x) g = Gather(table, i) w = Reshape(g, rows)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DOUBLES)
+def test_the_operators_that_take_float64_are_written(what: str) -> None:
+    x = np.random.default_rng(0).normal(0, 1, (1, 4, 4)).astype(np.float32)
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[1, 4, 4] x) => (float[a, b] y)
+    <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] four = {{4}}, float half = {{0.5}},
+     int64[2] rows = {{2, -1}}, int64[2] row = {{1, -1}}, int64[3] times = {{1, 2, 1}}, int64[3] shape = {{3, 4, 4}},
+     int64[6] pads = {{0, 1, 1, 0, 1, 1}}, double large = {{3.25}}, double[4] table = {{0.5, 1.5, 2.5, 3.5}}>
+    {{ d = Cast<to = 11>(x) {DOUBLES[what]} v = Cast<to = 1>(w) y = Reshape(v, row) }}"""
+    assert_equals_onnx_runtime(text, x)
+
+
+def test_a_table_of_int64_keeps_its_type() -> None:
+    text = """<ir_version: 9, opset_import: ["": 20]> g (float[1, 5] x) => (float[1, 1] y)
+    <int64[5] table = {1, 2, -3, 4, 5}>
+    { i = ArgMax<axis = 1>(x) g = Gather(table, i) s = Add(g, i) y = Cast<to = 1>(s) }"""
+    assert_equals_onnx_runtime(text, np.array([[1, 2, 3, 4, 1]], np.float32))
+
+
+MISSING = {
+    "DIV of int64": "d = Div(i, two)",
+    "POW of int64": "d = Pow(two, i)",
+    "SQRT of int64": "d = ReduceL2(i)",
+    "SQRT of int32": "k = Cast<to = 6>(i) d = ReduceL2(k)",
+    "BATCH_MATMUL of int64": "d = MatMul(i, i)",
+    "SPLIT of float64": "k = Cast<to = 11>(x) d, e = Split<axis = 1, num_outputs = 2>(k)",
+    "MUL of float64": "k = Cast<to = 11>(i) d = Mul(double, k)",
+}
+
+
+@pytest.mark.parametrize("what", MISSING)
+def test_a_type_that_no_kernel_takes_is_named(what: str) -> None:
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[1, 4] x) => (float[1, m] y)
+    <int64 two = {{2}}, double double = {{2.0}}> {{ i = ArgMax<axis = 1>(x) {MISSING[what]} y = Cast<to = 1>(d) }}"""
+    with pytest.raises(UnsupportedError, match=f"d needs {what}"):
         encode_tflite(Graph.from_proto(onnx.parser.parse_model(text)))
 
 
@@ -151,7 +195,7 @@ def test_symmetric_half_pixels_are_half_pixels_where_no_length_is_rounded(
 
 REFUSED = {
     "antialias": ('mode = "linear", antialias = 1', "1.0, 1.0, 1.0, 0.5"),
-    "symmetric": (f"mode = \"linear\", {SYMMETRIC}", "1.0, 1.0, 1.7, 1.7"),
+    "symmetric": (f'mode = "linear", {SYMMETRIC}', "1.0, 1.0, 1.7, 1.7"),
     "cropping": ('coordinate_transformation_mode = "tf_crop_and_resize"', "1.0, 1.0, 2.0, 2.0"),
     "by a rounded factor": (f"{FLOOR}, axes = [2, 3]", "1.7, 1.7"),
 }
