@@ -2,7 +2,7 @@
 
     scales   1 for the other axes
     sizes    the other lengths; where one is open, scales = size / length in float32, as ONNX Runtime computes them
-    roi      from 0 to 1 along the other axes
+    roi      from 0 to 1 along the other axes; none where the mode is not tf_crop_and_resize, which alone reads it
     pads     0 for the other axes
 
 ONNX Runtime 1.32 moves a Transpose across such a node and reads the named axes as all of them: the model then fails.
@@ -50,13 +50,16 @@ def _expand_pad(graph: Graph, node: Node, shape: Sequence[int | None]) -> bool:
 
 def _expand_resize(graph: Graph, node: Node, shape: Sequence[int | None]) -> bool:
     attrs = attributes_of(node)
-    given = [value for value in node.inputs[1:] if value is not None]
+    crops = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    given = [value for value in node.inputs[_ROI if crops else _SCALES :] if value is not None]
     policy = attrs.get("keep_aspect_ratio_policy", "stretch")
     if "axes" not in attrs or policy != "stretch" or any(constant_of(v) is None for v in given):
         return False
     rank = len(shape)
     named = [int(a) % rank for a in attrs["axes"]]
     roi, scales, sizes = (_read(node, position) for position in (_ROI, _SCALES, _SIZES))
+    if crops and roi is not None and roi.size != 2 * len(named):
+        return False
     if sizes is not None and sizes.size and None not in shape:
         _set(graph, node, _SIZES, _spread([n or 0 for n in shape], named, sizes), "sizes")
     else:
@@ -68,7 +71,9 @@ def _expand_resize(graph: Graph, node: Node, shape: Sequence[int | None]) -> boo
             node.replace_input_with(_SIZES, None)
         full = _spread([1] * rank, named, scales)
         _set(graph, node, _SCALES, full.astype(np.float32), "scales")
-    if roi is not None and roi.size:
+    if not crops:
+        node.replace_input_with(_ROI, None)
+    elif roi is not None:
         starts, ends = np.split(roi, 2)
         region = [_spread([0] * rank, named, starts), _spread([1] * rank, named, ends)]
         _set(graph, node, _ROI, np.concatenate(region).astype(roi.dtype), "roi")

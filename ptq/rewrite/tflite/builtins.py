@@ -117,9 +117,18 @@ _OLDEST_VERSIONS: Mapping[str, int] = {"BROADCAST_TO": 2}
 """Version that LiteRT's kernels begin with, where that is not 1."""
 _MISSING_TYPES: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(["ABS", "DIV", "POW", "SIGN"], frozenset(["int64"])),
-    **dict.fromkeys(["RELU", "RELU6", "RELU_N1_TO_1"], frozenset(["int32", "int64"])),
+    **dict.fromkeys(
+        ["BATCH_MATMUL", "RELU", "RELU6", "RELU_N1_TO_1", "SQRT"], frozenset(["int32", "int64"])
+    ),
 }
-"""Types of the first input that no kernel takes; most of these files load, and fail when they run."""
+"""Types of the first activation that no kernel takes; most of these files load, and fail when they run."""
+_TAKE_FLOAT64 = frozenset(
+    [
+        "BROADCAST_TO", "CAST", "MIRROR_PAD", "RESHAPE", "SELECT_V2", "SIGN", "SLICE", "STRIDED_SLICE", "TILE",
+        "TRANSPOSE",
+    ]
+)  # fmt: skip
+"""Operators whose kernels, both the reference and the default ones, take float64; no others do."""
 _ACTIVATION_AT: Mapping[str, int] = {"SPLIT": 1, "TRANSPOSE_CONV": 2, "SELECT_V2": 1}
 """Position of the first activation, where that is not 0."""
 _POSITION_OF_BIAS: Mapping[str, int] = {"FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
@@ -140,11 +149,21 @@ _RANK_VERSIONS: Mapping[str, Mapping[int, int]] = {
 
 
 def find_missing_type(builtin: str, types: Sequence[np.dtype[Any] | None]) -> str:
-    """The type of the first input if no kernel of an operator takes it; empty if one does."""
-    kind = next(iter(types), None)
-    if kind is None or (kind != np.float64 and kind.name not in _MISSING_TYPES.get(builtin, ())):
+    """The type of the first activation if no kernel of an operator takes it; empty if one does."""
+    kind = _type_of_activation(builtin, types)
+    if kind is None:
         return ""
-    return "" if builtin == "CAST" else kind.name
+    is_missing = kind.name in _MISSING_TYPES.get(builtin, ()) or (
+        kind == np.float64 and builtin not in _TAKE_FLOAT64
+    )
+    return kind.name if is_missing else ""
+
+
+def _type_of_activation(
+    builtin: str, types: Sequence[np.dtype[Any] | None]
+) -> np.dtype[Any] | None:
+    position = _ACTIVATION_AT.get(builtin, 0)
+    return types[position] if position < len(types) else None
 
 
 def find_version(
@@ -161,8 +180,7 @@ def find_version(
         fields: Its options by their names in the schema.
         rank: The most axes that one of its inputs has.
     """
-    position = _ACTIVATION_AT.get(builtin, 0)
-    kind = types[position] if position < len(types) else None
+    kind = _type_of_activation(builtin, types)
     version = _OLDEST_VERSIONS.get(builtin, 1)
     if kind == _INT8:
         version = _INT8_VERSIONS.get(builtin, 1)

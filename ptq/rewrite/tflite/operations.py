@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -68,6 +69,11 @@ class OperationList:
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+
+    @cached_property
+    def makers(self) -> Mapping[str, Operation]:
+        """The operator that writes a value, by the value's name."""
+        return {output: o for o in self.operations for output in o.outputs}
 
 
 def list_operations(

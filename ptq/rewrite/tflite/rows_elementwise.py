@@ -29,7 +29,7 @@ _BINARY: Mapping[str, tuple[str, str | None]] = {
     "And": ("LOGICAL_AND", "LogicalAndOptions"),
     "Or": ("LOGICAL_OR", "LogicalOrOptions"),
 }
-_INT64 = np.dtype(np.int64)
+_WIDE = (np.dtype(np.int64), np.dtype(np.float64))
 _FUSES_ACTIVATION = ("Add", "Sub", "Mul", "Div")
 
 
@@ -71,13 +71,14 @@ def write_sum(e: Emitter, o: Operation) -> None:
 
 
 def _common_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
-    """The type of constant operands: LiteRT does not mix int64 and int32."""
+    """The type of constant operands if it has 64 bits: LiteRT does not mix it with 32 bits."""
     names = [*(name for name in o.inputs if e.constant(name) is None), *o.outputs]
-    return _INT64 if any(e.dtype(str(name)) == _INT64 for name in names) else None
+    kinds = [e.dtype(str(name)) for name in names]
+    return next((kind for kind in kinds if kind in _WIDE), None)
 
 
 def _exponent_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
-    """The type of a constant exponent, that of its base: LiteRT has no power of mixed types.
+    """The type of a constant base or exponent, that of the other: LiteRT has no power of mixed types.
 
     Raises:
         UnsupportedError: A computed operand has another type, or integers are raised to a fraction.
@@ -85,7 +86,7 @@ def _exponent_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
     base, exponent = (str(name) for name in o.inputs)
     kind, array = e.dtype(base), e.constant(exponent)
     if kind == e.dtype(exponent):
-        return None
+        return _common_type(e, o)
     if array is None or (kind.kind != "f" and np.any(array != np.round(array))):
         raise UnsupportedError(
             f"Pow {o.name} has a base of {kind} and an exponent of {e.dtype(exponent)}; LiteRT needs one type"

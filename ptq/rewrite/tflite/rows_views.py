@@ -188,7 +188,7 @@ def _stop(positions: range, length: int) -> int:
 
 
 def write_gather(e: Emitter, o: Operation) -> None:
-    """GATHER; positions from the end become positions from the start."""
+    """GATHER; positions from the end become positions from the start. A table of float64 is stored as float32."""
     x, indices, y = str(o.inputs[0]), str(o.inputs[1]), o.outputs[0]
     axis = int(o.attrs.get("axis", 0)) % e.rank(x)
     order = e.order(x) or natural_order(e.rank(x))
@@ -210,10 +210,21 @@ def write_gather(e: Emitter, o: Operation) -> None:
         target = tuple(a - (a > axis) for a in order if a != axis)
     else:
         target = natural_order(e.rank(y))
+    is_double = e.constant(x) is not None and e.dtype(x) == np.float64
+    source = e.read(x, order, dtype=np.dtype(np.float32) if is_double else e.dtype(x))
+    result = _narrow_result(e, y, target) if is_double else e.write(y, target)
     e.op(
-        "GATHER", [e.read(x, order), positions], [e.write(y, target)], "GatherOptions",
-        axis=order.index(axis), batchDims=0,
+        "GATHER", [source, positions], [result], "GatherOptions", axis=order.index(axis),
+        batchDims=0,
     )  # fmt: skip
+    if is_double:
+        e.op("CAST", [result], [e.write(y, target)], "CastOptions")
+
+
+def _narrow_result(e: Emitter, name: str, order: Order) -> int:
+    """A new tensor of float32 like a value of float64."""
+    shape, signature = (permute_shape(of(name), order) for of in (e.shape, e.signature))
+    return e.temporary(f"{name}_narrow", shape, np.dtype(np.float32), signature=signature)
 
 
 def _count_from_start(e: Emitter, name: str, positions: int, length: int) -> int:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.model.axes import resize_unsupported_reason
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter
 from ptq.rewrite.tflite.images import pad_image, read_image, temporary_image, write_image
 from ptq.rewrite.tflite.operations import Operation
@@ -69,17 +68,15 @@ def write_resize(e: Emitter, o: Operation) -> None:
     """RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR, where one of LiteRT's samplings takes the same positions."""
     x, y = str(o.inputs[0]), o.outputs[0]
     shape, result = e.shape(x), e.shape(y)
-    if resize_unsupported_reason(o.attrs):
-        raise UnsupportedError(
-            f"Resize {o.name} has antialias, keep_aspect_ratio_policy or coordinates that LiteRT does not have"
-        )
     given = o.inputs[2] if len(o.inputs) > 2 else None
     scales = e.constant(given)
     if given is not None and scales is None:
         raise UnsupportedError(f"Resize {o.name} computes its factors; LiteRT needs constants")
     sampling = find_sampling(o, shape, result, scales) if len(shape) == 4 else None
     if sampling is None or shape[:2] != result[:2]:
-        raise UnsupportedError(f"Resize {o.name} takes positions that LiteRT's resizing does not")
+        raise UnsupportedError(
+            f"Resize {o.name} has antialias, keep_aspect_ratio_policy or positions that LiteRT does not have"
+        )
     order = channels_last(4)
     size = e.integers(result[2:], f"{y}_size")
     builtin, options = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ptq.kernels.resize import (
@@ -13,6 +14,7 @@ from ptq.kernels.resize import (
     ResizeAxis,
     matching_litert_sampling,
 )
+from ptq.model.axes import resize_unsupported_reason
 from ptq.rewrite.tflite.operations import Operation
 
 
@@ -22,7 +24,10 @@ def find_sampling(
     result: Sequence[int],
     scales: NDArray[Any] | None,
 ) -> LitertSampling | None:
-    """LiteRT's sampling; None if it has none that takes these positions.
+    """LiteRT's sampling; None if it has none that takes these positions, or the Resize does more than sample.
+
+    Mode ``half_pixel_symmetric`` moves the positions of ``half_pixel`` by what rounding takes from an output length:
+    by nothing where factor times length is whole.
 
     Args:
         o: A Resize.
@@ -40,7 +45,16 @@ def find_sampling(
         None if o.op == "Resize linear" else _text(o.attrs, "nearest_mode", "round_prefer_floor")
     )
     mode = _text(o.attrs, "coordinate_transformation_mode", "half_pixel")
+    if mode == "half_pixel_symmetric" and all(_is_whole(axis) for axis in image):
+        mode = "half_pixel"
+    if resize_unsupported_reason({**o.attrs, "coordinate_transformation_mode": mode}):
+        return None
     return matching_litert_sampling(OnnxSampling(mode, nearest), image)
+
+
+def _is_whole(axis: ResizeAxis) -> bool:
+    """Whether no output length is rounded, in float32 as in ONNX Runtime."""
+    return bool(np.float32(axis.scale) * np.float32(axis.size) == axis.output_size)
 
 
 def _text(attrs: Any, name: str, default: str) -> str:

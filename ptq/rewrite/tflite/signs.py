@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from ptq.rewrite.tflite.emitter import Emitter
-from ptq.rewrite.tflite.operations import Operation
 
 _NEVER = frozenset(["Abs", "ArgMax", "ArgMin", "Exp", "Relu", "Sigmoid"])
 _AS_FIRST_OPERAND = frozenset(
@@ -26,12 +23,18 @@ _DEEPEST = 64
 
 def can_be_negative(e: Emitter, name: str) -> bool:
     """Whether integers can be negative. Integers that are an input of the model count as positions from the start."""
-    makers = {output: o for o in e.listed.operations for output in o.outputs}
-    return _can_be_negative(e, makers, name, _DEEPEST)
+    return _can_be_negative(e, {}, name, _DEEPEST)
 
 
-def _can_be_negative(e: Emitter, makers: Mapping[str, Operation], name: str, depth: int) -> bool:
-    array, maker = e.constant(name), makers.get(name)
+def _can_be_negative(e: Emitter, known: dict[str, bool], name: str, depth: int) -> bool:
+    """As `can_be_negative`; ``known`` keeps each answer, because operators may share their operands."""
+    if name not in known:
+        known[name] = _find_sign(e, known, name, depth)
+    return known[name]
+
+
+def _find_sign(e: Emitter, known: dict[str, bool], name: str, depth: int) -> bool:
+    array, maker = e.constant(name), e.listed.makers.get(name)
     if e.dtype(name).kind == "b":
         return False
     if array is not None:
@@ -47,4 +50,4 @@ def _can_be_negative(e: Emitter, makers: Mapping[str, Operation], name: str, dep
         return True
     if maker.is_integer or not depth:
         return True
-    return any(_can_be_negative(e, makers, operand, depth - 1) for operand in names)
+    return any(_can_be_negative(e, known, operand, depth - 1) for operand in names)

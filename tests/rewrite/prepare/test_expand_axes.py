@@ -17,11 +17,14 @@ NODES = {
     "scales": f"{LINEAR}(x, , pair)",
     "sizes": f"{LINEAR}(x, , , sizes)",
     "roi": f"{CROP}(x, roi, pair)",
+    "unread roi": f"{LINEAR}(x, every, pair)",
+    "unread roi of odd length": f"{LINEAR}(x, one, pair)",
     "antialias": 'Resize<mode="linear", axes=[{axes}], antialias=1>(x, , pair)',
     "Pad": "Pad(x, pads, , {which})",
 }
 OPERANDS = """<float[2] pair = {1.7, 0.6}, int64[2] sizes = {13, 5}, float[4] roi = {0.1, 0.2, 0.7, 0.9},
-    int64[4] pads = {1, -2, 3, 4}, int64[2] last = {-2, -1}, int64[2] turned = {3, 2}>"""
+    int64[4] pads = {1, -2, 3, 4}, int64[2] last = {-2, -1}, int64[2] turned = {3, 2},
+    float[8] every = {0, 0, 0, 0, 1, 1, 1, 1}, float[1] one = {0}>"""
 SHAPES = {"scales": (2, 11, 5, 2), "sizes": (2, 13, 5, 2), "Pad": (2, 11, 11, 2)}
 
 
@@ -64,12 +67,14 @@ def test_onnx_runtime_moves_transposes_across_the_new_node(node, parsed, rng):
         'Resize<axes=[2, 3], keep_aspect_ratio_policy="not_larger">(x, , , sizes)',
         "Resize<axes=[2, 3]>(x, , , rounded)",
         "Resize(x, , all)",
+        'Resize<axes=[2, 3], coordinate_transformation_mode="tf_crop_and_resize">(x, whole, two)',
         "Pad(x, every)",
     ],
 )
 def test_what_has_no_equal_of_all_axes_stays(call, parsed):
     text = f"""g (float[N, 2, 7, 9] x) => (float[N, 2, h, w] y)
     <int64[2] sizes = {{13, 5}}, int64[2] rounded = {{31, 9}}, float[4] all = {{1, 1, 2, 2}},
-     int64[8] every = {{0, 0, 1, 1, 0, 0, 1, 1}}>
+     int64[8] every = {{0, 0, 1, 1, 0, 0, 1, 1}},
+     float[8] whole = {{0, 0, 0, 0, 1, 1, 1, 1}}, float[2] two = {{2, 2}}>
     {{ y = {call} }}"""
     assert expand_axes(parsed(text, opset=19)) == []

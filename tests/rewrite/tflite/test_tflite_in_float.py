@@ -91,10 +91,78 @@ def test_integers_of_64_bits_keep_their_type(what: str) -> None:
     assert_equals_onnx_runtime(text, x)
 
 
-def test_a_type_that_no_kernel_takes_is_named() -> None:
-    text = """<ir_version: 9, opset_import: ["": 20]> g (float[N, 5] x) => (float[N, 1] y)
-    <int64 two = {2}> { i = ArgMax<axis = 1>(x) d = Div(i, two) y = Cast<to = 1>(d) }"""
-    with pytest.raises(UnsupportedError, match="d needs DIV of int64"):
+@pytest.mark.parametrize(
+    ("bounds", "limiting"),
+    [
+        ("0, 9223372036854775807", 1),
+        ("-9223372036854775808, 2", 1),
+        ("-9223372036854775808, 9223372036854775807", 0),
+        ("9007199254740993, 9223372036854775807", 1),
+    ],
+)
+def test_the_bounds_of_integers_are_not_rounded(bounds: str, limiting: int) -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    from ptq.model.tflite.interpreter import LitertModel
+
+    lo, hi = bounds.split(", ")
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[1, 5] x) => (int64[1, 5] y)
+    <int64 lo = {{{lo}}}, int64 hi = {{{hi}}}> {{ i = Cast<to = 7>(x) y = Clip(i, lo, hi) }}"""
+    graph = Graph.from_proto(onnx.parser.parse_model(text))
+    x = np.array([[-3.0, 0.0, 1.0, 3.0, 1e17]], np.float32)
+    [expected], content = Session(graph).run({"x": x}), encode_tflite(graph).content
+    [found] = LitertModel(content, kernels="reference").run({"x": x}).values()
+    np.testing.assert_array_equal(found, expected)
+    assert content.count(b"y_bound") == limiting
+
+
+DOUBLES = {
+    "RESHAPE": "w = Reshape(d, rows)",
+    "TRANSPOSE": "w = Transpose<perm = [0, 2, 1]>(d)",
+    "SLICE": "w = Slice(d, one, two, one)",
+    "STRIDED_SLICE": "w = Slice(d, zero, four, one, two)",
+    "TILE": "w = Tile(d, times)",
+    "BROADCAST_TO": "w = Expand(d, shape)",
+    "MIRROR_PAD": "w = Pad<mode = \"reflect\">(d, pads)",
+    "SELECT_V2": "c = Less(x, half) w = Where(c, d, large)",
+    "SIGN": "w = Sign(d)",
+    "of a table": "i = ArgMax<axis = 1>(x) g = Gather(table, i) w = Reshape(g, rows)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DOUBLES)
+def test_the_operators_that_take_float64_are_written(what: str) -> None:
+    x = np.random.default_rng(0).normal(0, 1, (1, 4, 4)).astype(np.float32)
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[1, 4, 4] x) => (float[a, b] y)
+    <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] four = {{4}}, float half = {{0.5}},
+     int64[2] rows = {{2, -1}}, int64[2] row = {{1, -1}}, int64[3] times = {{1, 2, 1}}, int64[3] shape = {{3, 4, 4}},
+     int64[6] pads = {{0, 1, 1, 0, 1, 1}}, double large = {{3.25}}, double[4] table = {{0.5, 1.5, 2.5, 3.5}}>
+    {{ d = Cast<to = 11>(x) {DOUBLES[what]} v = Cast<to = 1>(w) y = Reshape(v, row) }}"""
+    assert_equals_onnx_runtime(text, x)
+
+
+def test_a_table_of_int64_keeps_its_type() -> None:
+    text = """<ir_version: 9, opset_import: ["": 20]> g (float[1, 5] x) => (float[1, 1] y)
+    <int64[5] table = {1, 2, -3, 4, 5}>
+    { i = ArgMax<axis = 1>(x) g = Gather(table, i) s = Add(g, i) y = Cast<to = 1>(s) }"""
+    assert_equals_onnx_runtime(text, np.array([[1, 2, 3, 4, 1]], np.float32))
+
+
+MISSING = {
+    "DIV of int64": "d = Div(i, two)",
+    "POW of int64": "d = Pow(two, i)",
+    "SQRT of int64": "d = ReduceL2(i)",
+    "SQRT of int32": "k = Cast<to = 6>(i) d = ReduceL2(k)",
+    "BATCH_MATMUL of int64": "d = MatMul(i, i)",
+    "SPLIT of float64": "k = Cast<to = 11>(x) d, e = Split<axis = 1, num_outputs = 2>(k)",
+    "MUL of float64": "k = Cast<to = 11>(i) d = Mul(double, k)",
+}
+
+
+@pytest.mark.parametrize("what", MISSING)
+def test_a_type_that_no_kernel_takes_is_named(what: str) -> None:
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[1, 4] x) => (float[1, m] y)
+    <int64 two = {{2}}, double double = {{2.0}}> {{ i = ArgMax<axis = 1>(x) {MISSING[what]} y = Cast<to = 1>(d) }}"""
+    with pytest.raises(UnsupportedError, match=f"d needs {what}"):
         encode_tflite(Graph.from_proto(onnx.parser.parse_model(text)))
 
 
@@ -112,9 +180,23 @@ def test_the_factors_of_a_resize_may_name_their_axes() -> None:
     assert_equals_onnx_runtime(resize(f"{FLOOR}, axes = [-1, 2]", "2.0, 3.0"), x)
 
 
+SYMMETRIC = 'coordinate_transformation_mode = "half_pixel_symmetric"'
+
+
+@pytest.mark.parametrize("scales", ["1.0, 1.0, 2.0, 2.0", "1.0, 1.0, 3.0, 1.5"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_symmetric_half_pixels_are_half_pixels_where_no_length_is_rounded(
+    mode: str, scales: str
+) -> None:
+    x = np.random.default_rng(0).normal(0, 1, (2, 2, 9, 8)).astype(np.float32)
+    rounding = ', nearest_mode = "round_prefer_ceil"' if mode == "nearest" else ""
+    assert_equals_onnx_runtime(resize(f'mode = "{mode}", {SYMMETRIC}{rounding}', scales), x, 1e-5)
+
+
 REFUSED = {
     "antialias": ('mode = "linear", antialias = 1', "1.0, 1.0, 1.0, 0.5"),
-    "symmetric": ('coordinate_transformation_mode = "half_pixel_symmetric"', "1.0, 1.0, 2.0, 2.0"),
+    "symmetric": (f'mode = "linear", {SYMMETRIC}', "1.0, 1.0, 1.7, 1.7"),
+    "cropping": ('coordinate_transformation_mode = "tf_crop_and_resize"', "1.0, 1.0, 2.0, 2.0"),
     "by a rounded factor": (f"{FLOOR}, axes = [2, 3]", "1.7, 1.7"),
 }
 
@@ -191,3 +273,12 @@ def test_computed_positions_from_the_end_are_counted_from_the_start(what: str) -
     {{ {body} g = Gather(table, i) y = Reshape(g, shape) }}"""
     content = assert_equals_onnx_runtime(text, x)
     assert (b"i_wrapped" in content) == wraps
+
+
+def test_the_sign_of_a_long_chain_is_found_once_for_each_value() -> None:
+    links = " ".join(f"m{i} = Max(a{i}, zero) a{i + 1} = Min(m{i}, a{i})" for i in range(30))
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[N, 5] x) => (float[N] y)
+    <int64 zero = {{0}}, float[5] table = {{0.5, 1.5, 2.5, 3.5, 4.5}}>
+    {{ a0 = ArgMax<axis = 1, keepdims = 0>(x) {links} y = Gather(table, a30) }}"""
+    content = encode_tflite(Graph.from_proto(onnx.parser.parse_model(text))).content
+    assert b"a30_wrapped" not in content
