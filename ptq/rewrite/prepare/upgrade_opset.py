@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Mapping, Set
 from functools import partial
 
 import numpy as np
@@ -10,7 +10,15 @@ import onnx
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, dtype_of, name_of, operator_of, shape_of
+from ptq.model.node import (
+    Node,
+    attributes_of,
+    constant_of,
+    dtype_of,
+    name_of,
+    operator_of,
+    shape_of,
+)
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes
 
@@ -21,6 +29,8 @@ TARGET_OPSET = 17
 TARGET_IR_VERSION = 8
 """The file format that came with opset 17."""
 SOFTMAX_OPS = ("Softmax", "LogSoftmax", "Hardmax")
+_LAST_OLD_RESIZE = 10
+"""Before opset 11 a Resize has no coordinate_transformation_mode."""
 EXEMPT_DOMAIN = "ptq.aside"
 """ONNX's converter leaves operators of other domains unchanged."""
 
@@ -57,6 +67,7 @@ def upgrade_opset(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
         for node in graph.nodes
         if operator_of(node) == "Hardmax" and node.name not in exempt
     }
+    resizes = dict(_find_old_resizes(graph))
     prepare = partial(_exempt_nodes, names=exempt)
     try:
         upgraded = graph.with_opset(TARGET_OPSET, prepare)
@@ -68,6 +79,9 @@ def upgrade_opset(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
             set_attributes(node, axis=-1)
         elif operator_of(node) == "Hardmax" and node.name in hardmax_axes:
             _flatten_hardmax(upgraded, node, hardmax_axes[node.name])
+    for node in upgraded.model.graph.all_nodes():
+        if operator_of(node) == "Resize" and name_of(node.outputs[0]) in resizes:
+            set_attributes(node, **resizes[name_of(node.outputs[0])])
     upgraded.remove_unused()
     change = Change("upgrade_opset", old=str(graph.opset), new=str(upgraded.opset))
     graph.replace_model(upgraded)
@@ -103,6 +117,35 @@ def _is_unchanged_softmax(node: Node) -> bool:
         return False
     shape = shape_of(node.inputs[0])
     return shape is not None and attributes_of(node).get("axis", 1) in (-1, len(shape) - 1)
+
+
+def _find_old_resizes(graph: Graph) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """By the name of its output, the attributes that opset 11 needs of each Upsample and each Resize of opset 10.
+
+    These map position p to p / factor. ONNX's converter leaves that out. ONNX Runtime takes the pixel before that
+    position, or if the image shrinks the one behind it; computed factors count as larger than 1.
+
+    Raises:
+        ModelError: Some factors of a nearest one shrink the image, and others do not.
+    """
+    if graph.opset > _LAST_OLD_RESIZE:
+        return
+    for node in graph.model.graph.all_nodes():
+        if operator_of(node) not in ("Resize", "Upsample"):
+            continue
+        attributes = attributes_of(node)
+        added = {"coordinate_transformation_mode": "asymmetric"}
+        if attributes.get("mode", "nearest") == "nearest":
+            known = attributes.get("scales")
+            scales = constant_of(node.inputs[1]) if known is None else np.asarray(known)
+            smallest, largest = (1.0, 1.0) if scales is None else (scales.min(), scales.max())
+            if smallest < 1 < largest:
+                raise ModelError(
+                    f"{operator_of(node)} {node.name} of opset {graph.opset} shrinks one axis and extends another, "
+                    "which no newer opset rounds alike; export opset 11 or newer"
+                )
+            added["nearest_mode"] = "ceil" if smallest < 1 else "floor"
+        yield name_of(node.outputs[0]), added
 
 
 def _flatten_hardmax(graph: Graph, node: Node, axis: int) -> None:

@@ -70,3 +70,31 @@ def test_a_scan_with_a_batch_is_refused(parsed):
             o = Identity(n) }> ("", s, x) }"""
     with pytest.raises(ModelError, match=r"^Scan \S+ of opset 8 has a batch axis, which opset 9"):
         upgrade_opset(parsed(text.replace('""', ""), opset=8))
+
+
+@pytest.mark.parametrize(("op", "opset"), [("Upsample", 9), ("Resize", 10)])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("factor", [2.0, 1.5, 0.6])
+def test_a_resize_of_an_old_opset_keeps_its_pixels(
+    op, opset, mode, factor, parsed, same_function, rng
+):
+    if op == "Upsample" and factor < 1:
+        pytest.skip("it only extends")
+    before = parsed(
+        f'g (float[1,2,6,6] x) => (float[1,2,m,n] y) {{ y = {op}<mode="{mode}">(x, s) }}',
+        opset=opset,
+        s=np.array([1, 1, factor, factor], np.float32),
+    )
+    after = before.copy()
+    upgrade_opset(after)
+    same_function(before, after, {"x": rng.standard_normal((1, 2, 6, 6)).astype(np.float32)})
+
+
+def test_an_old_resize_that_shrinks_one_axis_and_extends_another_is_refused(parsed):
+    graph = parsed(
+        "g (float[1,2,6,6] x) => (float[1,2,m,n] y) { y = Resize(x, s) }",
+        opset=10,
+        s=np.array([1, 1, 2, 0.5], np.float32),
+    )
+    with pytest.raises(ModelError, match="shrinks one axis and extends another"):
+        upgrade_opset(graph)
