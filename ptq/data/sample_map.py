@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing
+from itertools import islice
 from math import inf
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -167,12 +168,12 @@ class SampleMap(Generic[R]):
         try:
             while True:
                 self._submit_parts(parts, waiting, most, in_turn=in_turn)
-                found = [one for one in waiting if one.is_done]
-                if in_order and waiting and not waiting[0].is_done:
-                    found = []
-                if found:
-                    waiting.remove(found[0])
-                    yield found[0].part, self._take_first(found[0], waiting)
+                # each is asked once: one that ends meanwhile must not let a later one pass
+                nexts = islice(waiting, 1) if in_order else waiting
+                done = next((one for one in nexts if one.is_done), None)
+                if done is not None:
+                    waiting.remove(done)
+                    yield done.part, self._take_first(done, waiting)
                 elif (
                     self._works_here
                     and len(waiting) <= most

@@ -120,3 +120,55 @@ def test_kernels_have_the_threads_of_all_workers_while_this_process_works_alone(
     assert count(workers=3) == 16
     with limit_threads(1):
         assert count(threads=2, workers=3) == 1
+
+
+class LateFuture(Future[Any]):
+    """It ends just after it was first asked whether it has."""
+
+    asked = 0
+
+    def done(self) -> bool:
+        self.asked += 1
+        return self.asked > 1 and super().done()
+
+
+class InstantWorker:
+    """It runs each part when it gets it; the first one ends late."""
+
+    slots, waiting = 1, 0
+
+    def __init__(self) -> None:
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, job: SharedJob, part: bytes) -> Future[Any]:
+        future: Future[Any] = Future() if self.futures else LateFuture()
+        future.set_result(run_part(job, (job.number,), part, None))
+        self.futures.append(future)
+        return future
+
+
+class InstantPool(ProcessPool):
+    """One worker, which has all samples."""
+
+    works_here = False
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self._instant = InstantWorker()
+
+    def ready(self) -> Sequence[Any]:
+        return [self._instant]
+
+
+def test_a_part_that_ends_while_others_are_looked_at_keeps_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ptq.data.run_part._opened", {})
+    pool = InstantPool()
+    try:
+        found = [
+            name for name, _ in SampleMap(NameJob(), replace(DEFAULT_RUN, pool=pool)).map(SAMPLES)
+        ]
+    finally:
+        pool.stop()
+    assert found == [sample.name for sample in SAMPLES]
