@@ -116,10 +116,11 @@ def add_listings(
     """The counts of two sets of listings together, in the order of their digests."""
     found: list[CountedListing] = []
     for each in (*first, *second):
-        same = next((one for one in found if one.belongs_to(each)), None)
-        if same is not None:
+        # rows that are complete by now may belong to others that are
+        while (same := next((one for one in found if one.belongs_to(each)), None)) is not None:
             found.remove(same)
-        found.append(each if same is None else same.add(each))
+            each = same.add(each)
+        found.append(each)
     return tuple(sorted(found, key=lambda one: (one.digest, one.total, one.first)))
 
 

@@ -5,7 +5,9 @@ The oracle is the set of positions that a shard takes.
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 from hypothesis import given
@@ -155,3 +157,22 @@ def test_another_version_merges_and_is_recorded() -> None:
 def test_statistics_without_identity_merge_to_statistics_without_identity() -> None:
     old = Calibration("g", 1, {})
     assert old.merge(Calibration("g", 1, {}, identity=identity())).identity is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shards_of_two_data_sets_of_rows_add_up_in_any_order(seed: int) -> None:
+    rng = random.Random(seed)
+    sizes = {"aa" * 32: rng.choice([1, 2, 3]), "bb" * 32: rng.choice([1, 2])}
+    shards = [
+        count_shard("cd" * 32, 12, (k, size), first)
+        for first, size in sizes.items()
+        for k in range(size)
+    ]
+    if seed % 2:
+        del shards[rng.randrange(len(shards))]
+    expected = reduce(add_listings, [(each,) for each in shards])
+    groups = [(each,) for each in rng.sample(shards, len(shards))]
+    while len(groups) > 1:
+        at = rng.randrange(len(groups) - 1)
+        groups[at : at + 2] = [add_listings(groups[at], groups[at + 1])]
+    assert groups[0] == expected
