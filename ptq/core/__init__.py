@@ -4,19 +4,19 @@ Its files:
 
 errors: every error that a user may see, with its exit code
 types: integer types, and the parameters of a quantized tensor
-plan: the plan: all decisions about a model as data
-targets: target table: one row for each runtime
+plan: all decisions about a model as data
+targets: one row for each runtime
 files: writing of files: they appear complete or not at all
 decibels: ratios of energies in decibels: +6 dB halves the amplitude of an error
 json_text: JSON text of documents
 memory: return of freed memory to the operating system between two stages
-ops: operator table: one row for each ONNX operator that can be quantized
+ops: one row for each ONNX operator that can be quantized
 opset_changes: differences between older opsets and the newest: attributes that became inputs
 opspec: row type of the operator table, and the values of its columns
 option_checks: checks of option values, for Python and the command line alike
 preprocess_record: the record of a preprocessing, as statistics, plans and quantized models carry it
 preprocess_wording: one line about a preprocessing, for the reports of every format
-record: records: small JSON objects that travel with a model, with statistics and with a plan
+record: small JSON objects that travel with a model, with statistics and with a plan
 remote: files in object stores and on servers, by URL: found, read whole or in part, and written
 run_options: how a job runs: threads, batch sizes, and who is informed of its progress
 target: what a runtime computes on integers, and in which form it reads them: the row type of the target table

@@ -43,11 +43,11 @@ Further files:
 
 benefit_check        quantized models that are no improvement: larger or slower than float
 budget               accuracy budgets: a measured drop compared with the largest loss that the user accepts
-compare              two models on the same samples: accuracy, agreement, output error
+compare              two models on the same samples: accuracy, agreement, error, size and speed
 diagnosis            one warning of a report: what was found, where, and what to do
 form_titles          what the forms of a model are called in tables
 frontier             the trade of speed against error: points of a Pareto curve
-label_mismatch       labels that do not match the predictions: in another order of the classes
+label_mismatch       labels that do not match the predictions
 litert_check         the check of a `.tflite` file in LiteRT before it is returned
 litert_result        result of the check of a `.tflite` file in LiteRT
 relation_check       doubt that two models belong together, or that the one to compare with is a float model

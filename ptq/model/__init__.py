@@ -49,12 +49,12 @@ Further files:
 custom_ops: operators of other domains that ONNX Runtime does not have
 exact_sums: whether ONNX Runtime adds products of 8-bit integers exactly on this processor
 finite_constants: whether a constant holds NaN or infinity, found once for each tensor
-fixed_shapes: A model with input shapes that are fixed, for runtimes that need them
+fixed_shapes: a model with input shapes that are fixed, for runtimes that need them
 litert_limits: scales on which LiteRT's integer kernels end their process, found with LiteRT 2.3.0
 maker: versions and kind of processor, as far as float results depend on them
 mapped_weight: large weights of a model that stay in their file: the system reads them when they are needed
 provider_session: ONNX Runtime with another execution provider than the CPU's, built in or from a plugin package
-serialize: A model as the bytes of its message, in pieces: large weights are views of their memory, not copies
-single_row_weights: whether the matrix weights of a model multiply single rows
+serialize: a model as the bytes of its message, in pieces: large weights are views of their memory, not copies
+single_row_weights: whether the matrix weights of a model multiply single rows, so that they need no packed copy
 tflite: LiteRT's `.tflite` files: their schema, their contents as an ONNX model, the interpreter that runs them
 """

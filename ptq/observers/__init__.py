@@ -41,7 +41,7 @@ Further files:
 
 array_counts: zeros, extremes and cell counts of an array, in one pass through chunks that fit the cache
 keep_limit: how many samples statistics keep: a number of samples, or a number of bytes
-kept_samples: A few of the samples that a calibration counted
+kept_samples: some samples that are kept in the statistics, for what ranges alone cannot decide
 """
 
 from __future__ import annotations

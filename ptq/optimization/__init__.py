@@ -18,7 +18,7 @@ range_candidates        the parameters that each range method gives a scale grou
 range_search            a range method for each tensor, by output error
 channel_families        solver for the factors of channels that share scales
 smoothquant_factors     factors that equalize the channels that matrix products read (SmoothQuant)
-equalization            equalization of channels: forms of the model in a race (cross-layer equalization
+equalization            equalization of channels: forms of the model in a race (cross-layer equalization, SmoothQuant)
 outlier_channels        channels of a tensor that reach much farther than the others
 outlier_splitting       the stage that computes outlier channels in float (LLM.int8)
 compensation_fit        weights that compensate the error of their inputs, by ridge regression
@@ -31,8 +31,8 @@ self_check              check of the result, and fallback to float of nodes that
 
 Further files:
 
-decision_log            the decisions of a quantization as lines of the log: the sentences of the report
-error_energy            energy of the error of one output against the float model's
-preference              how much speed may be spent on accuracy
-target_runtime          A quantized model in the runtime that it is for: measured if that is installed
+decision_log            the decisions of a quantization as lines of the log
+error_energy            energy of the error of one output, also where its length or values are lost
+preference              how much speed may be spent on accuracy: the rule that keeps nodes float
+target_runtime          a quantized model in the runtime that it is for
 """

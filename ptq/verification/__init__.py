@@ -19,11 +19,11 @@ lint_rules           the rules for one operator
 
 Further files:
 
-lint_preprocess      lint: the preprocessing that a model's metadata record, against the model's input
-runtime_check        A quantized model in the runtime that it is for, tensor by tensor, against what its file says
-slow_in_litert       operators whose 8-bit integers are slow in LiteRT: its fast kernels, XNNPACK
+lint_preprocess      the preprocessing that a model's metadata record, against the model's input
+runtime_check        a quantized model in the runtime that it is for, tensor by tensor, against what its file says
+slow_in_litert       operators whose 8-bit integers are slow in LiteRT, because XNNPACK takes them in float only
 slow_integers        the usual reasons why integers are slow in ONNX Runtime, read from its own optimized graph
 tensorrt_rules       rules of TensorRT's ONNX importer and of its guide to explicit quantization
-verify_tflite        verification of a `.tflite` file
+verify_tflite        verification of a `.tflite` file: LiteRT's kernels against the executor
 xnnpack_rules        which quantized nodes ONNX Runtime's XNNPACK provider takes, and why not the others
 """

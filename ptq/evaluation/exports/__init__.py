@@ -9,5 +9,5 @@ report        `Report`: the figures, and all of these
 
 Further files:
 
-frontier_svg  A frontier as an SVG picture: SQNR over speed, with the chosen point
+frontier_svg  a frontier as an SVG picture: SQNR over speed, with the chosen point
 """

@@ -25,5 +25,5 @@ Further files:
 
 estimate_wording  what a frontier and a ranking of nodes say below their tables, on the terminal and on the page
 questions         the sections of docs/troubleshooting.md that the figures of a report lead to
-result_page       A result of a verb that measures, as one self-contained HTML page: warnings, verdict, sections
+result_page       a result of a verb that measures, as one self-contained HTML page: warnings, verdict, sections
 """

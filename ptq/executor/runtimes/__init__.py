@@ -10,5 +10,5 @@ Further files:
 
 host: the process that hosts a provider: it loads the model that its first message holds, and answers the others.
 host_messages: messages between this process and one that hosts a runtime: a line of JSON, then arrays.
-hosted_model: A model that a provider runs in a process of its own.
+hosted_model: a model that a provider runs in a process of its own.
 """

@@ -9,6 +9,6 @@
 
 Further files:
 
-- ``crashes``: `.tflite` models that would end the process in LiteRT's kernels.
+- ``crashes``: `.tflite` models that would end the process in LiteRT's kernels; they are refused.
 - ``image_operators``: LiteRT's convolutions, products, pools and resizing as ONNX nodes.
 """

@@ -23,8 +23,8 @@ Checks of the result:
 
 Further files:
 
-- ``allow_16_bits``: quantizers of 16 bits, which ONNX has from opset 21 on: before that.
-- ``dense_as_matmul``: reshape → Gemm → Reshape → MatMul and Add.
+- ``allow_16_bits``: quantizers of 16 bits; before opset 21 they are of Microsoft's domain.
+- ``dense_as_matmul``: Gemm between two Reshapes → MatMul and Add.
 - ``reciprocal_as_quotient``: quantized Reciprocal → 1 / x, for a runtime that computes Reciprocal wrong.
-- ``rounded_weight``: A weight whose integers are chosen already: it takes their memory, not that of real numbers.
+- ``rounded_weight``: a weight whose integers are chosen already: it takes their memory, not that of real numbers.
 """

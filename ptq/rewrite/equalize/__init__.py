@@ -20,5 +20,5 @@ Outlier channels:
 
 Further files:
 
-- ``scaled_weight``: A large weight with scaled channels: it takes no memory of its own.
+- ``scaled_weight``: a large weight with scaled channels: it takes time instead of memory.
 """

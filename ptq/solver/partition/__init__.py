@@ -22,6 +22,6 @@ float_layers: layers that OpenVINO computes faster in float: small first layers,
 padded_depthwise: depthwise convolutions whose integer kernel would subtract a zero point at padded borders.
 positions: numbers that grow with the size of the input, such as the positions of a detector's grid of anchors.
 residual_sums: sums of a convolution and a residual, on targets where the convolution's kernel adds the residual.
-silu: SiLU, x · sigmoid(x): in float ONNX Runtime computes both operators in one kernel, QuickGelu.
-unquantizable: what the statistics of a calibration rule out: tensors that no 8-bit range holds.
+silu: SiLU, whose two operators are one kernel of ONNX Runtime in float.
+unquantizable: what the statistics rule out: ranges too wide for 8 bits, divisors too near to zero.
 """
