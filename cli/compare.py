@@ -46,7 +46,6 @@ def compare(
     """
     from functools import partial
 
-    from ptq.core.errors import UsageError
     from ptq.evaluation import compare as comparing
     from ptq.evaluation.comparison_page import render_comparison_page
 
@@ -54,8 +53,7 @@ def compare(
     from .page import write_page
     from .progress import show_progress
 
-    if strict and max_drop is None:
-        raise UsageError("--strict needs an accuracy budget; give --max-drop")
+    gates.require_gate(strict, max_drop)
     outputs.check_outputs([old, new, data], [], resumed=summary)
     replaced = outputs.check_outputs([old, new, data], [page], json, no_clobber=no_clobber)
     with show_progress() as progress:

@@ -88,8 +88,7 @@ def evaluate(
         max_drop is not None or (task is not None and boxes is None and transcripts is None)
     ):
         raise UsageError("a drop is measured against the float model; give it with --against")
-    if strict and max_drop is None:
-        raise UsageError("--strict needs an accuracy budget; give --max-drop")
+    gates.require_gate(strict, max_drop)
     outputs.check_outputs([model, data, against], [], resumed=summary)
     outputs.check_outputs([model, data, against], [page], json)
     graph = open_with_float_border(model)

@@ -6,13 +6,23 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from ptq.core.errors import BudgetError
+from ptq.core.errors import BudgetError, UsageError
 
 from .github import write_annotations
 from .one_line import one_line
 
 if TYPE_CHECKING:
     from ptq.evaluation.budget import Budget
+
+
+def require_gate(strict: bool, *limits: float | None) -> None:
+    """Check that ``strict`` has a limit that it makes stricter.
+
+    Raises:
+        UsageError: All limits are None.
+    """
+    if strict and all(limit is None for limit in limits):
+        raise UsageError("--strict needs an accuracy budget; give --max-drop")
 
 
 def exit_if_too_slow(shortfall: str) -> None:

@@ -182,8 +182,7 @@ def quantize(
     from .process import prepare_long_job
     from .progress import show_progress
 
-    if strict and max_drop is None and min_speedup is None:
-        raise UsageError("--strict needs an accuracy budget; give --max-drop")
+    gates.require_gate(strict, max_drop, min_speedup)
     if data is None and stats is None and plan is None:
         raise UsageError("no calibration data: give --data, --stats or --plan")
     form = outputs.choose_form(form, output)

@@ -172,14 +172,13 @@ def evaluate(
         form = "other"
     candidates = {} if against is None else {form: engine_run}
     shift = InputShiftCheck(recorded_inputs(graph))
+    takes_any = takes_any_batch(graph) and not (elsewhere and elsewhere.fixed_batch)
     evaluation = evaluate_engines(
         reference,
         candidates,
         run.track(opened, "evaluating"),
         [name_of(v) for v in graph.outputs],
-        batch=run.evaluation_batch
-        if takes_any_batch(graph) and not _has_fixed_batch(elsewhere)
-        else 1,
+        batch=run.evaluation_batch if takes_any else 1,
         metric=metric,
         task=TaskRequest.from_graph(task, graph, labels.read(opened, graph)),
         labelling=lambda: opened.labelling,
@@ -238,7 +237,3 @@ def _choose_runtime(engine: EngineName, runtime: RuntimeName | None) -> RuntimeN
     if engine not in ("ort", runtime):
         raise UsageError(f"engine {engine} and runtime {runtime} differ; give one of them")
     return runtime
-
-
-def _has_fixed_batch(model: RuntimeModel | None) -> bool:
-    return model is not None and model.fixed_batch

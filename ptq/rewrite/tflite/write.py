@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.tflite.interpreter import STANDARD
+from ptq.model.tflite.interpreter import ORDERS, STANDARD
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter, TableMaker
 from ptq.rewrite.tflite.flatbuffer import FlatbufferModel
 from ptq.rewrite.tflite.fuse_clamps import fuse_clamps
@@ -38,8 +38,6 @@ from ptq.rewrite.tflite.standard_metadata import (
 
 InputOutputType = Literal["float", "int8", "float16"]
 """Element type of the file's inputs and outputs."""
-ORDERS = "ptq.orders"
-"""Metadata: the stored order of the axes of each input and output, by name."""
 
 
 @dataclass(frozen=True)
