@@ -20,7 +20,7 @@ from typing import Any
 
 OVER_SAMPLES = (
     "measuring channels",
-    "comparing forms",
+    "comparing candidates",
     "calibrating",
     "choosing ranges",
     "rounding",

@@ -15,7 +15,7 @@ from waiting_pool import start_at_once
 import ptq
 from ptq.core.run_options import Progress
 
-EQUALIZING = ("measuring channels", "comparing forms")
+EQUALIZING = ("measuring channels", "comparing candidates")
 STAGES = (
     *EQUALIZING, "calibrating", "choosing ranges", "rounding", "reading samples to search on", "searching",
     "checking", "evaluating",

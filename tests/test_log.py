@@ -27,7 +27,7 @@ def test_stages_and_decisions_are_logged(caplog: pytest.LogCaptureFixture) -> No
     starts = [line.partition(":")[0] for line in lines if ": started" in line]
     ends = [line.partition(":")[0] for line in lines if ": done" in line]
     assert sorted(starts) == sorted(ends)
-    assert {"choosing ranges", "checking", "comparing forms"} <= set(starts)
+    assert {"choosing ranges", "checking", "comparing candidates"} <= set(starts)
     [(name, reason)] = result.plan.floats.items()
     assert f"float: 1 node: {reason}" in lines
     assert f"float: {name}: {reason}" in caplog.messages

@@ -18,7 +18,7 @@ range_candidates        the parameters that each range method gives a scale grou
 range_search            a range method for each tensor, by output error
 channel_families        solver for the factors of channels that share scales
 smoothquant_factors     factors that equalize the channels that matrix products read (SmoothQuant)
-equalization            equalization of channels: forms of the model in a race (cross-layer equalization, SmoothQuant)
+equalization            equalization of channels: candidates in a race (cross-layer equalization, SmoothQuant)
 outlier_channels        channels of a tensor that reach much farther than the others
 outlier_splitting       the stage that computes outlier channels in float (LLM.int8)
 compensation_fit        weights that compensate the error of their inputs, by ridge regression

@@ -12,9 +12,9 @@ EffortName = Literal["fast", "default", "best"]
 MEASURED_VALUES = 2**27
 """Values of all channels that equalize well: the fewer values a sample has, the more samples are needed."""
 COMPARED_VALUES = 2**25
-"""Values that decide between forms. The scales of a small network turn its error by half a decibel by chance."""
+"""Values that decide between candidates. The scales of a small network turn its error by half a decibel by chance."""
 SUFFICIENT_VALUES = 10**8
-"""Values after which a comparison of forms ends: forms that still differ by little then give the same accuracy."""
+"""Values after which a comparison ends: candidates that still differ by little then give the same accuracy."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Effort:
     Attributes:
         measuring_samples: Samples that measure channels for equalization; each number is one stage. The stages end
             when `MEASURED_VALUES` are seen.
-        comparison_samples: Samples that compare forms of equalization. Each number is one stage of a race: it ends as
+        comparison_samples: Samples that compare equalized candidates. Each number is one stage of a race: it ends as
             soon as a stage decides. Stages with fewer than `COMPARED_VALUES` are skipped. No number: no equalization.
         range_samples: Samples that evaluate range methods; each number is one stage. The next one starts when a
             method is not rejected.

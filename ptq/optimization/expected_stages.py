@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from ptq.core.run_options import ExpectedStage
 from ptq.optimization.pipeline import Job
 
-_FORMS = 4
-"""Forms of equalization that a race compares, on average over its stages."""
+_CANDIDATES = 4
+"""Candidates for an equalization that a race compares, on average over its stages."""
 _RANGE_SHARE = 3
 """Of so many combinations of range methods, one is not rejected early."""
 _CHECKED = 16
@@ -33,7 +33,7 @@ def _list_stages(job: Job) -> Iterator[ExpectedStage]:
         compared = min(calibration, max(effort.comparison_samples, default=0))
         measured = min(calibration, max(effort.measuring_samples, default=0))
         yield ExpectedStage("measuring channels", measured)
-        yield ExpectedStage("comparing forms", _FORMS * compared)
+        yield ExpectedStage("comparing candidates", _CANDIDATES * compared)
     if job.given.stats is None or job.given.is_calibrated_anew:
         yield ExpectedStage("calibrating", calibration)
     if job.recipe.method == "auto" and solves:

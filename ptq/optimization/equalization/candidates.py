@@ -1,8 +1,8 @@
-"""A race between rewritten forms of a model, by their output error after quantization.
+"""A race between rewritten models, the candidates, by their output error after quantization.
 
-Cross-validation compares the forms: the ranges that one half of the samples sets are evaluated on the
-other half. The first stage runs few samples. A stage drops each form that is worse than the best one
-for certain, and each that can only differ from it by a little. The race ends when one form is
+Cross-validation compares the candidates: the ranges that one half of the samples sets are evaluated on the
+other half. The first stage runs few samples. A stage drops each candidate that is worse than the best one
+for certain, and each that can only differ from it by a little. The race ends when one candidate is
 left, or after the last stage.
 """
 
@@ -38,9 +38,9 @@ from ptq.optimization.effort import (
     SUFFICIENT_VALUES,
     Effort,
 )
+from ptq.optimization.equalization.candidate_evaluation import CandidateEvaluation, ParamsByFold
+from ptq.optimization.equalization.candidate_statistics import derive_statistics, is_derivable
 from ptq.optimization.equalization.contender import Contender, is_decided
-from ptq.optimization.equalization.form_evaluation import FormEvaluation, ParamsByFold
-from ptq.optimization.equalization.form_statistics import derive_statistics, is_derivable
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS, find_candidates, params_by_fold
 from ptq.optimization.significance import MAX_ERROR_RATIO, NEGLIGIBLE_ERROR
@@ -57,7 +57,7 @@ compensation lowers it further."""
 _MEMORY_LIMIT = 128 * 2**20
 """Bytes of the samples that are kept for all stages; the first stage runs whatever its size."""
 _KEPT_WEIGHTS = 2**26
-"""Bytes of weights up to which each form stays loaded for all stages; a larger one is measured again."""
+"""Bytes of weights up to which each candidate stays loaded for all stages; a larger one is measured again."""
 
 
 class CandidateComparison:
@@ -84,7 +84,7 @@ class CandidateComparison:
             samples: Calibration samples.
             run: How the job runs.
             effort: How many samples and methods the comparison may take.
-            measured: The values of the plain model's tensors on the samples with the lowest digests. Forms with
+            measured: The values of the plain model's tensors on the samples with the lowest digests. Candidates with
                 scaled channels are then not observed, except those of a small network: chance in its ranges decides.
             known: Statistics of the plain model on more samples than those given, which then set its ranges.
         """
@@ -107,14 +107,15 @@ class CandidateComparison:
         Raises:
             DataError: A sample is unreadable, does not fit, or the model fails on it.
         """
-        forms = [*candidates]
-        if not forms:
+        rewritten = [*candidates]
+        if not rewritten:
             return self._prepared
         plain = self._to_contender(self._prepared, 1.0)
         rivals = [
-            self._to_contender(f, 1 / MAX_ERROR_RATIO if f.boundaries else 1.0) for f in forms
+            self._to_contender(one, 1 / MAX_ERROR_RATIO if one.boundaries else 1.0)
+            for one in rewritten
         ]
-        self._measured = None  # frees memory: the statistics of all forms are known
+        self._measured = None  # frees memory: the statistics of all candidates are known
         best = self._race([plain, *rivals])
         if best is plain:
             measured = [rival for rival in rivals if rival.errors]
@@ -122,17 +123,17 @@ class CandidateComparison:
             note = f"equalization: not applied ({_describe(plain, nearest)})"
             return self._prepared.with_note(note)
         figures = _describe(plain, best)
-        [note] = best.form.notes
-        return best.form.in_place_of(self._prepared, f"{note}; {figures}")
+        [note] = best.candidate.notes
+        return best.candidate.in_place_of(self._prepared, f"{note}; {figures}")
 
-    def _to_contender(self, form: PreparedModel, required: float) -> Contender:
+    def _to_contender(self, candidate: PreparedModel, required: float) -> Contender:
         measured, plain = self._measured, self._prepared.graph
-        if form.graph is plain and self._known is not None:
-            return Contender(form, required, known=self._known)
-        if measured is None or not is_derivable(plain, form):
-            return Contender(form, required)
-        halves = derive_statistics(plain, form, measured, self._samples, self._run)
-        return Contender(form, required, halves=halves)
+        if candidate.graph is plain and self._known is not None:
+            return Contender(candidate, required, known=self._known)
+        if measured is None or not is_derivable(plain, candidate):
+            return Contender(candidate, required)
+        halves = derive_statistics(plain, candidate, measured, self._samples, self._run)
+        return Contender(candidate, required, halves=halves)
 
     def _race(self, contenders: Sequence[Contender]) -> Contender:
         """The contender with the least error. Those that were dropped keep the errors of their last stage.
@@ -140,7 +141,7 @@ class CandidateComparison:
         The first one, the plain model, wins without a race if its error is negligible.
         """
         remaining = list(contenders)
-        advance = self._run.start_stage("comparing forms", None)
+        advance = self._run.start_stage("comparing candidates", None)
         for _ in self._observe_stages(remaining):
             for some in self._split_into_turns(remaining, contenders[0]):
                 for contender, errors in zip(some, self._measure_at_once(some), strict=True):
@@ -174,7 +175,9 @@ class CandidateComparison:
         if len(some) == 1:
             return [self._errors(some[0], self._run)]
         run = replace(self._run, pool=None)
-        for contender in some:  # in turn: forms share ranges, each of which is then chosen once
+        for (
+            contender
+        ) in some:  # in turn: candidates share ranges, each of which is then chosen once
             contender.evaluation = contender.evaluation or self._open_evaluation(contender, run)
         return parallel_map(lambda contender: self._errors(contender, run), some)
 
@@ -216,7 +219,7 @@ class CandidateComparison:
         """The error of each sample with the best range method: by activations, plus a share of that by weights."""
         evaluation = contender.evaluation or self._open_evaluation(contender, run)
         is_kept = (
-            contender.is_observed and weight_bytes(contender.form.graph.model) <= _KEPT_WEIGHTS
+            contender.is_observed and weight_bytes(contender.candidate.graph.model) <= _KEPT_WEIGHTS
         )
         contender.evaluation = evaluation if is_kept else None
         errors = evaluation.measure_more(self._checks)
@@ -225,35 +228,35 @@ class CandidateComparison:
             release_memory()
         return errors
 
-    def _open_evaluation(self, contender: Contender, run: RunOptions) -> FormEvaluation:
-        form = contender.form
+    def _open_evaluation(self, contender: Contender, run: RunOptions) -> CandidateEvaluation:
+        candidate = contender.candidate
         folds, whole = contender.to_folds(self._samples)
-        model = CalibratedModel(self._name, form.graph, form, whole)
-        recipe, candidates = find_candidates(
-            model, self._recipe.with_float_nodes(form.float_nodes), folds, self._methods
+        model = CalibratedModel(self._name, candidate.graph, candidate, whole)
+        recipe, ranges = find_candidates(
+            model, self._recipe.with_float_nodes(candidate.float_nodes), folds, self._methods
         )
         # the plan's scales are inputs, so any fold's do; those of the first fold are known already
         plan = solve_plan(replace(model, calibration=folds[0].calibration), recipe)
-        names = [n for c in candidates for n in c.group.tensors if n in plan.tensors]
+        names = [n for c in ranges for n in c.group.tensors if n in plan.tensors]
         corrected = plan.tensors if recipe.correct_bias else ()
         means = {n: InputMean(mean, 0.0) for n, mean in find_float_means(whole, corrected).items()}
-        graph = _with_weight_errors(form.graph, plan, means)
+        graph = _with_weight_errors(candidate.graph, plan, means)
         evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, run)
         first, count = self._methods[0], len(folds)
         params: dict[str, ParamsByFold] = {
-            m: params_by_fold(candidates, count, m, first) for m in self._methods
+            m: params_by_fold(ranges, count, m, first) for m in self._methods
         }
-        return FormEvaluation(evaluator.errors, params)
+        return CandidateEvaluation(evaluator.errors, params)
 
 
-def _describe(plain: Contender, form: Contender) -> str:
+def _describe(plain: Contender, other: Contender) -> str:
     """The figures of a decision, of the last stage that both ran in."""
-    stage = min(len(plain.errors), len(form.errors)) - 1
-    before, after = (-error_db(float(c.errors[stage].mean())) for c in (plain, form))
+    stage = min(len(plain.errors), len(other.errors)) - 1
+    before, after = (-error_db(float(c.errors[stage].mean())) for c in (plain, other))
     figures = f"SQNR {before:.1f} → {after:.1f} dB"
-    if form is plain:
+    if other is plain:
         figures = f"no improvement is needed: SQNR {before:.1f} dB"
-    return f"{figures} on {plural(len(form.errors[stage]), 'sample')}, cross-validated"
+    return f"{figures} on {plural(len(other.errors[stage]), 'sample')}, cross-validated"
 
 
 def _with_weight_errors(graph: Graph, plan: Plan, means: Mapping[str, InputMean]) -> Graph:

@@ -1,4 +1,4 @@
-"""A form of a model in the race of `ptq.optimization.equalization.candidates`, and the rule that ends the race."""
+"""A candidate in the race of `ptq.optimization.equalization.candidates`, and the rule that ends the race."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
 from ptq.evaluation.intervals import CONFIDENCE, bootstrap_sums
 from ptq.observers.calibration_file import Calibration
-from ptq.optimization.equalization.form_evaluation import FormEvaluation
-from ptq.optimization.equalization.form_statistics import HALVES
+from ptq.optimization.equalization.candidate_evaluation import CandidateEvaluation
+from ptq.optimization.equalization.candidate_statistics import HALVES
 from ptq.rewrite.prepare.prepare import PreparedModel
 
 _EQUIVALENT_DB = 0.2
@@ -26,11 +26,11 @@ _TINY = 1e-300
 
 @dataclass(eq=False)
 class Contender:
-    """A form of the model in the race.
+    """A candidate in the race, or the plain model.
 
     Attributes:
-        form: The rewritten model.
-        required: The factor by which its error counts; above 1 for a form that takes time.
+        candidate: The model.
+        required: The factor by which its error counts; above 1 for a candidate that takes time.
         splits: The statistics of the samples of each fold so far.
         halves: The statistics of each half of the samples if they follow from the plain model's; else empty, and
             the samples of each stage are observed.
@@ -39,13 +39,13 @@ class Contender:
         evaluation: Measures the errors; None before the first stage, and if it is not kept between stages.
     """
 
-    form: PreparedModel
+    candidate: PreparedModel
     required: float
     splits: list[Calibration] = field(default_factory=list)
     halves: list[Calibration] = field(default_factory=list)
     known: Calibration | None = None
     errors: list[NDArray[np.float64]] = field(default_factory=list)
-    evaluation: FormEvaluation | None = None
+    evaluation: CandidateEvaluation | None = None
 
     @property
     def is_observed(self) -> bool:
@@ -60,7 +60,7 @@ class Contender:
         """
         if self.is_observed:
             return
-        graph, pairs = self.form.graph, list(zip(samples, folds, strict=True))
+        graph, pairs = self.candidate.graph, list(zip(samples, folds, strict=True))
         count = len(self.splits) or (FOLDS if any(folds) else 1)  # a later stage may lack a fold
         names = [[s.name for s, of in pairs if of == fold] for fold in range(count)]
         found = observe_splits(graph, samples, tensors_to_collect(graph), names, run=run)
@@ -95,9 +95,9 @@ class Contender:
 
 
 def is_decided(best: Contender, other: Contender) -> bool:
-    """Whether the other form is not better than the best one by more than what matters.
+    """Whether the other contender is not better than the best one by more than what matters.
 
-    The bound is the one-sided one of a bootstrap over samples. Where the best form takes more time than the other
+    The bound is the one-sided one of a bootstrap over samples. Where the best one takes more time than the other
     one, everything matters.
     """
     tolerance = 0.0 if best.required > other.required else _EQUIVALENT_DB

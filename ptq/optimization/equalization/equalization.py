@@ -94,7 +94,7 @@ def equalize_channels(
         samples: Calibration samples; without any, only the factors of a plan are applied.
         recipe: How the model is quantized.
         given: Statistics or a plan of an earlier run.
-        effort: How many samples measure channels and compare forms; without any, only a plan's factors are applied.
+        effort: How many samples measure channels and compare; without any, only a plan's factors are applied.
         run: How the job runs.
 
     Raises:
@@ -116,12 +116,12 @@ def equalize_channels(
         return prepared
     measure = partial(_measure_in_stages, graph, samples, effort.measuring_samples, run)
     measure_activations = cache(lambda: measure(*_activation_axes(graph, scope)))
-    layer_forms = _cross_layer_candidates(prepared, measure)
-    tensor_forms = _activation_candidates(prepared, measure_activations, scope)
+    layer_candidates = _cross_layer_candidates(prepared, measure)
+    tensor_candidates = _activation_candidates(prepared, measure_activations, scope)
     if given.digest is not None:
-        forms = itertools.chain(layer_forms, tensor_forms)
-        form = next((form for form in forms if given.allows(form.graph)), None)
-        return prepared if form is None else form.in_place_of(prepared, form.notes[0])
+        both = itertools.chain(layer_candidates, tensor_candidates)
+        same = next((one for one in both if given.allows(one.graph)), None)
+        return prepared if same is None else same.in_place_of(prepared, same.notes[0])
     if not scope.per_tensor and len(samples) < _MIN_SAMPLES:
         few = f"{plural(len(samples), 'sample')}; at least {_MIN_SAMPLES} are needed"
         return prepared.with_note(f"{TECHNIQUE}: not applied ({few})")
@@ -130,7 +130,7 @@ def equalize_channels(
         measured=None if scope.per_tensor else measure_activations(),
         known=given.find_wider_statistics(graph, len(samples)),
     )  # fmt: skip
-    candidates = [*(layer_forms if scope.per_tensor else tensor_forms)]
+    candidates = [*(layer_candidates if scope.per_tensor else tensor_candidates)]
     measure_activations.cache_clear()  # the comparison frees the values
     return comparison.select_best(candidates)
 
@@ -192,7 +192,7 @@ def _activation_candidates(
 
 
 def _activation_axes(graph: Graph, scope: _Scope) -> tuple[dict[str, int | None], list[str]]:
-    """The tensors that the forms need, with channel axes, and those whose spread decides factors."""
+    """The tensors that the candidates need, with channel axes, and those whose spread decides factors."""
     wanted = tensors_to_collect(graph)
     grouped = group_channels(graph, scope.closed, scope.boundaries)
     rounded = _rounded_tensors(graph, grouped)

@@ -72,22 +72,22 @@ def rename(plain: PreparedModel, note: str = "scaled") -> PreparedModel:
 def set_errors(
     monkeypatch: pytest.MonkeyPatch, errors: Mapping[str, float], plain: float = 1e-3
 ) -> None:
-    """Let each form have the error that stands beside its note."""
+    """Let each candidate have the error that stands beside its note."""
 
     def of_contender(self: Any, contender: Contender, run: RunOptions) -> Any:
-        notes, count = contender.form.notes, self._reference.count
+        notes, count = contender.candidate.notes, self._reference.count
         return np.full(count, errors[notes[0]] if notes else plain)
 
     monkeypatch.setattr(CandidateComparison, "_errors", of_contender)
 
 
-def test_the_form_with_the_least_error_is_taken(plain, monkeypatch):
+def test_the_candidate_with_the_least_error_is_taken(plain, monkeypatch):
     set_errors(monkeypatch, {"a": 0.9e-3, "b": 0.5e-3})
     best = comparison(plain).select_best([rename(plain, "a"), rename(plain, "b")])
     assert best.notes == ("b; SQNR 30.0 → 33.0 dB on 8 samples, cross-validated",)
 
 
-def test_a_form_with_a_higher_error_is_not_applied(plain, monkeypatch):
+def test_a_candidate_with_a_higher_error_is_not_applied(plain, monkeypatch):
     set_errors(monkeypatch, {"a": 1.1e-3})
     best = comparison(plain).select_best([rename(plain, "a")])
     note = "equalization: not applied (SQNR 30.0 → 29.6 dB on 8 samples, cross-validated)"
@@ -95,15 +95,15 @@ def test_a_form_with_a_higher_error_is_not_applied(plain, monkeypatch):
 
 
 @pytest.mark.parametrize(("error", "applied"), [(0.94e-3, True), (0.96e-3, False)])
-def test_the_error_of_a_form_that_takes_time_must_be_five_percent_lower(
+def test_the_error_of_a_candidate_that_takes_time_must_be_five_percent_lower(
     plain, monkeypatch, error, applied
 ):
     set_errors(monkeypatch, {"a": error})
-    form = replace(rename(plain, "a"), boundaries={"h": ("reader",)})
-    assert bool(comparison(plain).select_best([form]).boundaries) is applied
+    candidate = replace(rename(plain, "a"), boundaries={"h": ("reader",)})
+    assert bool(comparison(plain).select_best([candidate]).boundaries) is applied
 
 
-def test_a_form_that_computes_another_function_is_not_applied(plain):
+def test_a_candidate_that_computes_another_function_is_not_applied(plain):
     graph = plain.graph.copy()
     node = next(node for node in graph.nodes if node.op_type == "Gemm")
     set_constant(graph, node, 1, WEIGHTS["w"] * np.float32(0.95), "w")
@@ -112,26 +112,30 @@ def test_a_form_that_computes_another_function_is_not_applied(plain):
     assert kept.notes[-1].startswith("equalization: not applied (SQNR ")
 
 
-def test_forms_that_are_measured_at_once_have_the_same_errors(
+def test_candidates_that_are_measured_at_once_have_the_same_errors(
     plain: PreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forms = [PreparedModel(_scaled(plain, by), notes=(f"by {by}",)) for by in (0.9, 0.95, 1.02)]
+    candidates = [
+        PreparedModel(_scaled(plain, by), notes=(f"by {by}",)) for by in (0.9, 0.95, 1.02)
+    ]
     measured: list[tuple[str, tuple[float, ...], int]] = []
     errors = CandidateComparison._errors
 
     def record(self: Any, contender: Contender, run: RunOptions) -> Any:
         found = errors(self, contender, run)
         thread = threading.get_ident() if run.pool is None else 0
-        measured.append(("".join(contender.form.notes), tuple(found), thread))
+        measured.append(("".join(contender.candidate.notes), tuple(found), thread))
         return found
 
     monkeypatch.setattr(CandidateComparison, "_errors", record)
     monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 3)
-    alone = comparison(plain, samples=16).select_best(forms).notes
+    alone = comparison(plain, samples=16).select_best(candidates).notes
     one = sorted(row[:2] for row in measured)
     measured.clear()
     pool = ProcessPool(3)
-    at_once = comparison(plain, samples=16, run=RunOptions(threads=1, pool=pool)).select_best(forms)
+    at_once = comparison(plain, samples=16, run=RunOptions(threads=1, pool=pool)).select_best(
+        candidates
+    )
     pool.stop()
     assert at_once.notes == alone
     assert sorted(row[:2] for row in measured) == one
@@ -196,14 +200,14 @@ def noisy(seed: int, count: int, factor: float) -> NDArray[np.float64]:
 def test_the_race_goes_on_while_chance_can_decide(
     plain: PreparedModel, monkeypatch: pytest.MonkeyPatch, samples: int, stages: list[int]
 ) -> None:
-    """Two forms of which each is better on half of the samples."""
+    """Two candidates of which each is better on half of the samples."""
     counts: list[int] = []
 
     def errors(self: Any, contender: Contender, run: RunOptions) -> Any:
         count = self._reference.count
-        if not contender.form.notes:
+        if not contender.candidate.notes:
             counts.append(count)
-        is_better = np.arange(count) % 2 == len(contender.form.notes)
+        is_better = np.arange(count) % 2 == len(contender.candidate.notes)
         return np.where(is_better, 1e-3, 3e-3)
 
     monkeypatch.setattr(CandidateComparison, "_errors", errors)
@@ -211,13 +215,13 @@ def test_the_race_goes_on_while_chance_can_decide(
     assert counts == stages
 
 
-def test_a_form_that_is_worse_for_certain_does_not_run_again(
+def test_a_candidate_that_is_worse_for_certain_does_not_run_again(
     plain: PreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[str] = []
 
     def errors(self: Any, contender: Contender, run: RunOptions) -> Any:
-        note, count = (*contender.form.notes, "plain")[0], self._reference.count
+        note, count = (*contender.candidate.notes, "plain")[0], self._reference.count
         runs.append(note)
         seed, factor = {"plain": (1, 1e-2), "a": (1, 1e-3), "b": (2, 1e-3)}[note]
         return noisy(seed, count, factor)
@@ -286,7 +290,7 @@ def test_any_number_of_samples_can_be_compared(
     assert best.notes[-1].endswith(f" dB on {samples} samples, cross-validated)")
 
 
-def test_a_negligible_error_ends_the_race_before_another_form_runs(plain, monkeypatch):
+def test_a_negligible_error_ends_the_race_before_another_candidate_runs(plain, monkeypatch):
     set_errors(monkeypatch, {"a": 0.0}, plain=0.9 * NEGLIGIBLE_ERROR)
     opened = []
     monkeypatch.setattr(CandidateComparison, "_open_evaluation", opened.append)

@@ -1,7 +1,7 @@
-"""Statistics of a form of a model with scaled channels, from the values of the plain model.
+"""Statistics of a candidate, a model with scaled channels, from the values of the plain model.
 
-A scaled channel has the plain model's values times its factor, so no run is needed for it. What a form computes in
-addition is observed.
+A scaled channel has the plain model's values times its factor, so no run is needed for it. What a candidate computes
+in addition is observed.
 """
 
 from __future__ import annotations
@@ -27,27 +27,31 @@ _OBSERVED_SAMPLES = 32
 """Samples on which the tensors are observed that the plain model does not have."""
 
 
-def is_derivable(plain: Graph, form: PreparedModel) -> bool:
-    """Whether the form is the plain model, or the plain model with channels scaled by its factors."""
-    return form.graph is plain or bool(form.channel_factors)
+def is_derivable(plain: Graph, candidate: PreparedModel) -> bool:
+    """Whether the candidate is the plain model, or the plain model with channels scaled by its factors."""
+    return candidate.graph is plain or bool(candidate.channel_factors)
 
 
 def derive_statistics(
-    plain: Graph, form: PreparedModel, measured: MeasuredTensors, samples: Samples, run: RunOptions
+    plain: Graph,
+    candidate: PreparedModel,
+    measured: MeasuredTensors,
+    samples: Samples,
+    run: RunOptions,
 ) -> list[Calibration]:
-    """The statistics of a form in each half of the samples.
+    """The statistics of a candidate in each half of the samples.
 
     Args:
         plain: The plain model.
-        form: The form, which must be derivable.
+        candidate: The candidate, which must be derivable.
         measured: The values of the plain model's tensors.
         samples: The samples of which those with the lowest digests were measured.
         run: How the job runs.
 
     Raises:
-        DataError: The form fails on a sample; the text names it.
+        DataError: The candidate fails on a sample; the text names it.
     """
-    wanted, sources = tensors_to_collect(form.graph), _find_sources(plain, form, measured)
+    wanted, sources = tensors_to_collect(candidate.graph), _find_sources(plain, candidate, measured)
     tensors = {name: sources[name] for name in wanted.tensors if name in sources}
     summed = {name: sources[name] for name in wanted.channel_axes if name in sources}
     halves = [
@@ -63,7 +67,7 @@ def derive_statistics(
     chosen = rank_by_digest(samples)[:_OBSERVED_SAMPLES]
     names = [chosen[half::HALVES] for half in range(HALVES)]
     subset = samples.subset(set(chosen).__contains__)
-    observed = observe_splits(form.graph, subset, missing, names, run=run)
+    observed = observe_splits(candidate.graph, subset, missing, names, run=run)
     return [
         replace(
             half,
@@ -75,20 +79,20 @@ def derive_statistics(
 
 
 def add_wider_statistics(
-    calibration: Calibration, plain: Graph, form: PreparedModel, wider: Calibration
+    calibration: Calibration, plain: Graph, candidate: PreparedModel, wider: Calibration
 ) -> Calibration:
-    """The statistics of a form, with those of more samples for the tensors whose values are the plain model's.
+    """The statistics of a candidate, with those of more samples for the tensors that have the plain model's values.
 
     Args:
-        calibration: The statistics of the form.
+        calibration: The statistics of the candidate.
         plain: The plain model.
-        form: The plain model with scaled channels.
+        candidate: The plain model with scaled channels.
         wider: The statistics of the plain model on more samples.
     """
-    found = group_channels(plain, boundaries=form.boundaries)
-    by_group = factors_by_group(found, form.channel_factors)
+    found = group_channels(plain, boundaries=candidate.boundaries)
+    by_group = factors_by_group(found, candidate.channel_factors)
     scaled = {name for name, groups in found.groups.items() if (by_group[groups] != 1).any()}
-    same = calibration.tensors.keys() - scaled - form.boundaries.keys()
+    same = calibration.tensors.keys() - scaled - candidate.boundaries.keys()
     return replace(
         calibration,
         tensors={
@@ -103,23 +107,25 @@ def add_wider_statistics(
 
 
 def _find_sources(
-    plain: Graph, form: PreparedModel, measured: MeasuredTensors
+    plain: Graph, candidate: PreparedModel, measured: MeasuredTensors
 ) -> dict[str, Source]:
-    """The measured tensor that each tensor of the form is, and the factors of its channels."""
-    if form.graph is plain:
+    """The measured tensor that each tensor of the candidate is, and the factors of its channels."""
+    if candidate.graph is plain:
         return {name: (name, None) for name in measured.folds[0]}
-    found = group_channels(plain, boundaries=form.boundaries)
-    by_group = factors_by_group(found, form.channel_factors)
+    found = group_channels(plain, boundaries=candidate.boundaries)
+    by_group = factors_by_group(found, candidate.channel_factors)
     factors = {name: by_group[groups] for name, groups in found.groups.items()}
     sources: dict[str, Source] = {
-        name: (name, factors.get(name)) for name in measured.folds[0] if name not in form.boundaries
+        name: (name, factors.get(name))
+        for name in measured.folds[0]
+        if name not in candidate.boundaries
     }
-    for node in boundary_scale_nodes(form.graph, form.boundaries):
+    for node in boundary_scale_nodes(candidate.graph, candidate.boundaries):
         before, after = node.inputs[0], node.outputs[0]
         assert before is not None
-        tensor = next(name_of(v) for v in (before, after) if v.name in form.boundaries)
+        tensor = next(name_of(v) for v in (before, after) if v.name in candidate.boundaries)
         writer = before.producer()
-        is_scaled = writer is not None and writer.name in form.boundaries[tensor]
+        is_scaled = writer is not None and writer.name in candidate.boundaries[tensor]
         if tensor in measured.folds[0]:
             scaled, unscaled = (before, after) if is_scaled else (after, before)
             sources[name_of(scaled)] = tensor, factors[tensor]

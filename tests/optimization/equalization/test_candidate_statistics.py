@@ -1,4 +1,4 @@
-"""Oracle: the form itself, observed on the same samples."""
+"""Oracle: the scaled model itself, observed on the same samples."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ptq.kernels import thread_pool
 from ptq.model.graph import Graph
 from ptq.observers.channel_values import ChannelValues, take_values, to_stats, to_sums
 from ptq.observers.mse import mse
-from ptq.optimization.equalization.equalization import _with_factors
-from ptq.optimization.equalization.form_statistics import (
+from ptq.optimization.equalization.candidate_statistics import (
     HALVES,
     add_wider_statistics,
     derive_statistics,
     is_derivable,
 )
+from ptq.optimization.equalization.equalization import _with_factors
 from ptq.rewrite.prepare.prepare import PreparedModel, prepare
 
 RUN = RunOptions(threads=1)
@@ -89,7 +89,7 @@ def test_values_measured_on_threads_are_those_of_one_thread(
 
 
 @pytest.mark.parametrize("boundaries", [{}, {"y": ("writer",)}], ids=["inner", "boundary"])
-def test_the_statistics_of_a_form_follow_from_those_of_the_plain_model(
+def test_the_statistics_of_a_candidate_follow_from_those_of_the_plain_model(
     plain: PreparedModel, samples: Samples, boundaries: dict[str, tuple[str, ...]]
 ) -> None:
     nodes = list(plain.graph.nodes)
@@ -97,15 +97,15 @@ def test_the_statistics_of_a_form_follow_from_those_of_the_plain_model(
     factors = {str(nodes[0].outputs[0].name): FACTORS}
     if boundaries:
         factors["y"] = (1.0, 2.0, 4.0, 0.5, 1.0)
-    form = _with_factors(plain.graph, factors, boundaries)
-    assert is_derivable(plain.graph, form)
-    assert dict(form.boundaries) == boundaries
-    found = derive_statistics(plain.graph, form, measure(plain, samples), samples, RUN)
+    candidate = _with_factors(plain.graph, factors, boundaries)
+    assert is_derivable(plain.graph, candidate)
+    assert dict(candidate.boundaries) == boundaries
+    found = derive_statistics(plain.graph, candidate, measure(plain, samples), samples, RUN)
     ranked = rank_by_digest(samples)
     names = [ranked[half::HALVES] for half in range(HALVES)]
-    wanted = tensors_to_collect(form.graph)
+    wanted = tensors_to_collect(candidate.graph)
     for got, expected in zip(
-        found, observe_splits(form.graph, samples, wanted, names, run=RUN), strict=True
+        found, observe_splits(candidate.graph, samples, wanted, names, run=RUN), strict=True
     ):
         assert got.samples == expected.samples == len(samples) // 2
         assert got.tensors.keys() == expected.tensors.keys()
@@ -121,16 +121,18 @@ def test_only_scaled_tensors_keep_the_statistics_of_few_samples(
     plain: PreparedModel, samples: Samples
 ) -> None:
     h, r, y = (str(node.outputs[0].name) for node in plain.graph.nodes)
-    form = _with_factors(plain.graph, {h: FACTORS}, {})
+    candidate = _with_factors(plain.graph, {h: FACTORS}, {})
     every = samples.names
     few, whole = (
-        observe_splits(form.graph, samples, tensors_to_collect(form.graph), names, run=RUN)[0]
+        observe_splits(
+            candidate.graph, samples, tensors_to_collect(candidate.graph), names, run=RUN
+        )[0]
         for names in ([every[:4], every[4:]], [every])
     )
     [wider] = observe_splits(
         plain.graph, samples, tensors_to_collect(plain.graph), [every], run=RUN
     )
-    found = add_wider_statistics(few, plain.graph, form, wider)
+    found = add_wider_statistics(few, plain.graph, candidate, wider)
     assert found.samples == few.samples == 4
     assert found.tensors.keys() == few.tensors.keys() >= {"x", r, y}
     for name in found.tensors:
@@ -142,7 +144,7 @@ def test_only_scaled_tensors_keep_the_statistics_of_few_samples(
         assert found.tensors[name].count == expected.tensors[name].count
 
 
-def test_a_form_of_another_kind_is_observed(plain: PreparedModel) -> None:
+def test_a_candidate_of_another_kind_is_observed(plain: PreparedModel) -> None:
     assert not is_derivable(plain.graph, PreparedModel(plain.graph.copy()))
 
 

@@ -1,4 +1,4 @@
-"""Output error of one form of a model with quantized activations, by its best range method."""
+"""Output error of one candidate with quantized activations, by its best range method."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Measure = Callable[[ParamsByFold, Errors | None, Collection[int], Errors], Error
 
 
 @dataclass(eq=False)
-class FormEvaluation:
-    """Measures a form on more and more samples, with the range method that is best on the first samples.
+class CandidateEvaluation:
+    """Measures a candidate on more and more samples, with the range method that is best on the first samples.
 
     Attributes:
-        measure: Measures the form with given parameters.
+        measure: Measures the candidate with given parameters.
         params: The parameters by each range method that may still be taken.
         errors: The error of each sample with the best method so far.
     """
