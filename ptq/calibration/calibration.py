@@ -20,7 +20,7 @@ from ptq.data import Sample, Samples, split_folds
 from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, operator_of
+from ptq.model.node import name_of, named_values, operator_of, shape_of
 from ptq.observers.calibration_file import Calibration, load
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 from ptq.observers.kept_samples import SampleKeeper
@@ -106,7 +106,7 @@ def collect_statistics(
 def add_sample_records(
     calibration: Calibration,
     samples: Samples,
-    few: SampleKeeper | None = None,
+    few: SampleKeeper | None,
     listing: Listing | None = None,
 ) -> Calibration:
     """Statistics with what they record of the samples that they count.
@@ -141,7 +141,7 @@ def collect_in_folds(
     samples: Samples,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
-    run: RunOptions = DEFAULT_RUN,
+    run: RunOptions,
 ) -> tuple[Calibration, list[Fold]]:
     """Observe a prepared graph on samples; return the statistics of all samples, and the folds.
 
@@ -204,8 +204,8 @@ def load_or_collect(
     samples: Samples | None,
     stats: Calibration | None,
     *,
-    checkpoint: str | os.PathLike[str] | None = None,
-    run: RunOptions = DEFAULT_RUN,
+    checkpoint: str | os.PathLike[str] | None,
+    run: RunOptions,
 ) -> tuple[Calibration, list[Fold]]:
     """The given statistics, else those collected from the samples; and the folds that evaluate ranges.
 
@@ -216,7 +216,7 @@ def load_or_collect(
         StatsError: The statistics or the checkpoint belong to another model or to other samples.
     """
     if stats is not None:
-        calibration = require_same_graph(stats, graph.digest())
+        calibration = require_same_graph(stats, graph)
         return calibration, [] if samples is None else [Fold(calibration, samples)]
     if samples is None:
         return Calibration(graph.digest(), 0, {}), []
@@ -236,15 +236,23 @@ def open_statistics(stats: Calibration | str | os.PathLike[str] | None) -> Calib
     return load(Path(stats))
 
 
-def require_same_graph(stats: Calibration, digest: str) -> Calibration:
+def require_same_graph(stats: Calibration, graph: Graph) -> Calibration:
     """Return statistics of an earlier calibration after a check that they belong to this graph.
 
     Raises:
-        StatsError: They belong to another graph.
+        StatsError: They belong to another graph, or a tensor has another number of channels.
     """
-    if stats.graph != digest:
+    if stats.graph != graph.digest():
         raise StatsError(
             "the statistics belong to another graph; calibrate this model again. Those of a quantization may belong "
             "to equalized weights: give its plan or its data with them"
         )
+    shapes = {name_of(value): shape_of(value) or () for value in named_values(graph.model.graph)}
+    for name, sums in stats.channels.items():
+        shape, counted = shapes.get(name, ()), 0 if sums.mean is None else sums.mean.size
+        channels = shape[sums.axis] if -len(shape) <= sums.axis < len(shape) else None
+        if counted and channels not in (None, counted):
+            raise StatsError(
+                f"tensor {name} has {counted} channels in the statistics and {channels} in the model; calibrate again"
+            )
     return stats

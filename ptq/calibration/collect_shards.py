@@ -23,7 +23,7 @@ from ptq.calibration.identify import Listing, digest_listing
 from ptq.calibration.shard_checkpoint import ShardCheckpoint
 from ptq.core import remote
 from ptq.core.errors import DataError, StatsError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.data import Samples
 from ptq.data.sample_digest import merge_digests
 from ptq.data.sample_map import SampleMap
@@ -33,7 +33,7 @@ from ptq.model.exposed_session import session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.maker import list_differences
 from ptq.observers.calibration_file import Calibration
-from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
+from ptq.observers.keep_limit import KeepLimit
 from ptq.observers.kept_samples import SampleKeeper
 
 SAMPLES_PER_SHARD = 32
@@ -47,9 +47,9 @@ def collect_in_shards(
     data: str,
     samples: Samples,
     *,
-    checkpoint: str | None = None,
-    keep: KeepLimit = NONE_KEPT,
-    run: RunOptions = DEFAULT_RUN,
+    checkpoint: str | None,
+    keep: KeepLimit,
+    run: RunOptions,
 ) -> Calibration:
     """Observe a prepared graph on the workers of the run.
 

@@ -6,7 +6,6 @@ input itself. The covariances of held-out samples are kept separately and valida
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from ptq.calibration.covariance_job import (
 from ptq.calibration.rounding_samples import choose_samples
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
-from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable, TrackedItems
+from ptq.core.run_options import RunOptions, SizedIterable, TrackedItems
 from ptq.data import Sample, Samples
 from ptq.data.sample_map import SampleMap
 from ptq.model.graph import Graph
@@ -38,8 +37,8 @@ def collect_covariances(
     held_out: Collection[str],
     count: int,
     *,
-    keep: KeptInputs | None = None,
-    run: RunOptions = DEFAULT_RUN,
+    keep: KeptInputs | None,
+    run: RunOptions,
 ) -> InputStatistics:
     """Run the model on samples and collect the covariances of the inputs of nodes with weights.
 
@@ -89,10 +88,10 @@ def collect_input_covariance(
     model: CalibratedModel,
     plan: Plan,
     samples: Samples,
-    run: RunOptions = DEFAULT_RUN,
+    run: RunOptions,
     *,
-    keep: Collection[str] = (),
-    validated_inputs: float = math.inf,
+    keep: Collection[str],
+    validated_inputs: float,
 ) -> CalibratedModel:
     """The model with the input covariances for second-order rounding, collected on calibration samples.
 

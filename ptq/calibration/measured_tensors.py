@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import Spreads
 from ptq.calibration.collect import BatchBuffers
-from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable, TrackedItems
+from ptq.core.run_options import RunOptions, SizedIterable, TrackedItems
 from ptq.data import Sample, Samples
 from ptq.data.sample_map import SampleMap
 from ptq.data.sample_parts import Part
@@ -109,7 +109,7 @@ def measure_tensors(
     count: int,
     *,
     into: MeasuredTensors,
-    run: RunOptions = DEFAULT_RUN,
+    run: RunOptions,
 ) -> None:
     """Run a model on samples and measure tensors.
 

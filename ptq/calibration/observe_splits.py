@@ -14,7 +14,7 @@ from ptq.calibration.collect import (
     empty_statistics,
 )
 from ptq.core.errors import DataError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable
+from ptq.core.run_options import RunOptions, SizedIterable
 from ptq.data import Sample
 from ptq.data.sample_map import SampleMap
 from ptq.data.sample_parts import Part
@@ -33,7 +33,7 @@ def observe_splits(
     splits: Sequence[Collection[str]],
     *,
     held: Collection[str] = (),
-    run: RunOptions = DEFAULT_RUN,
+    run: RunOptions,
 ) -> list[Calibration]:
     """Observe tensors over several splits of the samples in one pass; one result for each split.
 

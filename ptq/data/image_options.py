@@ -35,7 +35,7 @@ def choose_image_options(
     recorded: RecordedPreprocess | None,
     where: str,
     *,
-    required: bool = True,
+    required: bool,
 ) -> ImageOptions | None:
     """The options for the images of a source of arrays or objects: given, else recorded; None without any.
 

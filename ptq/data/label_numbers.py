@@ -15,7 +15,7 @@ Integers = NDArray[np.integer[Any]]
 
 
 def to_class_numbers(
-    values: NDArray[Any], where: str, classes: Mapping[str, int] | None = None
+    values: NDArray[Any], where: str, classes: Mapping[str, int] | None
 ) -> Integers:
     """The labels as integers, −1 for none.
 

@@ -31,7 +31,7 @@ class ReadOnceSource:
     """The samples of a stream, the same on each pass."""
 
     def __init__(
-        self, stream: SampleSource, cache: CacheLimits | None = None, *, repeatable: bool = True
+        self, stream: SampleSource, cache: CacheLimits | None, *, repeatable: bool
     ) -> None:
         """Read nothing yet.
 

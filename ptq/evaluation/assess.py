@@ -42,12 +42,12 @@ def build_report(
     *,
     arithmetic: str,
     run: RunOptions,
-    inside: TargetRuntime | None = None,
-    metric: Metric | None = None,
-    task: TaskRequest | None = None,
-    max_drop: float | None = None,
-    search: BudgetSearch | None = None,
-    min_speedup: float | None = None,
+    inside: TargetRuntime | None,
+    metric: Metric | None,
+    task: TaskRequest | None,
+    max_drop: float | None,
+    search: BudgetSearch | None,
+    min_speedup: float | None,
 ) -> Report:
     """Run float, int8 and integers on the evaluation samples, if there are any, and build the report.
 

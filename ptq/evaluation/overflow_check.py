@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.core.target import Target
 from ptq.data import Sample
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
@@ -32,7 +32,7 @@ def refuse_overflow(
     float_nodes: Mapping[str, str],
     samples: Iterable[Sample],
     *,
-    run: RunOptions = DEFAULT_RUN,
+    run: RunOptions,
 ) -> None:
     """Raise an error if nothing was quantized because the float model overflows on a sample.
 

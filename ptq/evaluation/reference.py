@@ -47,7 +47,7 @@ class ReferenceOutputs:
 
 
 def run_sample(
-    session: Session, sample: Sample, feed: Mapping[str, NDArray[Any]] | None = None
+    session: Session, sample: Sample, feed: Mapping[str, NDArray[Any]] | None
 ) -> Outputs:
     """The numeric outputs of a model on a sample, with inputs in addition to the sample's.
 

@@ -27,11 +27,15 @@ def describe_figures(figures: tuple[Figure, ...]) -> str:
     """The figures of one form with their intervals."""
     shown = []
     for figure in figures:
-        lo, hi = figure.interval
-        interval = f"95 % CI {100 * lo:.2f} … {100 * hi:.2f}"
+        is_share = 0 <= figure.value <= 1  # a metric of the user may have another scale
+        value, lo, hi = (
+            f"{100 * number:.2f}" if is_share else f"{number:.4g}".replace("-", "−")
+            for number in (figure.value, *figure.interval)
+        )
+        interval = f"95 % CI {lo} … {hi}"
         if figure.interval == NO_INTERVAL:
             interval = f"no 95 % CI: {UNDEFINED}"
-        shown.append(f"{figure.name} {100 * figure.value:.2f} % ({interval})")
+        shown.append(f"{figure.name} {value}{' %' if is_share else ''} ({interval})")
     return ", ".join(shown)
 
 

@@ -40,7 +40,7 @@ def session_with_outputs(
     wanted: CollectedTensors,
     *,
     held: Collection[str] = (),
-    threads: int = 0,
+    threads: int,
     memory_arena: bool = False,
 ) -> Session:
     """A session of the graph with the tensors as additional outputs.
@@ -60,7 +60,7 @@ def session_with_outputs(
 
 
 def session_with_shapes(
-    graph: Graph, names: Sequence[str], *, threads: int = 0
+    graph: Graph, names: Sequence[str], *, threads: int
 ) -> tuple[Session, dict[str, str]]:
     """A session that returns the shapes of tensors, and the output that holds the shape of each."""
     exposed = graph.copy()

@@ -50,7 +50,7 @@ class ProviderSession:
         outputs: Names of the model's outputs.
     """
 
-    def __init__(self, model: bytes, provider: Provider, *, threads: int = 0) -> None:
+    def __init__(self, model: bytes, provider: Provider, *, threads: int) -> None:
         """Load a model from its bytes.
 
         Raises:

@@ -20,7 +20,6 @@ from ptq.core.errors import StatsError
 from ptq.core.types import FloatArray
 from ptq.observers.array_counts import End, Likely, count_array
 from ptq.observers.bfloat16_histogram import PrefixCounts, from_cells, from_values
-from ptq.observers.channel_range import channel_extremes
 from ptq.observers.distinct_values import MAX_DISTINCT, distinct_counts
 from ptq.observers.range_cache import RangeCache
 
@@ -38,7 +37,6 @@ class TensorStats:
     Distinct objects may be updated from distinct threads.
 
     Attributes:
-        channel_axis: Axis along which channel extremes are kept; None for none.
         count: Number of finite values.
         zeros: Number of values that count as 0: of magnitude below 2^-133.
         min: Least finite value; +inf before the first. ``at_min`` is its count.
@@ -46,22 +44,17 @@ class TensorStats:
         nan: Number of NaNs. ``pos_inf`` and ``neg_inf`` are the numbers of infinities.
         values: float32, ascending: the distinct values, 0 for what counts as 0; None after there were more than 1024.
         value_counts: int64, the count of each of ``values``.
-        channel_min: float32, one entry for each channel; None without axis or values. Likewise ``channel_max``.
         ranges: Ranges chosen so far; `update` empties it. It is neither compared, merged nor saved.
     """
 
-    def __init__(
-        self, channel_axis: int | None = None, bounds: tuple[float, float] = UNBOUNDED
-    ) -> None:
+    def __init__(self, bounds: tuple[float, float] = UNBOUNDED) -> None:
         """Statistics of no value. That none lies beyond the bounds changes the speed only."""
-        self.channel_axis, self._bounds = channel_axis, bounds
+        self._bounds = bounds
         self.count = self.zeros = self.at_min = self.at_max = 0
         self.nan = self.pos_inf = self.neg_inf = 0
         self.min, self.max = math.inf, -math.inf
         self.values: FloatArray | None = np.empty(0, np.float32)
         self.value_counts: NDArray[np.int64] = np.empty(0, np.int64)
-        self.channel_min: FloatArray | None = None
-        self.channel_max: FloatArray | None = None
         self.ranges = RangeCache()
         self._prefixes = from_cells(np.empty(0, np.uint16), np.empty(0, np.int64))
 
@@ -81,33 +74,18 @@ class TensorStats:
             self.values, self._prefixes = None, earlier._prefixes.make_empty()
 
     def update(self, x: NDArray[Any]) -> None:
-        """Count the values of one array of any shape, as float32.
-
-        Raises:
-            StatsError: The array does not have the channel axis, or its length has changed.
-        """
+        """Count the values of one array of any shape, as float32."""
         with np.errstate(over="ignore"):  # a float64 above the largest float32 counts as infinite
             array = np.ascontiguousarray(x, np.float32)
         if array.size == 0:
             return
         self.ranges.clear()
-        if self.channel_axis is not None:
-            self._widen_channels(*channel_extremes(array, self.channel_axis))
         flat = array.reshape(-1)
         for start in range(0, flat.size, _MAX_PIECE):
             self._count(flat[start : start + _MAX_PIECE])
 
     def merge(self, other: TensorStats) -> TensorStats:
-        """The statistics of both; neither is changed.
-
-        Raises:
-            StatsError: The channels differ in axis or number.
-        """
-        if self.channel_axis != other.channel_axis:
-            raise StatsError(
-                f"cannot merge statistics with channel axes {self.channel_axis} and {other.channel_axis};"
-                " calibrate both with the same settings"
-            )
+        """The statistics of both; neither is changed."""
         both = copy(self)  # no update changes an array
         both.ranges = RangeCache()
         both.nan += other.nan
@@ -115,8 +93,6 @@ class TensorStats:
         both.neg_inf += other.neg_inf
         both._record_extreme(other.min, other.at_min, negative=True)
         both._record_extreme(other.max, other.at_max, negative=False)
-        if other.channel_min is not None and other.channel_max is not None:
-            both._widen_channels(other.channel_min, other.channel_max)
         both.count += other.count
         both.zeros += other.zeros
         if both.values is not None and other.values is not None:
@@ -148,10 +124,6 @@ class TensorStats:
         else:
             cells, counts = self.cell_counts()
             arrays |= {"cells": cells, "counts": counts}
-        if self.channel_axis is not None:
-            arrays["channel_axis"] = np.array(self.channel_axis, np.int64)
-        if self.channel_min is not None and self.channel_max is not None:
-            arrays["channels"] = np.stack([self.channel_min, self.channel_max])
         return arrays
 
     @classmethod
@@ -162,8 +134,7 @@ class TensorStats:
             StatsError: The arrays are not the statistics of one tensor.
         """
         try:
-            axis = int(arrays["channel_axis"]) if "channel_axis" in arrays else None
-            stats = cls(axis)
+            stats = cls()
             tally = [int(n) for n in arrays["tally"]]
             stats.count, stats.zeros, stats.at_min, stats.at_max = tally[:4]
             stats.nan, stats.pos_inf, stats.neg_inf = tally[4:]
@@ -179,8 +150,6 @@ class TensorStats:
                 keys = arrays["cells"].astype(np.uint16, casting="safe")
                 finite = keys & 0x7FFF < 0x7F80
                 stats._prefixes = from_cells(keys, counts)
-            if "channels" in arrays:
-                stats.channel_min, stats.channel_max = arrays["channels"].astype(np.float32)
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise StatsError(_DAMAGED.format(error)) from None
         counted = int(counts.sum()) + (stats.zeros if stats.values is None else 0)
@@ -262,18 +231,6 @@ class TensorStats:
             self.at_min, self.min = count + (self.at_min if end == self.min else 0), end
         if not negative and end >= self.max:
             self.at_max, self.max = count + (self.at_max if end == self.max else 0), end
-
-    def _widen_channels(self, lo: FloatArray, hi: FloatArray) -> None:
-        if self.channel_min is None or self.channel_max is None:
-            self.channel_min, self.channel_max = lo, hi
-            return
-        if lo.shape != self.channel_min.shape:
-            raise StatsError(
-                f"axis {self.channel_axis} has {lo.size} channels, before it had {self.channel_min.size};"
-                " use a channel axis of fixed length"
-            )
-        self.channel_min = np.minimum(self.channel_min, lo)
-        self.channel_max = np.maximum(self.channel_max, hi)
 
     def _add_values(self, values: FloatArray, counts: NDArray[np.int64]) -> None:
         if self.values is None:

@@ -26,7 +26,7 @@ from ptq.calibration.covariance_job import (
 )
 from ptq.calibration.rounding_samples import choose_samples
 from ptq.core.plan import Plan
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.core.wording import plural
 from ptq.data import Samples
 from ptq.data.holdout import VALIDATION_SHARE
@@ -56,7 +56,7 @@ def compensate_rounding(
     made: QuantizedModel,
     samples: Samples | None,
     *,
-    run: RunOptions = DEFAULT_RUN,
+    run: RunOptions,
 ) -> QuantizedModel:
     """The quantized model with layers re-fitted to their quantized inputs, where held-out samples gain.
 

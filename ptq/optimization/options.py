@@ -162,7 +162,7 @@ class QuantizeOptions:
         shapes = {} if first is None else {name: a.shape for name, a in first.feed.items()}
         return replace(self.tflite_options, shapes=shapes)
 
-    def target_row(self, plan: Plan | None = None) -> Target:
+    def target_row(self, plan: Plan | None) -> Target:
         """The target; that of the plan where one is given."""
         return get_target(self.target if plan is None else plan.target)
 
@@ -182,11 +182,11 @@ class QuantizeOptions:
         """These options as they act beside a plan."""
         return replace(self, method=DEFAULT_METHOD, per_tensor=False)
 
-    def arithmetic_name(self, plan: Plan | None = None) -> str:
+    def arithmetic_name(self, plan: Plan | None) -> str:
         """The arithmetic; the target's own where none is asked for."""
         return self.target_row(plan).arithmetic if self.arithmetic is None else self.arithmetic
 
-    def to_recipe(self, plan: Plan | None = None) -> Recipe:
+    def to_recipe(self, plan: Plan | None) -> Recipe:
         """The recipe that these options resolve to.
 
         Raises:

@@ -107,7 +107,7 @@ def group_candidates(
     groups: ScaleGroups,
     folds: Sequence[Fold],
     row: Target,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str],
 ) -> GroupCandidates:
     """The parameters of a scale group by each method, in each fold; similar ones once."""
     params: dict[str, list[QuantParams]] = {}

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from ptq.calibration.calibration import Fold
 from ptq.core.decibels import error_db
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.core.wording import plural
 from ptq.data import Samples
-from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
+from ptq.optimization.effort import Effort
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS, GroupCandidates, find_candidates
 from ptq.optimization.significance import NEGLIGIBLE_ERROR, is_significantly_lower
@@ -42,8 +42,8 @@ def choose_ranges(
     recipe: Recipe,
     folds: Sequence[Fold],
     *,
-    effort: Effort = EFFORTS[DEFAULT_EFFORT],
-    run: RunOptions = DEFAULT_RUN,
+    effort: Effort,
+    run: RunOptions,
 ) -> Recipe:
     """The recipe with a range method for every scale group; unchanged if the user asks for one method.
 

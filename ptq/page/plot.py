@@ -91,8 +91,8 @@ def build_plot(
     up: str,
     points: Sequence[Point],
     *,
-    line: Sequence[Point] = (),
-    legend: Sequence[tuple[str, str]] = (),
+    line: Sequence[Point],
+    legend: Sequence[tuple[str, str]],
     numbered: bool = True,
 ) -> Plot:
     """Place points in a picture.

@@ -156,7 +156,7 @@ def _solve_group(
     groups: ScaleGroups,
     stats: Mapping[str, TensorStats],
     target: Target,
-    width_reason: str = "",
+    width_reason: str,
 ) -> None:
     params, reason = _group_qparams(draft, group, groups, stats, target, asked=bool(width_reason))
     for name in group.tensors:

@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass, replace
 from functools import reduce
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable
+from ptq.core.run_options import RunOptions, SizedIterable
 from ptq.data import Sample
 from ptq.data.recorded_preprocess import AppliedPreprocess
 from ptq.data.sample_map import SampleMap
@@ -162,7 +162,7 @@ def verify_graph(
     *,
     arithmetic: str = "ort",
     optimize: bool = True,
-    run: RunOptions = DEFAULT_RUN,
+    run: RunOptions,
 ) -> Verification:
     """Compare every integer tensor of a quantized graph between ONNX Runtime and the executor.
 

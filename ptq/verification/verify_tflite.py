@@ -23,7 +23,7 @@ _DEFAULT = "litert"
 
 
 def verify_tflite(
-    content: bytes, graph: Graph, samples: Iterable[Sample], *, arithmetic: str = _DEFAULT
+    content: bytes, graph: Graph, samples: Iterable[Sample], *, arithmetic: str
 ) -> Verification:
     """Compare LiteRT and the executor on a `.tflite` file.
 

@@ -14,11 +14,12 @@ from waiting_pool import start_at_once
 
 import ptq
 from ptq.calibration.calibration import FOLDS, HALF, collect_in_folds
-from ptq.core.errors import DataError, UsageError
+from ptq.core.errors import DataError, StatsError, UsageError
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
+from ptq.observers.channel_sums import ChannelSums
 from ptq.rewrite.prepare.prepare import prepare
 
 MODEL = build_network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
@@ -149,3 +150,13 @@ def test_bad_samples_do_not_evaluate(tmp_path: Path, left: int) -> None:
         assert [(fold.calibration, len(fold.samples)) for fold in folds] == [(whole, whole.samples)]
     else:
         assert [fold.samples.names for fold in folds] == [names[1:] for names in good]
+
+
+def test_statistics_with_another_number_of_channels_are_refused() -> None:
+    stats = ptq.calibrate(MODEL, FEEDS, threads=1)
+    name, sums = next(iter(stats.channels.items()))
+    arrays = sums.to_arrays()
+    cut = ChannelSums.from_arrays({**arrays, "sums": arrays["sums"][:, :2]})
+    edited = replace(stats, channels={**stats.channels, name: cut})
+    with pytest.raises(StatsError, match="has 2 channels in the statistics and 3 in the model"):
+        ptq.quantize(MODEL, stats=edited, force=True)

@@ -13,6 +13,7 @@ from ptq.data import Sample
 from ptq.evaluation.budget import BudgetSearch, check_budget
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.metrics import Figure
 from ptq.evaluation.task_wording import describe_figures
 from ptq.evaluation.user_metric import measure_metric, metric_drop
 
@@ -149,3 +150,12 @@ def test_an_evaluation_asks_the_metric_instead_of_its_own() -> None:
     drop = result.forms["int8"].drop
     assert drop is not None
     assert (drop.metric, drop.points, drop.samples) == ("first", 100.0, 6)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(31.25, "psnr 31.25 (95 % CI 30.5 … 32)"), (-0.5, "psnr −0.5 (95 % CI −1.25 … 0.25)")],
+)
+def test_a_metric_on_another_scale_is_no_percentage(value: float, text: str) -> None:
+    figure = Figure("psnr", value, (value - 0.75, value + 0.75))
+    assert describe_figures((figure,)) == text

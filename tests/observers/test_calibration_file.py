@@ -19,7 +19,7 @@ from ptq.observers.stats import TensorStats
 def calibration(seed: int = 0, samples: int = 4, graph: str = "sha256:ab") -> Calibration:
     rng = np.random.default_rng(seed)
     tensors = {name: TensorStats() for name in ("b/relu:0", "a", "größe")}
-    tensors["weight"] = TensorStats(0)
+    tensors["weight"] = TensorStats()
     for stats in tensors.values():
         stats.update(rng.normal(size=(3, 700)).astype(np.float32))
     tensors["pixels"] = TensorStats()

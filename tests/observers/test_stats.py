@@ -29,8 +29,8 @@ MIXED = st.one_of(
 )
 
 
-def stats_of(*parts: FloatArray, channel_axis: int | None = None) -> TensorStats:
-    stats = TensorStats(channel_axis)
+def stats_of(*parts: FloatArray) -> TensorStats:
+    stats = TensorStats()
     for part in parts:
         stats.update(part)
     return stats
@@ -199,31 +199,10 @@ def test_float64_beyond_float32_is_counted_as_infinite() -> None:
     assert (stats.pos_inf, stats.max) == (1, 2.0)
 
 
-def test_extremes_of_channels_are_those_of_numpy_and_merge_exactly() -> None:
-    x = np.random.default_rng(0).normal(size=(6, 3, 4, 4)).astype(np.float32)
-    x[0, 1, 0, 0] = np.nan
-    x[1, 2, 0, 0] = -np.inf
-    stats = stats_of(x[:2], channel_axis=1).merge(stats_of(x[2:], channel_axis=1))
-    finite = np.where(np.isfinite(x), x, np.nan)
-    np.testing.assert_array_equal(stats.channel_min, np.nanmin(finite, axis=(0, 2, 3)))
-    np.testing.assert_array_equal(stats.channel_max, np.nanmax(finite, axis=(0, 2, 3)))
-    assert content(stats) == content(stats_of(x, channel_axis=1))
-
-
-def test_a_channel_axis_that_is_missing_or_changes_is_an_error() -> None:
-    stats = stats_of(np.zeros((2, 3), np.float32), channel_axis=1)
-    with pytest.raises(StatsError, match="has 4 channels, before it had 3"):
-        stats.update(np.zeros((2, 4), np.float32))
-    with pytest.raises(StatsError, match="has no axis 1"):
-        stats.update(np.zeros(3, np.float32))
-    with pytest.raises(StatsError, match="cannot merge"):
-        stats.merge(TensorStats())
-
-
 @settings(deadline=None)
 @given(MIXED)
 def test_arrays_round_trip(x: FloatArray) -> None:
-    stats = stats_of(x.reshape(1, -1), channel_axis=0) if x.size else stats_of(x)
+    stats = stats_of(x)
     assert TensorStats.from_arrays(stats.to_arrays()) == stats
 
 

@@ -38,7 +38,7 @@ class ItemParser:
         preprocess: The complete preprocessing if items are images, or may be; None for arrays.
     """
 
-    def __init__(self, inputs: Sequence[InputSpec], images: ImageOptions | None = None) -> None:
+    def __init__(self, inputs: Sequence[InputSpec], images: ImageOptions | None) -> None:
         """Raise UsageError if preprocessing options are required, and the model does not take images."""
         self._inputs = inputs
         self._pixels_are_images = images is not None

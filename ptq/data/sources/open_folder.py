@@ -27,7 +27,7 @@ def open_folder(
     preprocess: Preparation | None,
     recorded: RecordedPreprocess | None,
     *,
-    required: bool = True,
+    required: bool,
 ) -> SampleSource:
     """Samples of a folder.
 

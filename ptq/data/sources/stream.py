@@ -30,7 +30,7 @@ class FeedStream(IndexedSource):
         feeds: Feeds,
         inputs: Sequence[InputSpec],
         title: str,
-        images: ImageOptions | None = None,
+        images: ImageOptions | None,
     ) -> None:
         """``feeds`` is called again for each pass. With ``images``, uint8 arrays are pixels of images."""
         super().__init__(title)

@@ -25,9 +25,7 @@ class TaskMeasurement:
         choice: The task in words; None until it is recognized.
     """
 
-    def __init__(
-        self, request: TaskRequest, forms: Sequence[str], watch: Watch | None = None
-    ) -> None:
+    def __init__(self, request: TaskRequest, forms: Sequence[str], watch: Watch | None) -> None:
         """``forms`` are the names of the forms that are compared with float; ``watch`` is called on each sample."""
         self._watch = watch
         self.task: Task | None = None

@@ -35,7 +35,7 @@ _FINDERS: Mapping[TaskName, _Finder] = {
 """In the order in which they are tried: the special before the general."""
 
 
-def require_task(name: object, metric: object = None) -> TaskName | None:
+def require_task(name: object, metric: object) -> TaskName | None:
     """Require the name of a task, or None.
 
     Args:

@@ -33,8 +33,6 @@ from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import InputMean, find_float_means
 from ptq.optimization.effort import (
     COMPARED_VALUES,
-    DEFAULT_EFFORT,
-    EFFORTS,
     SUFFICIENT_VALUES,
     Effort,
 )
@@ -70,7 +68,7 @@ class CandidateComparison:
         recipe: Recipe,
         samples: Samples,
         run: RunOptions,
-        effort: Effort = EFFORTS[DEFAULT_EFFORT],
+        effort: Effort,
         *,
         measured: MeasuredTensors | None = None,
         known: Calibration | None = None,

@@ -19,18 +19,18 @@ from ptq.calibration.calibration import FOLDS, tensors_to_collect
 from ptq.calibration.channel_spreads import merge_spreads
 from ptq.calibration.measured_tensors import MeasuredTensors, measure_tensors
 from ptq.core.memory import release_memory
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.core.target import Target
 from ptq.core.wording import plural
 from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.model.shared_weights import weight_families
-from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, MEASURED_VALUES, Effort
+from ptq.optimization.effort import MEASURED_VALUES, Effort
 from ptq.optimization.equalization.candidates import CandidateComparison
 from ptq.optimization.equalization.equalization_factors import equalization_factors
 from ptq.optimization.equalization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
-from ptq.optimization.given import NOTHING_GIVEN, Given
+from ptq.optimization.given import Given
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import ChannelGroups, group_channels
 from ptq.rewrite.equalize.channel_walk import GATED_OPS
@@ -82,9 +82,9 @@ def equalize_channels(
     prepared: PreparedModel,
     samples: Samples | None,
     recipe: Recipe,
-    given: Given = NOTHING_GIVEN,
-    effort: Effort = EFFORTS[DEFAULT_EFFORT],
-    run: RunOptions = DEFAULT_RUN,
+    given: Given,
+    effort: Effort,
+    run: RunOptions,
 ) -> PreparedModel:
     """The model with equalized channels if that improves held-out samples; with a note on the decision.
 

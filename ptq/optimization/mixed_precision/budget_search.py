@@ -98,7 +98,7 @@ def search_for_budget(
 
 
 def search_within_budget(
-    job: Job, model: CalibratedModel, draft: Draft, labels: TaskLabels = NO_LABELS
+    job: Job, model: CalibratedModel, draft: Draft, labels: TaskLabels
 ) -> tuple[Draft, BudgetSearch | None]:
     """The draft with the nodes that have to stay float for the budget; unchanged without a budget or with a plan.
 
@@ -132,7 +132,7 @@ def fewest_float_nodes(
     points: float,
     *,
     wide: bool = False,
-    run: RunOptions = DEFAULT_RUN,
+    run: RunOptions,
     advance: Callable[[], None] = lambda: None,
 ) -> BudgetSearch:
     """Find the fewest float nodes that meet the budget.

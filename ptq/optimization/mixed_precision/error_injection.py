@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.data.sample_map import SampleMap
 from ptq.data.sample_parts import Part
@@ -32,7 +32,7 @@ class ErrorInjector:
         runs: How often a graph of the probe ran; repetitions on large samples do not count.
     """
 
-    def __init__(self, probe: ErrorProbe, run: RunOptions = DEFAULT_RUN) -> None:
+    def __init__(self, probe: ErrorProbe, run: RunOptions) -> None:
         """Load both graphs of the probe.
 
         Raises:

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.data.labelling import Labelling
 from ptq.data.splits import takes_any_batch
@@ -52,7 +52,7 @@ class Trials:
         task: TaskName | None = None,
         labels: TaskLabels = NO_LABELS,
         labelling: Callable[[], Labelling] | None = None,
-        run: RunOptions = DEFAULT_RUN,
+        run: RunOptions,
     ) -> None:
         """Open the float model; nodes that the recipe keeps in float stay float."""
         self.model, self.recipe, self.samples = model, recipe, samples

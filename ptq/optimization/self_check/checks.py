@@ -90,7 +90,7 @@ def run_reference_on_more_samples(
     made: QuantizedModel,
     samples: Iterable[Sample],
     sessions: SessionCache,
-    advance: Callable[[], None] = lambda: None,
+    advance: Callable[[], None],
 ) -> CheckReference:
     """Run the float model on enough samples to confirm a failure.
 

@@ -88,7 +88,7 @@ def upgrade_opset(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
     return [change]
 
 
-def try_upgrade_opset(graph: Graph, version: int, *, keep: bool = False) -> list[Change]:
+def try_upgrade_opset(graph: Graph, version: int, *, keep: bool) -> list[Change]:
     """Convert a graph to at least this opset, in place, if ONNX's converter can; see `graph.opset` after.
 
     With ``keep`` the opset stays as it is.
@@ -104,7 +104,7 @@ def try_upgrade_opset(graph: Graph, version: int, *, keep: bool = False) -> list
     return [change]
 
 
-def opset_too_old(graph: Graph, version: int, *, keep: bool = False) -> str:
+def opset_too_old(graph: Graph, version: int, *, keep: bool) -> str:
     """The reason why operators of a later opset are not used in a graph."""
     if keep:
         return f"opset {graph.opset} is kept, and the operator needs opset {version}"

@@ -170,7 +170,7 @@ def find_version(
     builtin: str,
     types: Sequence[np.dtype[Any] | None],
     fields: Mapping[str, Any],
-    rank: int = 0,
+    rank: int,
 ) -> int:
     """The version of an operator.
 

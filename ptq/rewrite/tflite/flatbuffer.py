@@ -44,7 +44,7 @@ class FlatbufferModel:
         name: str,
         shape: Shape,
         dtype: np.dtype[Any],
-        params: QuantParams | None = None,
+        params: QuantParams | None,
         *,
         axis: int | None = None,
         content: NDArray[Any] | None = None,
@@ -82,8 +82,8 @@ class FlatbufferModel:
         version: int,
         inputs: Sequence[int],
         outputs: Sequence[int],
-        options: str | None = None,
-        fields: Mapping[str, Any] | None = None,
+        options: str | None,
+        fields: Mapping[str, Any] | None,
     ) -> None:
         """Add an operator.
 

@@ -37,7 +37,7 @@ def weight_and_bias_qparams(
     target: Target,
     *,
     per_tensor: bool,
-    reduced: bool = False,
+    reduced: bool,
 ) -> Mapping[int, QParamsWithReason]:
     """Parameters of a node's weight and bias, by input position, each with its reason.
 
