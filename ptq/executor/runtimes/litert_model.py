@@ -17,7 +17,7 @@ from ptq.model.tflite.interpreter import LitertModel
 class InterpretedModel:
     """A model that LiteRT's interpreter runs with its default kernels."""
 
-    def __init__(self, graph: Graph, *, threads: int, content: bytes | None) -> None:
+    def __init__(self, graph: Graph, *, threads: int, content: bytes | None = None) -> None:
         """Write the model as a `.tflite` file and load it.
 
         Args:
