@@ -30,6 +30,7 @@ render_findings      findings of ``lint`` on the terminal
 render_operators     operator table on the terminal
 render_provenance    how a quantized model was made, on the terminal
 next_command         the command to run next
+package_files        files that a wheel holds beside the code
 render_drops         accuracy drops, budgets and sensitivity rankings on the terminal
 render_verification  verification, conversion and portability on the terminal
 lint_files           ``ptq lint`` for several files, for pre-commit

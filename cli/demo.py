@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import suppress
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from .package_files import find_package_file
 
 SAMPLE_PACKAGE = "ptq_sample"
 """The sample data in an installed wheel; in a checkout they are the folder ``sample_data``."""
@@ -57,12 +57,9 @@ def _find_sample() -> Path:
     """
     from ptq.core.errors import UsageError
 
-    places = [Path(__file__).resolve().parents[1] / "sample_data"]
-    with suppress(ModuleNotFoundError, NotADirectoryError):  # a checkout, installed or not
-        places.insert(0, Path(str(resources.files(SAMPLE_PACKAGE).joinpath(_MODEL))).parent)
-    for place in places:
-        if (place / _MODEL).is_file():
-            return place
-    raise UsageError(
-        "the sample data are not installed; run ptq demo in a checkout, or install the wheel again"
-    )
+    model = find_package_file(SAMPLE_PACKAGE, "sample_data", _MODEL)
+    if model is None:
+        raise UsageError(
+            "the sample data are not installed; run ptq demo in a checkout, or install the wheel again"
+        )
+    return model.parent

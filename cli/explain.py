@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import suppress
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from .package_files import find_package_file
 
 DOCS_PACKAGE = "ptq_docs"
 """The pages that an installed wheel holds; in a checkout they are the folder ``docs``."""
@@ -62,13 +62,10 @@ def read_sections() -> tuple[str, dict[str, str]]:
 def _find_page() -> Path:
     from ptq.core.errors import UsageError
 
-    places = [Path(__file__).resolve().parents[1] / "docs" / _PAGE]
-    with suppress(ModuleNotFoundError, NotADirectoryError):  # a checkout, installed or not
-        places.append(Path(str(resources.files(DOCS_PACKAGE).joinpath(_PAGE))))
-    for place in places:
-        if place.is_file():
-            return place
-    raise UsageError("docs/troubleshooting.md is not installed; install the wheel again")
+    page = find_package_file(DOCS_PACKAGE, "docs", _PAGE)
+    if page is None:
+        raise UsageError("docs/troubleshooting.md is not installed; install the wheel again")
+    return page
 
 
 def _show(text: str) -> None:

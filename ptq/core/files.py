@@ -38,6 +38,8 @@ def check_writable(path: Path, room: int = 0) -> None:
             raise UsageError(f"output {path} is a folder or a device; choose a file name")
         if path.is_symlink():
             path = path.resolve(strict=False)
+            if path.is_symlink():  # up to Python 3.12, `resolve` raises RuntimeError
+                raise RuntimeError("its links form a cycle")
             folder = path.parent
         if not folder.is_dir():
             raise UsageError(f"output folder {folder} does not exist; create it first")

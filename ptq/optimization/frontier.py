@@ -6,7 +6,6 @@ result = ptq.quantize("model.onnx", "images/", plan=curve.plans[3], stats=curve.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -35,8 +34,6 @@ from ptq.optimization.mixed_precision.decisions import count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
     ErrorAttribution,
     attribute_error,
-    list_remaining,
-    measure_joint_errors,
 )
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import CostFunction
@@ -49,14 +46,16 @@ from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
 from ptq.optimization.mixed_precision.frontier_error import FrontierError
 from ptq.optimization.mixed_precision.frontier_estimates import estimate_points, list_anchors
 from ptq.optimization.mixed_precision.frontier_points import (
-    CurvePoint,
     add_neighbours,
-    keep_pareto,
+    measure_curve,
     thin_out,
     trace_curve,
 )
-from ptq.optimization.mixed_precision.knee import list_float_sets
 from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX
+from ptq.optimization.mixed_precision.knee_sets import (
+    estimate_lost_decisions,
+    find_float_sets,
+)
 from ptq.optimization.mixed_precision.model_times import ModelTimes
 from ptq.optimization.mixed_precision.saved_decisions import choose_by_decisions
 from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
@@ -70,7 +69,6 @@ from ptq.optimization.pipeline import (
     optimize_before_calibration,
 )
 from ptq.optimization.preference import (
-    DECISION_FLOOR,
     DEFAULT_PREFERENCE,
     PREFERENCES,
     PreferenceName,
@@ -208,10 +206,10 @@ def frontier(
     advance, injector = run.start_stage("attributing the error", None), ErrorInjector(probe, run)
     found = attribute_error(injector, few, advance=advance)
     times, price = ModelTimes(made, table), time_cost(float_time_model(made))
-    choice = _choose(job, made, found, times, price, options.prefer)
+    choice = _choose(job, made, injector, few, found, times, price, options.prefer)
     curve = trace_curve(found, price, times, [choice] if choice else [])
     curve = add_neighbours(found, times, curve)
-    curve = _with_joint_errors(injector, curve, more)
+    curve = measure_curve(injector, curve, more)
     curve = thin_out(curve, [point for point in curve if point.floats == choice])
     if choice not in [point.floats for point in curve]:
         choice = curve[0].floats  # its sources together gain less than each alone
@@ -258,6 +256,8 @@ def frontier(
 def _choose(
     job: Job,
     made: QuantizedModel,
+    injector: ErrorInjector,
+    samples: Sequence[Sample],
     found: ErrorAttribution,
     times: ModelTimes,
     price: CostFunction,
@@ -268,23 +268,13 @@ def _choose(
     if not preference.spend:
         return frozenset()
     decisions = count_decisions(job, made, SessionCache(job.run))
-    changed = 0.0 if decisions is None else decisions.changed
-    lost = changed if changed > DECISION_FLOOR else None
-    sets = list_float_sets(found, price, times, preference, lost)
+    changed = estimate_lost_decisions(decisions, float(found.joint_shares.mean()))
+    sets = find_float_sets(injector, samples, [], found, price, times, preference, changed)
     if not sets:
         return frozenset()
-    return choose_by_decisions(job, decisions if lost else None, made, sets)[0]
-
-
-def _with_joint_errors(
-    injector: ErrorInjector, curve: Sequence[CurvePoint], samples: Sequence[Sample]
-) -> list[CurvePoint]:
-    """The points with the error of all sources that they leave; those that then gain nothing are left out."""
-    left = [list_remaining(injector.probe.sources, point.floats) for point in curve]
-    errors = measure_joint_errors(injector, left, samples).mean(axis=0)
-    whole = max(float(errors[0]), math.ulp(0.0))
-    joint = [replace(p, error=float(e) / whole) for p, e in zip(curve, errors, strict=True)]
-    return keep_pareto(joint)
+    lost = None if changed is None else decisions
+    best, _ = choose_by_decisions(job, lost, made, sets)
+    return frozenset() if best is None else best.floats
 
 
 def _measure(

@@ -1,9 +1,9 @@
 """How much speed may be spent on accuracy: the rule by which nodes stay float without being asked for.
 
 Spend up to 3 % of the time of the all-int8 model if that at least halves the error. While it changes more than 1 % of
-the decisions on calibration samples, go on to 15 %, if that removes a quarter of the error. Where samples hold
-different numbers of decisions, like boxes, float nodes for decisions must save some; above 5 % of the time, 1 % of
-them. So must the most expensive set of nodes beside the cheapest.
+the decisions on calibration samples, go on to 15 %, as long as each step removes a quarter of what is left. Where
+samples hold different numbers of decisions, like boxes, float nodes for decisions must save some; above 5 % of the
+time, 1 % of them. So must the most expensive set of nodes beside the cheapest.
 """
 
 from __future__ import annotations
@@ -38,6 +38,18 @@ class Preference:
     least_gain_for_decisions: float
     required_error: float
     required_error_for_decisions: float
+
+    def limits(self, changed: float | None) -> tuple[float, ...]:
+        """The shares of the time that may be spent; ``changed``: the share of decisions, None if few enough."""
+        return (self.spend,) if changed is None else self.spend_for_decisions
+
+    def least(self, changed: float | None) -> float:
+        """The least gain."""
+        return self.least_gain if changed is None else self.least_gain_for_decisions
+
+    def required(self, changed: float | None) -> float:
+        """The error that may remain at most, as a share of what is left without this time."""
+        return self.required_error if changed is None else self.required_error_for_decisions
 
 
 DEFAULT_PREFERENCE: Final = "balanced"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from ptq_cli import demo
+from ptq_cli import demo, package_files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,7 +31,9 @@ def test_an_installed_sample_is_taken_before_that_of_a_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "fashion_mobilenet.onnx").write_bytes(b"")
-    monkeypatch.setattr(demo.resources, "files", {demo.SAMPLE_PACKAGE: tmp_path}.__getitem__)
+    monkeypatch.setattr(
+        package_files.resources, "files", {demo.SAMPLE_PACKAGE: tmp_path}.__getitem__
+    )
     assert demo._find_sample() == tmp_path
 
 

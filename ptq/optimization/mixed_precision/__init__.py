@@ -9,6 +9,7 @@ budget_search        the fewest float nodes that meet an accuracy budget
 model_times          estimated times of a model with some nodes in float
 decisions            the share of decisions that a quantized model changes
 knee_frontier        the frontier that the rule of the knee sees
+knee_sets            the sets of float nodes that the rule of the knee weighs, and those that it takes
 knee                 nodes that stay float without being asked for
 frontier_points      the Pareto curve of sets of float nodes
 frontier_error       the error that points are compared by: of logits, not of their probabilities

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
+from ptq.data import Sample
+from ptq.optimization.mixed_precision.error_attribution import (
+    ErrorAttribution,
+    list_remaining,
+    measure_joint_errors,
+)
+from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import (
     CostFunction,
     RemovableSources,
@@ -59,6 +65,20 @@ def trace_curve(
         times: Estimates the time of the whole model.
         further: Sets that are points of the curve in any case.
     """
+    points = list_points(found, price, times)
+    fixed = [
+        CurvePoint(nodes, times.estimate(nodes), _remaining_error(found, nodes))
+        for nodes in further
+    ]
+    # as slow as float: no node on integers is left, or those that are left gain nothing
+    faster = [point for point in points if point.time < times.in_float]
+    return thin_out(keep_pareto([points[0], *faster, *fixed]), fixed)
+
+
+def list_points(
+    found: ErrorAttribution, price: CostFunction, times: ModelTimes
+) -> list[CurvePoint]:
+    """All int8, then growing sets of float nodes, spread over time and error; some may be slower than float."""
     prefixes = list(_grow(found, price, times))
     steps = [
         abs(after.time - before.time) / times.in_float
@@ -68,17 +88,10 @@ def trace_curve(
     reached = np.concatenate([[0.0], np.cumsum(steps)])
     levels = np.linspace(0, reached[-1], _TRIED)
     tried = sorted({int(np.abs(reached - level).argmin()) for level in levels})
-    points = [
+    return [
         CurvePoint(p.floats, times.estimate(p.floats), p.error)
         for p in (prefixes[index] for index in tried)
     ]
-    fixed = [
-        CurvePoint(nodes, times.estimate(nodes), _remaining_error(found, nodes))
-        for nodes in further
-    ]
-    # as slow as float: no node on integers is left, or those that are left gain nothing
-    faster = [point for point in points if point.time < times.in_float]
-    return thin_out(keep_pareto([points[0], *faster, *fixed]), fixed)
 
 
 def add_neighbours(
@@ -162,3 +175,14 @@ def thin_out(points: list[CurvePoint], fixed: Collection[CurvePoint]) -> list[Cu
         return points
     wanted = {round(k) for k in np.linspace(0, len(points) - 1, MOST_POINTS - len(fixed))}
     return [p for k, p in enumerate(points) if k in wanted or p in fixed]
+
+
+def measure_curve(
+    injector: ErrorInjector, curve: Sequence[CurvePoint], samples: Sequence[Sample]
+) -> list[CurvePoint]:
+    """The points with the error of all sources that they leave; those that then gain nothing are left out."""
+    left = [list_remaining(injector.probe.sources, point.floats) for point in curve]
+    errors = measure_joint_errors(injector, left, samples).mean(axis=0)
+    whole = max(float(errors[0]), math.ulp(0.0))
+    joint = [replace(p, error=float(e) / whole) for p, e in zip(curve, errors, strict=True)]
+    return keep_pareto(joint)

@@ -1,14 +1,14 @@
 """The knee: nodes whose integers cause much error and save little time stay float without being asked for.
 
 The error of each source is estimated on few samples. Nodes then stay float one set after another, the most error for
-the least time first, within the limits of `preference`. The estimate is first order; a last run with the remaining
-sources together confirms it. Where samples hold different numbers of decisions, like boxes, the nodes must also save
-decisions, counted with models that are quantized on trial: the cheapest set of nodes, and the most expensive.
+the least time first, within the limits of `preference`. The estimate is first order; runs with the remaining sources
+together choose among the sets. Where samples hold different numbers of decisions, like boxes, the nodes must also
+save decisions, counted with models that are quantized on trial: the cheapest set of nodes, and the most expensive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,13 +23,9 @@ from ptq.evaluation.session_cache import SessionCache
 from ptq.model.external_data import weight_bytes
 from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
-    ErrorAttribution,
     attribute_error,
-    list_remaining,
-    measure_joint_errors,
 )
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_candidates import CostFunction, cheap_extras
 from ptq.optimization.mixed_precision.float_cost import (
     error_sources_of,
     float_time_model,
@@ -37,13 +33,16 @@ from ptq.optimization.mixed_precision.float_cost import (
 )
 from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
 from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX, trace_frontier
+from ptq.optimization.mixed_precision.knee_sets import (
+    estimate_lost_decisions,
+    find_float_sets,
+)
 from ptq.optimization.mixed_precision.model_times import ModelTimes
 from ptq.optimization.mixed_precision.saved_decisions import choose_by_decisions
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import (
     DECISION_FLOOR,
     DEFAULT_PREFERENCE,
-    ERROR_FLOOR,
     PREFERENCES,
     Preference,
 )
@@ -61,6 +60,8 @@ _LEAST, _LEAST_FOR_DECISIONS = 1 / 5, 1 / 6
 """The share of the error below which a group is not split."""
 _MOST_SAMPLES = 16
 """Samples that the error is attributed on, at most."""
+_CONFIRMING_SAMPLES = 16
+"""Other samples on which the gain must show too: a set that left 17 % of the error on two left 75 % on more."""
 _SAMPLES_FOR_DECISIONS, _SAMPLES_WITH_MOST_DECISIONS = 4, 8
 """Samples where decisions change; where samples hold different numbers of decisions, those with most."""
 
@@ -169,42 +170,37 @@ def _find_knee(
     joint, total = float(found.joint_shares.mean()), float(found.mean_shares.sum())
     if not (0 < total < np.inf and 0 < joint < np.inf):
         return None
-    if changed is None and joint > ERROR_FLOOR:
-        changed, lost = joint / ERROR_FLOOR * DECISION_FLOOR, True
-    levels = preference.spend_for_decisions if lost else (preference.spend,)
-    required = preference.required_error_for_decisions if lost else preference.required_error
-    price, shares = time_cost(float_time_model(made)), found.mean_shares
-    sets = list_float_sets(found, price, times, preference, changed if lost else None)
+    changed = estimate_lost_decisions(decisions, joint)
+    fastest, price = job.options.min_speedup, time_cost(float_time_model(made))
+    most = times.in_float / times.all_int8 / fastest - 1 if fastest else np.inf
+    others = _choose_others(job.samples.calibration, samples)
+    sets = find_float_sets(
+        injector, samples, others, found, price, times, preference, changed, most=most
+    )
     if decisions is None or not decisions.vary:
-        sets = dict(list(sets.items())[-1:])
-    fastest = job.options.min_speedup
-    most = times.in_float / times.all_int8 / fastest - 1 if fastest else levels[-1]
-    sets = {one: spent for one, spent in sets.items() if spent <= min(levels[-1], most)}
-    left = [list_remaining(probe.sources, one) for one in sets]
-    errors = measure_joint_errors(injector, left, samples).mean(axis=0) if sets else ()
-    after = dict(zip(sets, map(float, errors), strict=True))
-    sets = {one: spent for one, spent in sets.items() if after[one] <= required * joint}
+        sets = sets[-1:]
 
     def trace(best: frozenset[str]) -> EstimatedFrontier:
         return trace_frontier(found, price, times, best, job.options.prefer)
 
+    rest = "no more nodes in float" if made.recipe.self_check_note else "all in integers"
     if not sets:
-        return _Knee({}, "", trace(frozenset()))
-    best, saved = choose_by_decisions(job, decisions if lost else None, made, sets)
-    if not best:
-        rest = "no more nodes in float" if made.recipe.self_check_note else "all in integers"
-        note = f"{rest}: with {plural(len(list(sets)[-1]), 'node')} in float, {saved}"
-        return _Knee({}, note, trace(best))
-    share = 100 * (1 - after[best] / joint)
+        note = "" if changed is None else f"{rest}: {_explain_none(job, preference, changed)}"
+        return _Knee({}, note, trace(frozenset()))
+    best, saved = choose_by_decisions(job, decisions if changed is not None else None, made, sets)
+    if best is None:
+        note = f"{rest}: with {plural(len(sets[-1].floats), 'node')} in float, {saved}"
+        return _Knee({}, note, trace(frozenset()))
     note = (
-        f"left in float: {plural(len(best), 'node')}, which cause {share:.0f} % of the output "
-        f"error and {_describe_time(sets[best])} of the int8 model's time (estimated; prefer {job.options.prefer})"
+        f"left in float: {plural(len(best.floats), 'node')}, which cause {100 * (1 - best.error):.0f} % of the "
+        f"output error and {_describe_time(best.spent)} of the int8 model's time (estimated; prefer "
+        f"{job.options.prefer})"
     )
-    reasons = explain_float_nodes(probe.sources, shares, best, REASON_PREFIX)
+    reasons = explain_float_nodes(probe.sources, found.mean_shares, best.floats, REASON_PREFIX)
     if saved is not None:
         note = f"{note}; {saved}"
         reasons = {name: f"{why}; {saved.describe()}" for name, why in reasons.items()}
-    return _Knee(reasons, note, trace(best))
+    return _Knee(reasons, note, trace(best.floats))
 
 
 def _choose_samples(
@@ -217,40 +213,20 @@ def _choose_samples(
     return chosen or list(calibration.spread(max(count, _SAMPLES_FOR_DECISIONS)))
 
 
-def list_float_sets(
-    found: ErrorAttribution,
-    price: CostFunction,
-    times: ModelTimes,
-    preference: Preference,
-    changed: float | None,
-) -> dict[frozenset[str], float]:
-    """The nodes that the rule leaves float for each limit of the time, where they remove enough error by estimates.
+def _choose_others(calibration: Samples, known: Sequence[Sample]) -> list[Sample]:
+    """Samples that the error was not attributed on."""
+    names = {sample.name for sample in known}
+    rest = calibration.subset(lambda name: name not in names)
+    return list(rest.spread(_CONFIRMING_SAMPLES)) if len(rest) else []
 
-    Args:
-        found: The error of each source.
-        price: The passes that float nodes cost.
-        times: Those of the all-int8 model.
-        preference: The limits.
-        changed: The share of decisions that int8 changes; None if few enough. While it is too large, the next limit
-            is tried.
 
-    Returns:
-        The sets, the cheapest first, and the time that each costs as a share of the all-int8 model's.
-    """
-    lost, total = changed is not None, float(found.mean_shares.sum())
-    least = preference.least_gain_for_decisions if lost else preference.least_gain
-    required = preference.required_error_for_decisions if lost else preference.required_error
-    shares, sets = found.mean_shares[None], dict[frozenset[str], float]()
-    for spend in preference.spend_for_decisions if lost else (preference.spend,):
-        best = cheap_extras(
-            found.sources, shares, frozenset(), price, least=least, most=spend * times.all_int8
-        )
-        error = found.remaining_share(best) / total
-        if best and best not in sets and error <= required:
-            sets[best] = times.estimate(best) / times.all_int8 - 1
-        if changed is None or changed * np.sqrt(error) <= DECISION_FLOOR:
-            break
-    return sets
+def _explain_none(job: Job, preference: Preference, changed: float) -> str:
+    """Why no node stays float though int8 loses much."""
+    left, most = 100 * preference.required(changed), 100 * preference.limits(changed)[-1]
+    return (
+        f"no float nodes leave less than {left:.0f} % of the output error for up to {most:.0f} % of the int8 model's "
+        f"time (estimated; prefer {job.options.prefer}); ptq frontier shows all choices"
+    )
 
 
 def _describe_time(spent: float) -> str:

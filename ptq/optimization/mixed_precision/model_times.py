@@ -34,10 +34,13 @@ class ModelTimes:
         self._time = ModelTime(graph, precision.fused_activations, target, table)
         self.in_float, self.is_small = self._time.in_float, self._time.is_small
         self.all_int8 = self._time.estimate(precision.quantized_nodes)
+        self._estimated = dict[frozenset[str], float]()
 
-    def estimate(self, floats: Collection[str]) -> float:
+    def estimate(self, floats: frozenset[str]) -> float:
         """The passes with these nodes in float too; neighbours that integers no longer gain go with them."""
-        return self._time.estimate(self._assign(floats).quantized_nodes)
+        if floats not in self._estimated:
+            self._estimated[floats] = self._time.estimate(self._assign(floats).quantized_nodes)
+        return self._estimated[floats]
 
     def _assign(self, floats: Collection[str]) -> PrecisionAssignment:
         skip = {**self._made.recipe.float_nodes, **dict.fromkeys(sorted(floats), _REASON)}

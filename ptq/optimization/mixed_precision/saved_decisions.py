@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from ptq.optimization.mixed_precision.decisions import (
     compare_examples,
     run_examples,
 )
+from ptq.optimization.mixed_precision.knee_sets import FloatSet
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import DECISION_FLOOR
 from ptq.solver.quantizer import QuantizedModel, apply_plan, solve_plan
@@ -91,8 +92,8 @@ def choose_by_decisions(
     job: Job,
     counted: CountedDecisions | None,
     made: QuantizedModel,
-    sets: Mapping[frozenset[str], float],
-) -> tuple[frozenset[str], SavedDecisions | None]:
+    sets: Sequence[FloatSet],
+) -> tuple[FloatSet | None, SavedDecisions | None]:
     """The set of float nodes that saves enough decisions for its time, of the cheapest and the most expensive.
 
     The most expensive is taken where it saves `DECISION_FLOOR` of the decisions more; where samples hold equally many
@@ -102,28 +103,30 @@ def choose_by_decisions(
         job: The job, with calibration samples.
         counted: The decisions that the sets were chosen by.
         made: The model with all in integers.
-        sets: Float nodes, and the time that they cost as a share of the all-int8 model's; the cheapest first.
+        sets: The sets; the cheapest first.
 
     Returns:
-        The set, empty if none saves enough; the decisions that it saves, or the most expensive if it is empty.
+        The set, None if none saves enough; the decisions that it saves, or the most expensive if there is none.
 
     Raises:
         ModelError: ONNX Runtime does not take a model.
         DataError: A model fails on a sample.
     """
-    ends = list(sets)[:: max(1, len(sets) - 1)]
+    ends = sets[:: max(1, len(sets) - 1)]
     if counted is None or not counted.vary:
         return ends[-1], None
     model = made.calibrated_model
-    recipes = [made.recipe.with_float_nodes(dict.fromkeys(sorted(end), "on trial")) for end in ends]
+    recipes = [
+        made.recipe.with_float_nodes(dict.fromkeys(sorted(end.floats), "on trial")) for end in ends
+    ]
     others = [apply_plan(model, recipe, solve_plan(model, recipe)) for recipe in recipes]
     graphs = [other.quantized_graph for other in others]
     saved = count_saved_decisions(job, counted.task, made.quantized_graph, graphs)
-    enough = [found.justify(sets[end]) for end, found in zip(ends, saved, strict=True)]
+    enough = [found.justify(end.spent) for end, found in zip(ends, saved, strict=True)]
     more = saved[0].with_floats - saved[-1].with_floats
     if enough[0] and (not enough[-1] or more < max(MIN_CHANGED, DECISION_FLOOR * saved[0].made)):
         return ends[0], saved[0]
-    return (ends[-1] if enough[-1] else frozenset()), saved[-1]
+    return (ends[-1] if enough[-1] else None), saved[-1]
 
 
 def count_saved_decisions(

@@ -17,6 +17,7 @@ from ptq.evaluation.session_cache import SessionCache
 from ptq.model.graph import Graph
 from ptq.optimization.effort import EFFORTS, EffortName
 from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
+from ptq.optimization.mixed_precision.knee_sets import FloatSet
 from ptq.optimization.mixed_precision.saved_decisions import (
     SavedDecisions,
     choose_by_decisions,
@@ -153,6 +154,10 @@ def test_much_time_is_not_spent_on_few_boxes_nor_on_chance(
     assert SavedDecisions(9, made, 5.0, left, (least, 0.1)).justify(spent) == justified
 
 
+CHEAP = FloatSet(frozenset(["cheap"]), 0.03, 0.5)
+EXPENSIVE = FloatSet(frozenset(["expensive"]), 0.15, 0.2)
+
+
 @pytest.mark.parametrize(
     ("cheap", "expensive", "least", "chosen"),
     [
@@ -177,21 +182,14 @@ def test_more_expensive_float_nodes_must_save_more_boxes(
     anything: Any = SimpleNamespace(
         calibrated_model=None, recipe=Recipe(), quantized_graph=None, task=None, vary=True
     )
-    sets = {
-        frozenset(["cheap"]): 0.03,
-        frozenset(["between"]): 0.06,
-        frozenset(["expensive"]): 0.15,
-    }
+    sets = [CHEAP, FloatSet(frozenset(["between"]), 0.06, 0.4), EXPENSIVE]
     found, counts = choose_by_decisions(anything, anything, anything, sets)
-    assert found == frozenset([chosen] if chosen else [])
+    assert found == {"cheap": CHEAP, "expensive": EXPENSIVE}.get(chosen)
     assert counts == saved[chosen != "cheap"]
 
 
 def test_without_samples_of_different_numbers_of_decisions_the_most_expensive_is_taken() -> None:
     anything: Any = SimpleNamespace(vary=False)
-    sets = {frozenset(["cheap"]): 0.03, frozenset(["expensive"]): 0.15}
-    assert choose_by_decisions(anything, anything, anything, sets) == (
-        frozenset(["expensive"]),
-        None,
-    )
-    assert choose_by_decisions(anything, None, anything, sets) == (frozenset(["expensive"]), None)
+    sets = [CHEAP, EXPENSIVE]
+    assert choose_by_decisions(anything, anything, anything, sets) == (EXPENSIVE, None)
+    assert choose_by_decisions(anything, None, anything, sets) == (EXPENSIVE, None)

@@ -28,6 +28,14 @@ c = Conv(p, v)
 d = Conv(c, w)
 y = Flatten(d)
 """
+EQUAL = """
+a = Conv<pads = [1, 1, 1, 1]>(x, u)
+b = Relu(a)
+e = Conv<pads = [1, 1, 1, 1]>(b, t)
+f = Relu(e)
+y = Conv<pads = [1, 1, 1, 1]>(f, s)
+"""
+LAYERS = {"u": (48, 8, 3, 3), "t": (48, 48, 3, 3), "s": (48, 48, 3, 3)}
 SPOILED = {"Conv_c", "Conv_d"}
 """One channel between them is much larger than the others, and the second one hardly reads it."""
 
@@ -95,7 +103,15 @@ def test_the_error_is_less_than_half_of_that_of_all_int8(data: Path) -> None:
 
 
 def test_a_network_without_a_knee_stays_all_int8_and_has_the_same_bytes(data: Path) -> None:
-    found, plain = _quantize(data, factor=1.0), _quantize(data, factor=1.0, prefer="speed")
+    weights = {name: gaussian_array(*shape) / 8 for name, shape in LAYERS.items()}
+    model = build_network(
+        EQUAL, {"x": (1, 8, 24, 24)}, **{n: w.astype(np.float32) for n, w in weights.items()}
+    )
+    found, plain = (
+        ptq.quantize(model, data, equalize=False, threads=1, prefer=prefer)
+        for prefer in ("balanced", "speed")
+    )
+    assert found.report.frontier is not None
     assert not _knee(found)
     assert found.plan.to_json() == plain.plan.to_json()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from inspect import cleandoc
 
 import pytest
 from networks import build_network, gaussian_array, quantize_network
@@ -56,7 +57,7 @@ def test_a_target_with_lookup_tables_has_no_costs(target: str) -> None:
 @pytest.mark.parametrize("table", [shipped.table for shipped in SHIPPED], ids=lambda t: t.name)
 def test_every_number_has_a_documented_field(table: OrtCostTable) -> None:
     for field in fields(OrtCostTable):
-        assert f"        {field.name}: " in (OrtCostTable.__doc__ or "")
+        assert f"    {field.name}: " in cleandoc(OrtCostTable.__doc__ or "")
         assert getattr(table, field.name) or field.name in ("kernels", "scales")
 
 
