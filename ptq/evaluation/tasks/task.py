@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.data.box_labels import LabelledBoxes
+from ptq.data.labelled_boxes import NO_BOXES, BoxLabels
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.intervals import Interval
@@ -64,19 +64,19 @@ class TaskLabels:
     """Labels that are no class numbers, by the name of the sample.
 
     Attributes:
-        boxes: Labelled boxes; empty without.
+        boxes: Labelled boxes; without images if there are none.
         texts: Labelled texts; empty without.
         alphabet: Texts of a recognizer's classes, as a file lists them; empty for those of the metadata.
     """
 
-    boxes: Mapping[str, LabelledBoxes] = field(default_factory=dict)
+    boxes: BoxLabels = NO_BOXES
     texts: Mapping[str, str] = field(default_factory=dict)
     alphabet: tuple[str, ...] = ()
 
     @property
     def task(self) -> TaskName | None:
         """The task that has such labels; None without labels."""
-        return "ctc" if self.texts else "detect" if self.boxes else None
+        return "ctc" if self.texts else "detect" if self.boxes.images else None
 
 
 NO_LABELS = TaskLabels()
