@@ -136,3 +136,20 @@ def test_samples_that_the_labels_do_not_name_have_no_map() -> None:
     meter.add(Example(IMAGE, outputs[0], "0"), outputs[0])
     with pytest.raises(DataError, match="no labelled box belongs to a sample that accuracy is"):
         meter.measure_drop()
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_labels_that_the_float_model_never_finds_decide_nothing(alone: bool) -> None:
+    outputs = [
+        spell(corners + 300, classes) for corners, classes in zip(CORNERS, CLASSES, strict=True)
+    ]
+    result = evaluate(outputs, alone=alone)
+    (suspect,) = result.suspects
+    assert suspect.serious
+    assert str(suspect).startswith("labels: mAP50-95 of the reference is 0.00 %, so that no loss")
+    if not alone:
+        drop = result.forms["int8"].drop
+        assert drop is not None
+        budget = check_budget(drop, 99.0)
+        assert (budget.verdict, budget.needed) == ("undecided", None)
+        assert budget.sentence.endswith("no loss can show: labels do not match its outputs")
