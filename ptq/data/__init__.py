@@ -29,7 +29,10 @@ labelled_folder: a folder of files as samples, with their labels
 folder_labels: labels of a folder of samples, from a file in it or from class folders
 label_files: labels in lines or in a table
 class_names: numbers of classes by name
-box_labels: labels of boxes: COCO's JSON, YOLO's text files
+labelled_boxes: labelled boxes of images, and how a model may number their classes
+coco_labels: labels of boxes in COCO's JSON
+yolo_labels: labels of boxes in YOLO's texts
+box_labels: labels of boxes in pixels of the model's input
 text_labels: labels of texts: tables, or lines
 alphabet: the characters of a recognizer's classes
 label_numbers: class numbers from integers, floats, booleans, digits and names

@@ -1,146 +1,83 @@
-"""Labels of boxes: COCO's JSON or YOLO's text files, in pixels of the model's input.
-
-COCO: ``images`` (file_name, width, height), ``annotations`` (image_id, category_id, bbox of left, top, width and
-height), ``categories``. YOLO: one text beside each image or in another folder, with lines ``class x y width height``;
-centre and size are shares of the image.
-"""
+"""Labels of boxes: COCO's JSON or YOLO's text files, in pixels of the model's input."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from ptq.core.errors import DataError
+from ptq.data.coco_labels import read_coco
+from ptq.data.labelled_boxes import BoxLabels, LabelledBoxes
 from ptq.data.preprocess import Preprocess
+from ptq.data.yolo_labels import read_yolo
 
-
-@dataclass(frozen=True, eq=False)
-class LabelledBoxes:
-    """The labelled boxes of one image.
-
-    Attributes:
-        corners: Left, top, right and bottom in pixels of the model's input, shape (boxes, 4).
-        classes: The model's number of the class of each box.
-    """
-
-    corners: NDArray[np.float64]
-    classes: NDArray[np.int64]
+MIN_VISIBLE = 0.25
+"""Share of a box inside the crop from which on a model must find it; what is found of less does not count."""
 
 
 def read_box_labels(
     labels: Path,
     images: Path,
     names: Sequence[str],
+    every_name: Collection[str],
     applied: Preprocess,
-    class_names: Sequence[str] = (),
-) -> dict[str, LabelledBoxes]:
-    """The labelled boxes of images; an image without any has an empty set.
+    class_names: Sequence[str],
+) -> BoxLabels:
+    """The labelled boxes of images.
 
     Args:
         labels: COCO's JSON file, or a folder of YOLO's text files, which may be that of the images, or the data set
             that holds ``images`` and ``labels``.
         images: The folder of the images.
         names: Paths of the images in that folder.
+        every_name: The paths of all images there.
         applied: The complete preprocessing, whose resizing moves the boxes.
-        class_names: Names of the model's classes, for COCO; without them categories count from 0 by their id.
+        class_names: Names of the model's classes, for COCO; empty if they are unknown.
 
     Raises:
-        DataError: A file cannot be read, or is not as described above.
+        DataError: A file cannot be read, or is not as the readers describe it.
     """
     if labels.is_file():
-        found = _read_coco(labels, names, class_names)
+        found = read_coco(labels, names, every_name, class_names)
     elif labels.is_dir():
-        found = {name: _read_yolo(labels, name) for name in names}
+        found = read_yolo(labels, names, every_name)
     else:
         raise DataError(
             f"{labels} does not exist; give COCO's JSON file or a folder of YOLO's texts"
         )
-    if not any(len(rows) for rows, _ in found.values()):
+    if not any(map(len, found.images.values())):
         raise DataError(f"{labels}: no box belongs to an image of {images}; names must be the same")
-    return {name: _place_boxes(*found[name], images / name, applied) for name in names}
-
-
-def _read_yolo(folder: Path, name: str) -> tuple[NDArray[np.float64], bool]:
-    """Rows of class, left, top, right, bottom in shares of the image, and that they are shares."""
-    path = next((place for place in _list_places(folder, name) if place.is_file()), None)
-    if path is None:
-        return np.empty((0, 5)), True
-    try:
-        lines = [line.split() for line in path.read_text("utf-8").splitlines() if line.strip()]
-        rows = np.array([[float(word) for word in line] for line in lines]).reshape(-1, 5)
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise DataError(f"{path}: lines are not 'class x y width height' in shares of 1") from error
-    if not np.isfinite(rows).all() or (rows < 0).any() or (rows[:, 1:] > 1.001).any():
-        raise DataError(f"{path}: a value is not a share from 0 to 1, or a class is negative")
-    near, far = rows[:, 1:3] - rows[:, 3:] / 2, rows[:, 1:3] + rows[:, 3:] / 2
-    return np.concatenate([rows[:, :1], near, far], axis=1), True
-
-
-def _list_places(folder: Path, name: str) -> list[Path]:
-    """Where the text of an image may be, the likeliest first; data sets have ``labels`` in place of ``images``."""
-    relative = Path(name).with_suffix(".txt")
-    parts = relative.parts
-    places = [relative]
-    if "images" in parts[:-1]:
-        at = parts.index("images")
-        inside = Path(*parts[at + 1 :])
-        places += [Path(*parts[:at], "labels") / inside, inside]
-    return [folder / place for place in (*places, Path(relative.name))]
-
-
-def _read_coco(
-    path: Path, names: Sequence[str], class_names: Sequence[str]
-) -> dict[str, tuple[NDArray[np.float64], bool]]:
-    """Rows of class, left, top, right, bottom in pixels of the image, and that they are no shares."""
-    try:
-        document = json.loads(path.read_text("utf-8"))
-        numbers = _number_categories(document["categories"], class_names)
-        files = {image["id"]: str(image["file_name"]) for image in document["images"]}
-        rows: dict[str, list[list[float]]] = {}
-        for one in document["annotations"]:
-            left, top, width, height = map(float, one["bbox"])
-            number = numbers.get(one["category_id"])
-            if number is not None and not one.get("iscrowd"):
-                row = [number, left, top, left + width, top + height]
-                rows.setdefault(files[one["image_id"]], []).append(row)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(
-            f"{path}: not COCO's annotations (images, annotations with bbox, categories)"
-        ) from error
-    by_name = {Path(file).name: found for file, found in rows.items()}
-    return {
-        name: (np.array(rows.get(name, by_name.get(Path(name).name, []))).reshape(-1, 5), False)
-        for name in names
+    placed = {
+        name: _place_boxes(boxes, images / name, applied, shares=labels.is_dir())
+        for name, boxes in found.images.items()
     }
-
-
-def _number_categories(categories: Any, class_names: Sequence[str]) -> Mapping[Any, int]:
-    if class_names:
-        known = {name: number for number, name in enumerate(class_names)}
-        found = {c["id"]: known[c["name"]] for c in categories if c["name"] in known}
-        if found:
-            return found
-    return {c["id"]: number for number, c in enumerate(sorted(categories, key=lambda c: c["id"]))}
+    cut = sum(count for _, count in placed.values())
+    total = sum(map(len, found.images.values()))
+    note = f"{cut} of {total} labelled boxes lie outside the crop and are left out of mAP"
+    return replace(
+        found,
+        images={name: boxes for name, (boxes, _) in placed.items()},
+        notes=(*found.notes, note) if cut else found.notes,
+    )
 
 
 def _place_boxes(
-    rows: NDArray[np.float64], shares: bool, image: Path, applied: Preprocess
-) -> LabelledBoxes:
-    """The boxes where the preprocessing moves them."""
-    classes, corners = rows[:, 0].astype(np.int64), rows[:, 1:]
+    boxes: LabelledBoxes, image: Path, applied: Preprocess, *, shares: bool
+) -> tuple[LabelledBoxes, int]:
+    """The boxes where the preprocessing moves them, and how many a crop leaves out.
+
+    A crop cuts boxes. One that lies in it by less than `MIN_VISIBLE` is ignored.
+    """
+    corners = boxes.corners
     width, height = _read_size(image)
     if shares:
         corners = corners * (width, height, width, height)
-    ratio, shift = np.ones(2), np.zeros(2)
+    ratio, shift, seen = np.ones(2), np.zeros(2), None
     if applied.size is not None:
         rows_columns = np.array(applied.size[::-1], np.float64)
         ratio = rows_columns / (width, height)
@@ -153,9 +90,21 @@ def _place_boxes(
         resized = np.array([applied.resize * width // short, applied.resize * height // short])
         ratio = resized / (width, height)
         if applied.crop is not None:
-            shift = -np.round((resized - applied.crop[::-1]) / 2)
+            seen = np.array(applied.crop[::-1], np.float64)
+            shift = -np.round((resized - seen) / 2)
     moved = corners * np.tile(ratio, 2) + np.tile(shift, 2)
-    return LabelledBoxes(moved, classes)
+    if seen is None:
+        return replace(boxes, corners=moved), 0
+    inside = np.clip(moved, 0, np.tile(seen, 2))
+    left, whole = _measure_areas(inside), _measure_areas(moved)
+    cut = left < MIN_VISIBLE * whole
+    placed = LabelledBoxes(inside, boxes.classes, boxes.ignored | cut)
+    return placed.take((left > 0) | ~cut), int(cut.sum())
+
+
+def _measure_areas(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    areas: NDArray[np.float64] = (corners[:, 2:] - corners[:, :2]).prod(axis=1)
+    return areas
 
 
 def _read_size(path: Path) -> tuple[int, int]:

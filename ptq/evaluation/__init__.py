@@ -13,6 +13,7 @@ changed_samples      samples whose answer changes
 measurements         what several forms of one model measure, as data
 model_outputs        the outputs of a model on samples, on all processes of the run
 run_forms            the outputs of several forms in batches, on all processes of the run
+baseline_check       models that get hardly any label right before a change
 evaluate             several engines side by side on the same samples
 diagnostics          known causes of large quantization errors
 confusion            right samples by class, and which accuracy is low

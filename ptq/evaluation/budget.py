@@ -56,7 +56,8 @@ class Budget:
         points: The budget: points that may be lost.
         drop: The measured drop.
         verdict: ``held`` if the whole interval is within the budget. ``exceeded`` if all of it is beyond, or if it
-            contains the budget and the search found no float nodes that keep it. Else ``undecided``.
+            contains the budget and the search found no float nodes that keep it. Else ``undecided``, and always if
+            the drop says nothing.
         needed: If undecided: about the number of evaluation samples that would decide it; None if no number would, or
             if that is unknown.
         sentence: The verdict with budget, change, interval and number of samples, for every output.
@@ -102,7 +103,9 @@ def check_budget(drop: Drop, points: float, search: BudgetSearch | None = None) 
     """
     verdict: Verdict = "undecided"
     needed, remark = None, ""
-    if drop.hi <= points:
+    if drop.doubt:
+        remark = f"; {drop.doubt}"
+    elif drop.hi <= points:
         verdict = "held"
     elif drop.lo > points:
         verdict = "exceeded"

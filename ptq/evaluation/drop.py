@@ -40,6 +40,7 @@ class Drop:
         p: p-value of McNemar's test; None if nothing is tested.
         lost: Number of samples that only the float model gets right; None if samples are not right or wrong.
         gained: Number of samples that only this form gets right.
+        doubt: Why the drop decides no budget; empty if it does.
     """
 
     metric: str
@@ -50,6 +51,7 @@ class Drop:
     p: float | None = None
     lost: int | None = None
     gained: int | None = None
+    doubt: str = ""
 
     @property
     def has_interval(self) -> bool:

@@ -14,6 +14,7 @@ from ptq.data import Sample, Samples
 from ptq.data.labelling import Labelling
 from ptq.data.labels import require_class
 from ptq.data.sample_source import refuse_bad
+from ptq.evaluation.baseline_check import check_baseline, doubt_drops
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.confusion import list_confusion
 from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
@@ -144,12 +145,14 @@ def evaluate_engines(
         )
         for name, meter in meters.items()
     }
+    low = check_baseline(forms[reference_form]) if decides and task.labels.task else None
+    forms = forms if low is None else doubt_drops(forms, low)
     listed = {name: list_confusion(m.accuracy[position].confusion) for name, m in meters.items()}
     return Evaluation(
         samples=count,
         head=head,
         forms={name: replace(form, confusion=listed[name]) for name, form in forms.items()},
-        suspects=() if suspect is None else (suspect,),
+        suspects=tuple(found for found in (suspect, low) if found is not None),
         labels=labels,
         task=measured.choice,
         changed=() if changed is None else changed.result(),

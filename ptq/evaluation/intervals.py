@@ -107,6 +107,26 @@ def clopper_pearson_interval(count: int, samples: int) -> Interval:
     return float(low), float(high)
 
 
+def widen_equal_draws(
+    value: float, interval: Interval, samples: int, *, gains: bool = False
+) -> Interval:
+    """The interval of a bootstrap; where all draws are the same extreme, the exact one of as many samples.
+
+    Equal samples have equal draws, which seem to exclude everything else.
+
+    Args:
+        value: A share, or a difference of shares.
+        interval: The interval of its draws.
+        samples: Number of samples that count, each as one decision.
+        gains: Whether it is a difference, which may be negative.
+    """
+    if interval != (value, value) or value not in ((0,) if gains else (0, 1)):
+        return interval
+    if gains:
+        return tango_interval(0, 0, samples)
+    return clopper_pearson_interval(round(value * samples), samples)
+
+
 def bootstrap_sums(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Bootstrap: sums over samples that are drawn with replacement.
 

@@ -95,12 +95,8 @@ def measure_metric(metric: Metric, outputs: Sequence[Outputs], samples: Sequence
             return _call_on_resample(metric, [outputs[i] for i in rows], [samples[i] for i in rows])
 
         draws = intervals.bootstrap_statistic(again, count)
-    lo, hi = _find_interval(draws)
-    if (
-        value in (0, 1) and lo == hi == value
-    ):  # a bootstrap of equal values excludes everything else
-        lo, hi = intervals.clopper_pearson_interval(round(value * count), count)
-    return Figure(name_of_metric(metric), value, (lo, hi))
+    interval = intervals.widen_equal_draws(value, _find_interval(draws), count)
+    return Figure(name_of_metric(metric), value, interval)
 
 
 def _find_interval(draws: NDArray[np.float64]) -> intervals.Interval:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
-import ptq
-from ptq.core.errors import DataError
-from ptq.data.box_labels import read_box_labels
+from ptq.data.labelled_boxes import LabelledBoxes
 from ptq.evaluation.tasks.average_precision import THRESHOLDS, PrecisionMeter
 from ptq.evaluation.tasks.boxes import Boxes, compute_iou
 
@@ -25,10 +20,15 @@ def boxes(corners: Any, classes: Any, scores: Any = None) -> Boxes:
     return Boxes(np.asarray(corners, np.float64).reshape(-1, 4), given, numbers)
 
 
+def label(truth: Boxes, ignored: Any = ()) -> LabelledBoxes:
+    flags = np.isin(np.arange(len(truth)), ignored)
+    return LabelledBoxes(truth.corners, truth.classes, flags)
+
+
 def measure(pairs: list[tuple[Boxes, Boxes]]) -> Array:
     meter = PrecisionMeter()
     for found, labelled in pairs:
-        meter.add(found, labelled)
+        meter.add(found, label(labelled))
     return meter.measure(np.ones((1, len(pairs))))[0]
 
 
@@ -98,107 +98,51 @@ def test_a_draw_weighs_images_as_often_as_it_takes_them() -> None:
     pairs = draw_pairs(6)
     meter = PrecisionMeter()
     for found, truth in pairs:
-        meter.add(found, truth)
+        meter.add(found, label(truth))
     draw = np.array([[2.0, 0, 1, 1, 0, 2]])
     repeated = [pairs[k] for k in (0, 0, 2, 3, 5, 5)]
     expected = [average_precision(repeated, least) for least in THRESHOLDS]
     np.testing.assert_allclose(meter.measure(draw)[0], expected, atol=1e-9)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "images").mkdir()
-    (tmp_path / "labels").mkdir()
-    for name, size in (("a.png", (100, 50)), ("b.png", (40, 80))):
-        Image.new("RGB", size).save(tmp_path / "images" / name)
-    return tmp_path
+def test_boxes_in_a_crowd_are_neither_right_nor_wrong() -> None:
+    """The crowd covers two boxes of which the first alone is also labelled; a box of another class is wrong."""
+    truth = boxes([[0, 0, 10, 10], [0, 0, 100, 100]], [0, 0])
+    found = boxes(
+        [[50, 50, 60, 60], [0, 0, 10, 10], [200, 0, 210, 10], [50, 50, 60, 60]],
+        [0, 0, 0, 1],
+        [0.9, 0.8, 0.7, 0.95],
+    )
+    meter = PrecisionMeter()
+    meter.add(found, label(truth, [1]))
+    assert meter.measure(np.ones((1, 1)))[0].tolist() == pytest.approx([1.0] * 10)
+    alone = PrecisionMeter()
+    alone.add(found, label(boxes([[0, 0, 10, 10]], [0])))
+    assert alone.measure(np.ones((1, 1)))[0].tolist() == pytest.approx([0.5] * 10)
 
 
-NAMES = ["a.png", "b.png"]
-BOX = ptq.Preprocess(size=(64, 64), letterbox=114)
-COCO: dict[str, Any] = {
-    "images": [{"id": 9, "file_name": "a.png"}, {"id": 4, "file_name": "train/b.png"}],
-    "categories": [{"id": 7, "name": "cat"}, {"id": 3, "name": "dog"}],
-    "annotations": [
-        {"image_id": 9, "category_id": 7, "bbox": [10, 20, 30, 10]},
-        {"image_id": 4, "category_id": 3, "bbox": [0, 0, 40, 80]},
-        {"image_id": 9, "category_id": 3, "bbox": [0, 0, 9, 9], "iscrowd": 1},
-    ],
-}
+def test_half_of_a_box_in_a_crowd_is_enough_at_the_least_overlap() -> None:
+    truth = boxes([[0, 0, 10, 10], [100, 0, 110, 100]], [0, 0])
+    meter = PrecisionMeter()  # the better box lies in the crowd with 60 % of its area
+    meter.add(boxes([[104, 0, 114, 9], [0, 0, 10, 10]], [0, 0], [0.9, 0.8]), label(truth, [1]))
+    expected = [1.0] * 3 + [0.5] * 7
+    assert meter.measure(np.ones((1, 1)))[0].tolist() == pytest.approx(expected)
 
 
-def test_texts_of_yolo_are_moved_into_the_letterbox(folder: Path) -> None:
-    (folder / "labels" / "a.txt").write_text("2 0.5 0.5 0.2 0.4\n\n0 0.1 0.1 0.2 0.2\n")
-    found = read_box_labels(folder / "labels", folder / "images", NAMES, BOX)
-    # 100 × 50 pixels become 64 × 32 between borders of 16
-    np.testing.assert_allclose(found["a.png"].corners[0], [25.6, 25.6, 38.4, 38.4])
-    assert found["a.png"].classes.tolist() == [2, 0]
-    assert len(found["b.png"].classes) == 0
+def test_a_hundred_boxes_count_of_each_class_and_image() -> None:
+    near = np.stack([20.0 * np.arange(120), np.zeros(120)], axis=1)
+    corners, classes = np.concatenate([near, near + 10], axis=1), np.arange(120) % 2
+    both = boxes(corners, classes)
+    assert measure([(both, both)])[0] == pytest.approx(1)
+    one = boxes(corners, np.zeros(120))
+    assert measure([(one, one)])[0] == pytest.approx(84 / 101)  # recalls up to 100 of 120
 
 
-@pytest.mark.parametrize("labels", [".", "labels"])
-@pytest.mark.parametrize("below", ["", "val/"])
-def test_texts_of_a_data_set_are_found_where_labels_stand_for_images(
-    folder: Path, labels: str, below: str
-) -> None:
-    names = [f"images/{below}a.png", f"images/{below}b.png"]
-    for name in names:
-        (folder / name).parent.mkdir(exist_ok=True)
-        Image.new("RGB", (64, 64)).save(folder / name)
-    (folder / "labels" / below).mkdir(exist_ok=True)
-    (folder / "labels" / below / "a.txt").write_text("1 0.5 0.5 0.25 0.25")
-    found = read_box_labels(folder / labels, folder, names, BOX)
-    np.testing.assert_allclose(found[names[0]].corners, [[24, 24, 40, 40]])
-    assert len(found[names[1]].classes) == 0
-
-
-def test_annotations_of_coco_are_numbered_by_id_or_by_the_names_of_the_model(folder: Path) -> None:
-    path = folder / "coco.json"
-    path.write_text(json.dumps(COCO))
-    plain = ptq.Preprocess(size=(50, 200))
-    found = read_box_labels(path, folder / "images", NAMES, plain)
-    np.testing.assert_allclose(found["a.png"].corners, [[20, 20, 80, 30]])
-    np.testing.assert_allclose(found["b.png"].corners, [[0, 0, 200, 50]])
-    assert (found["a.png"].classes.tolist(), found["b.png"].classes.tolist()) == ([1], [0])
-    named = read_box_labels(path, folder / "images", NAMES, plain, ("bird", "dog", "cat"))
-    assert (named["a.png"].classes.tolist(), named["b.png"].classes.tolist()) == ([2], [1])
-
-
-def test_boxes_move_with_resizing_and_cropping(folder: Path) -> None:
-    (folder / "labels" / "a.txt").write_text("0 0.5 0.5 0.2 0.4")
-    cropped = ptq.Preprocess(resize=100, crop=(80, 80))
-    found = read_box_labels(folder / "labels", folder / "images", NAMES, cropped)
-    # 200 × 100 after resizing, of which 60 on the left and 10 at the top are cut
-    np.testing.assert_allclose(found["a.png"].corners[0], [20, 20, 60, 60])
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("a.txt", "0 0.5 0.5 0.2", "lines are not 'class x y width height'"),
-        ("a.txt", "cat 0.5 0.5 0.2 0.2", "lines are not 'class x y width height'"),
-        ("a.txt", "0 50 50 20 20", "a value is not a share from 0 to 1"),
-        ("other.txt", "0 0.5 0.5 0.2 0.2", "no box belongs to an image of"),
-    ],
-)
-def test_texts_that_are_no_labels_are_refused(
-    folder: Path, name: str, text: str, message: str
-) -> None:
-    (folder / "labels" / name).write_text(text)
-    with pytest.raises(DataError, match=message):
-        read_box_labels(folder / "labels", folder / "images", NAMES, BOX)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"images": 3, "annotations": [], "categories": []}']
-)
-def test_a_file_that_is_not_of_coco_is_refused(folder: Path, text: str) -> None:
-    path = folder / "coco.json"
-    path.write_text(text)
-    with pytest.raises(DataError, match=r"not COCO's annotations"):
-        read_box_labels(path, folder / "images", NAMES, BOX)
-
-
-def test_a_path_that_does_not_exist_is_named(folder: Path) -> None:
-    with pytest.raises(DataError, match=r"absent does not exist; give COCO's JSON file or a fol"):
-        read_box_labels(folder / "absent", folder / "images", NAMES, BOX)
+def test_draws_of_the_same_images_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    meter = PrecisionMeter()
+    for found, truth in draw_pairs(6):
+        meter.add(found, label(truth))
+    first = meter.measure_draws()
+    assert first.shape == (201, 10)
+    monkeypatch.setattr(PrecisionMeter, "measure", None)
+    assert meter.measure_draws() is first

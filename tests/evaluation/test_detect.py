@@ -101,9 +101,8 @@ def test_the_heads_of_common_detectors_are_recognized_and_decoded(make: Any) -> 
     task, choice = recognize_task(TaskRequest(), [Example(IMAGE, outputs)] * 2)
     assert isinstance(task, DetectTask), choice
     found = task.head.decode(outputs, IMAGE)
-    scale = 64 if make is detr else 1
     background_first = make is boxes_and_probabilities
-    np.testing.assert_allclose(found.corners * scale, CORNERS, atol=1e-3)
+    np.testing.assert_allclose(found.corners, CORNERS, atol=1e-3)
     assert found.classes.tolist() == (CLASSES + background_first).tolist()
     if make not in (detr, boxes_and_probabilities):
         np.testing.assert_allclose(found.scores, SCORES, atol=1e-6)

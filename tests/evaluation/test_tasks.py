@@ -220,7 +220,18 @@ def test_segment_counts_pixels_and_the_mean_iou_of_classes_that_occur() -> None:
 def test_equal_decisions_have_no_drop_and_the_exact_interval() -> None:
     drop = measure(SegmentTask("y", 5), [(blobs(5), blobs(5))] * 4).measure_drop()
     assert (drop.points, drop.lo) == (0, 0)
-    assert drop.hi == pytest.approx(100 * (1 - 0.025 ** (1 / (4 * 32 * 32))))
+    assert drop.hi == pytest.approx(100 * (1 - 0.025 ** (1 / 4)))  # pixels depend on each other
+    (iou,) = measure(SegmentTask("y", 5), [(blobs(5), blobs(5))] * 4).measure_figures()
+    assert iou.interval == (pytest.approx(0.025 ** (1 / 4)), 1)
+
+
+def test_samples_without_any_decision_do_not_narrow_the_interval() -> None:
+    tokens = spell(1, 2, 3)
+    mask = np.zeros((1, 3), np.int64)
+    meter = SequenceTask("y").start()
+    for used in (mask + 1, mask, mask):
+        meter.add(Example({"attention_mask": used}, {"y": tokens}), {"y": tokens})
+    assert meter.measure_drop().hi == pytest.approx(97.5)
 
 
 def test_an_output_of_another_shape_keeps_no_decision() -> None:

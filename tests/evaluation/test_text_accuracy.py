@@ -9,6 +9,7 @@ import pytest
 
 from ptq.core.errors import DataError, UsageError
 from ptq.evaluation.drop import top1_drop
+from ptq.evaluation.intervals import tango_interval
 from ptq.evaluation.tasks.ctc import CtcTask
 from ptq.evaluation.tasks.request import recognize_task
 from ptq.evaluation.tasks.task import Example, TaskLabels, TaskRequest
@@ -61,12 +62,15 @@ def test_exact_lines_and_characters_are_those_counted_by_hand() -> None:
 
 
 def test_the_interval_of_added_errors_is_paired() -> None:
-    """Where both forms make the same errors, nothing is added on any draw of the samples."""
-    figures = measure([("abc", "abd", "abd"), ("abc", "abc", "abc")] * 20)[1]
+    """Where both forms make the same errors, nothing is added on any draw: the interval is that of no change."""
+    same = [("abc", "abd", "abd"), ("abc", "abc", "abc")] * 20
+    figures = measure(same)[1]
     added = figures["character error rate that float has not"]
-    assert (added.value, added.interval) == (0, (0, 0))
-    rate = figures["character error rate"]
-    assert rate.interval[0] < rate.value < rate.interval[1]
+    assert (added.value, added.interval) == (0, tango_interval(0, 0, len(same)))
+    figures = measure([*same, ("abc", "abc", "abd")])[1]
+    added, rate = (figures[name] for name in (added.name, "character error rate"))
+    widths = [high - low for low, high in (added.interval, rate.interval)]
+    assert 0 < widths[0] < widths[1] / 3
 
 
 def test_float_alone_has_no_figures_of_another_form() -> None:

@@ -10,6 +10,7 @@ segment     a class for each pixel
 boxes       overlap, suppression and matching of boxes
 box_heads   outputs of detectors as boxes
 grid_heads  outputs of detectors that place boxes relative to cells
+label_fit   how a detector numbers labelled classes
 detect      boxes with classes
 mask_pictures masks of two forms as pictures
 changed_neighbours samples whose nearest neighbour changes

@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 
 from ptq.data.exporter_metadata import read_names
 from ptq.evaluation.tasks.boxes import Boxes, Floats, suppress_overlaps
+from ptq.evaluation.tasks.image_size import find_image_size
 from ptq.evaluation.tasks.task import Arrays, is_distribution
 
 CONFIDENCE, SUPPRESSION_IOU = 0.25, 0.45
 """A box counts from this score on, and overlapping boxes of one class are suppressed above this overlap."""
 MAX_CANDIDATES = 2000
 """Boxes before suppression, the highest scores first."""
+LARGEST_SHARE = 2.0
+"""Boxes whose greatest number is mostly below are shares of the image; boxes in pixels are greater."""
 _MIN_ROWS = 20
 """A grid has more cells; a table of a few rows is something else."""
 
@@ -44,6 +47,8 @@ class BoxHead:
         classes: Number of classes in one output; None for all that follow.
         activation: What turns scores into probabilities.
         background: Class of nothing; None if there is none.
+        shares: Whether the numbers of the boxes are shares of the image, not pixels.
+        rows_first: Whether corners are top, left, bottom and right, as TensorFlow writes them.
     """
 
     boxes: str
@@ -58,6 +63,8 @@ class BoxHead:
     classes: int | None = None
     activation: Literal["none", "sigmoid", "softmax"] = "none"
     background: int | None = None
+    shares: bool = False
+    rows_first: bool = False
 
     @property
     def layout(self) -> object:
@@ -76,17 +83,42 @@ class BoxHead:
         confidence: float = CONFIDENCE,
         overlap: float = SUPPRESSION_IOU,
     ) -> Boxes:
-        """The boxes of one image whose score is at least ``confidence``, suppressed above an overlap."""
-        del feed  # the boxes are in pixels
+        """The boxes of one image whose score is at least ``confidence``, suppressed above an overlap.
+
+        They are in pixels of the image; shares stay shares if no input is an image.
+        """
         rows = read_rows(outputs[self.boxes], columns=self.columns)
-        corners = rows[:, self.first : self.first + 4]
-        if not self.corners:
-            centre, half = corners[:, :2], corners[:, 2:] / 2
-            corners = np.concatenate([centre - half, centre + half], axis=1)
+        corners = self._read_corners(rows)
+        size = find_image_size(feed) if self.shares else None
+        if size is not None:
+            corners = corners * np.array([size[1], size[0]] * 2, np.float64)
         scores, classes = self._read_scores(outputs, rows)
         return choose_boxes(
             corners, scores, classes, confidence, None if self.suppressed else overlap
         )
+
+    def place(self, all_outputs: Iterable[Arrays]) -> BoxHead:
+        """The same head, with ``shares`` as the boxes of some images show."""
+        corners = np.concatenate(
+            [
+                self._read_corners(read_rows(outputs[self.boxes], columns=self.columns))
+                for outputs in all_outputs
+                if outputs[self.boxes].size
+            ]
+            or [np.empty((0, 4))]
+        )
+        sizes = corners[:, 2:] - corners[:, :2]
+        filled = corners[np.isfinite(corners).all(axis=1) & (sizes > 0).all(axis=1)]
+        shares = len(filled) > 0 and np.median(np.abs(filled).max(axis=1)) <= LARGEST_SHARE
+        return replace(self, shares=bool(shares))
+
+    def _read_corners(self, rows: Floats) -> Floats:
+        """Left, top, right and bottom in the unit of the model."""
+        corners = rows[:, self.first : self.first + 4]
+        if not self.corners:
+            centre, half = corners[:, :2], corners[:, 2:] / 2
+            return np.concatenate([centre - half, centre + half], axis=1)
+        return corners[:, [1, 0, 3, 2]] if self.rows_first else corners
 
     def _read_scores(self, outputs: Arrays, rows: Floats) -> tuple[Floats, NDArray[np.int64]]:
         if self.label is not None:

@@ -38,12 +38,17 @@ class Boxes:
 
 def compute_iou(one: Floats, other: Floats) -> Floats:
     """Intersection over union of each pair of boxes, shape (boxes of the first, boxes of the other)."""
-    near = np.maximum(one[:, None, :2], other[None, :, :2])
-    far = np.minimum(one[:, None, 2:], other[None, :, 2:])
-    both = np.clip(far - near, 0, None).prod(axis=2)
+    both = _intersect(one, other)
     either = _areas(one)[:, None] + _areas(other)[None] - both
     overlap: Floats = both / np.where(either > 0, either, 1.0)
     return overlap
+
+
+def measure_cover(one: Floats, other: Floats) -> Floats:
+    """Share of the area of each box that lies in each of the others, shape (boxes, others)."""
+    areas = _areas(one)[:, None]
+    cover: Floats = _intersect(one, other) / np.where(areas > 0, areas, 1.0)
+    return cover
 
 
 def suppress_overlaps(found: Boxes, most: float) -> Boxes:
@@ -74,6 +79,13 @@ def match_boxes(reference: Boxes, other: Boxes) -> NDArray[np.intp]:
             found[row] = overlap[row].argmax()
             overlap[:, found[row]] = 0
     return found
+
+
+def _intersect(one: Floats, other: Floats) -> Floats:
+    near = np.maximum(one[:, None, :2], other[None, :, :2])
+    far = np.minimum(one[:, None, 2:], other[None, :, 2:])
+    area: Floats = np.clip(far - near, 0, None).prod(axis=2)
+    return area
 
 
 def _areas(corners: Floats) -> Floats:

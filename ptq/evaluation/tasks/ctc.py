@@ -132,7 +132,10 @@ class TextMeter:
         rates = {CHARACTER_ERRORS: lambda sums: share_of(sums[3], sums[4])}
         if not self._same:
             rates[ADDED_ERRORS] = lambda sums: share_of(sums[3] - sums[2], sums[4])
-        figures += [Figure(name, *measure_ratio(rows, rate)) for name, rate in rates.items()]
+        figures += [
+            Figure(name, *measure_ratio(rows, rate, gains=name == ADDED_ERRORS))
+            for name, rate in rates.items()
+        ]
         if not self._same:
             drop = self._counts.measure_drop()
             kept = 1 - drop.points / 100, (1 - drop.hi / 100, 1 - drop.lo / 100)

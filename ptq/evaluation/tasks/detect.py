@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
-from ptq.data.box_labels import LabelledBoxes
+from ptq.core.errors import DataError
+from ptq.data.labelled_boxes import LabelledBoxes
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.metrics import Figure
 from ptq.evaluation.tasks.average_precision import CONFIDENCE, SUPPRESSION_IOU, PrecisionMeter
 from ptq.evaluation.tasks.box_heads import BoxHead, list_heads
-from ptq.evaluation.tasks.boxes import Boxes, compute_iou, match_boxes
+from ptq.evaluation.tasks.boxes import compute_iou, match_boxes
 from ptq.evaluation.tasks.grid_heads import GridHead, list_grid_heads
+from ptq.evaluation.tasks.label_fit import fit_labels
 from ptq.evaluation.tasks.task import (
     Arrays,
     Counts,
@@ -66,6 +68,9 @@ class DetectTask:
         return LabelledMeter(self) if self.labels else CountsMeter(self)
 
 
+MEAN_PRECISION = "mAP50-95"
+
+
 class LabelledMeter:
     """Mean average precision of the float model and of another form, on images with labelled boxes."""
 
@@ -76,41 +81,51 @@ class LabelledMeter:
         self._same = True
 
     def add(self, example: Example, other: Arrays) -> None:
-        """Add one sample; labels of other samples are left out."""
+        """Add one sample; one without labels counts for the agreement with float only."""
         self._same &= other is example.outputs
         self._counts.add(example, other)
         labels = self._task.labels.get(example.name)
         if labels is None:
             return
-        labelled_boxes = Boxes(labels.corners, np.ones(len(labels.classes)), labels.classes)
         for meter, outputs in ((self._before, example.outputs), (self._after, other)):
             found = self._task.head.decode(outputs, example.feed, CONFIDENCE, SUPPRESSION_IOU)
-            meter.add(found, labelled_boxes)
+            meter.add(found, labels)
 
     def measure_drop(self) -> Drop:
         """Loss of mAP50-95 against float, with a paired bootstrap over images."""
-        before, after = self._measure(self._before), self._measure(self._after)
-        lost = 100 * (before - after).mean(axis=1)
-        lo, hi = intervals.percentile_interval(lost[1:])
-        return Drop("mAP50-95", float(lost[0]), lo, hi, self._after.images)
+        before, after = self._measure(self._before), self._measure_after()
+        lost, images = (before - after).mean(axis=1), self._before.images
+        ends = intervals.percentile_interval(lost[1:])
+        lo, hi = intervals.widen_equal_draws(float(lost[0]), ends, images, gains=True)
+        return Drop(MEAN_PRECISION, 100 * float(lost[0]), 100 * lo, 100 * hi, images)
 
     def measure_figures(self) -> tuple[Figure, ...]:
         """mAP50-95, mAP50 and, of another form, the agreement of its boxes with float."""
-        found = self._measure(self._after)
-        figures = [
-            Figure(name, float(values[0]), intervals.percentile_interval(values[1:]))
-            for name, values in (("mAP50-95", found.mean(axis=1)), ("mAP50", found[:, 0]))
-        ]
+        found = self._measure_after()
+        figures = []
+        for name, values in ((MEAN_PRECISION, found.mean(axis=1)), ("mAP50", found[:, 0])):
+            value, ends = float(values[0]), intervals.percentile_interval(values[1:])
+            interval = intervals.widen_equal_draws(value, ends, self._before.images)
+            figures.append(Figure(name, value, interval))
         if not self._same:
             drop = self._counts.measure_drop()
             kept = 1 - drop.points / 100, (1 - drop.hi / 100, 1 - drop.lo / 100)
             figures += [Figure(drop.metric, *kept), *self._counts.measure_figures()]
         return tuple(figures)
 
-    def _measure(self, meter: PrecisionMeter) -> Counts:
-        """All images once, then the bootstrap draws."""
-        draws = intervals.draw_sample_counts(meter.images)
-        return meter.measure(np.concatenate([np.ones((1, meter.images)), draws]))
+    def _measure_after(self) -> Counts:
+        return self._measure(self._before if self._same else self._after)
+
+    @staticmethod
+    def _measure(meter: PrecisionMeter) -> Counts:
+        """MAP of all images, then of the draws.
+
+        Raises:
+            DataError: None of the samples has labels.
+        """
+        if not meter.images:
+            raise DataError("no labelled box belongs to a sample that accuracy is measured on")
+        return meter.measure_draws()
 
 
 def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | None:
@@ -122,11 +137,31 @@ def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | Non
         "pose",
     ):
         return None
-    for head in _list_layouts(examples[0], request.metadata):
-        if all(_fits(head, example, request.metadata) for example in examples[1:]):
-            recorded = "; so say the metadata" if request.metadata.get("task") == "detect" else ""
-            return DetectTask(head, request.labels.boxes), f"{_describe_head(head)}{recorded}"
+    filled = (e for e in examples if all(array.size for array in e.outputs.values()))
+    for head in _list_layouts(next(filled, examples[0]), request.metadata):
+        if all(_fits(head, example, request.metadata) for example in examples):
+            return _fit_task(head, examples, request)
     return None
+
+
+def _fit_task(head: BoxHead | GridHead, examples: Sequence[Example], request: TaskRequest) -> Found:
+    """The task of a head, with the labels numbered as the model numbers its classes."""
+    heads = [head]
+    if isinstance(head, BoxHead):
+        placed = head.place(example.outputs for example in examples)
+        heads = [placed, replace(placed, rows_first=True)] if placed.corners else [placed]
+    notes, labels = [], request.labels.boxes
+    boxes: Mapping[str, LabelledBoxes] = {}
+    head = heads[0]
+    if labels.images:
+        head, numbering = fit_labels(heads, examples, labels)
+        boxes = labels.number_classes(numbering)
+        if numbering != labels.numberings[0]:
+            notes.append(f"labels match if the numbers of its classes are {numbering.name}")
+    notes = [_describe_head(head), *notes, *labels.notes]
+    if request.metadata.get("task") == "detect":
+        notes.insert(1, "so say the metadata")
+    return DetectTask(head, boxes), "; ".join(notes)
 
 
 def _list_layouts(example: Example, metadata: Mapping[str, str]) -> Iterator[BoxHead | GridHead]:
@@ -138,7 +173,9 @@ def _describe_head(head: BoxHead | GridHead) -> str:
     one = head.scores == head.boxes
     where = f"output {head.boxes} holds" if one else f"outputs {head.boxes} and {head.scores} hold"
     if isinstance(head, BoxHead):
-        return f"{where} boxes and scores"
+        order = " of top, left, bottom, right" if head.rows_first else ""
+        shares = " in shares of the image" if head.shares else ""
+        return f"{where} boxes{order}{shares} and scores"
     strides = ", ".join(str(level.stride) for level in head.levels)
     return f"{where} boxes and scores of cells of {strides} pixels"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +10,9 @@ from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_path
 from ptq.data import Preprocess, Samples
 from ptq.data.alphabet import read_alphabet
-from ptq.data.box_labels import LabelledBoxes, read_box_labels
+from ptq.data.box_labels import read_box_labels
 from ptq.data.exporter_metadata import read_names
+from ptq.data.labelled_boxes import NO_BOXES, BoxLabels
 from ptq.data.text_labels import read_text_labels
 from ptq.evaluation.tasks.task import NO_LABELS, TaskLabels, TaskName
 from ptq.model.graph import Graph
@@ -74,7 +74,7 @@ class LabelOptions:
         if opened is None:
             return NO_LABELS
         return TaskLabels(
-            boxes={} if self.boxes is None else _read_boxes(Path(self.boxes), opened, graph),
+            boxes=NO_BOXES if self.boxes is None else _read_boxes(Path(self.boxes), opened, graph),
             texts={}
             if self.transcripts is None
             else read_text_labels(Path(self.transcripts), opened.every_name),
@@ -85,10 +85,10 @@ class LabelOptions:
 NO_LABEL_OPTIONS = LabelOptions()
 
 
-def _read_boxes(labels: Path, opened: Samples, graph: Graph) -> Mapping[str, LabelledBoxes]:
+def _read_boxes(labels: Path, opened: Samples, graph: Graph) -> BoxLabels:
     """The labelled boxes of a folder of images, in pixels of the model's input."""
     applied = opened.preprocess
     if not isinstance(applied, Preprocess) or opened.folder is None:
         raise UsageError("`boxes` belong to images; give a folder of images as `data`")
     names = read_names(graph.metadata)
-    return read_box_labels(labels, opened.folder, opened.names, applied, names)
+    return read_box_labels(labels, opened.folder, opened.names, opened.every_name, applied, names)

@@ -24,8 +24,6 @@ MOST_TOKENS, MOST_BOXES = 120, 40
 """Tokens and boxes of one answer."""
 MOST_CLASSES = 6
 """Classes of pixels whose shares are listed."""
-_NORMALIZED = 2.0
-"""Corners below are shares of the image, not pixels."""
 
 
 def read_answer(
@@ -75,9 +73,7 @@ def _read_boxes(
     if size is None:
         return None
     found = task.head.decode(outputs, feed, CONFIDENCE, SUPPRESSION_IOU)
-    corners: NDArray[Any] = found.corners[:MOST_BOXES]
-    if corners.max(initial=0.0) > _NORMALIZED:
-        corners = corners / np.array([size[1], size[0]] * 2, np.float64)
+    corners: NDArray[Any] = found.corners[:MOST_BOXES] / np.array([size[1], size[0]] * 2, float)
     rounded = corners.round(4).tolist()
     rows = zip(rounded, found.classes.tolist(), found.scores.tolist(), strict=False)
     return Answer(

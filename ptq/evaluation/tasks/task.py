@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.data.box_labels import LabelledBoxes
+from ptq.data.labelled_boxes import NO_BOXES, BoxLabels
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.intervals import Interval
@@ -64,19 +64,19 @@ class TaskLabels:
     """Labels that are no class numbers, by the name of the sample.
 
     Attributes:
-        boxes: Labelled boxes; empty without.
+        boxes: Labelled boxes; without images if there are none.
         texts: Labelled texts; empty without.
         alphabet: Texts of a recognizer's classes, as a file lists them; empty for those of the metadata.
     """
 
-    boxes: Mapping[str, LabelledBoxes] = field(default_factory=dict)
+    boxes: BoxLabels = NO_BOXES
     texts: Mapping[str, str] = field(default_factory=dict)
     alphabet: tuple[str, ...] = ()
 
     @property
     def task(self) -> TaskName | None:
         """The task that has such labels; None without labels."""
-        return "ctc" if self.texts else "detect" if self.boxes else None
+        return "ctc" if self.texts else "detect" if self.boxes.images else None
 
 
 NO_LABELS = TaskLabels()
@@ -185,9 +185,9 @@ class CountsMeter:
     def measure_drop(self) -> Drop:
         """The share of changed decisions, in points, with an interval.
 
-        The interval is exact (Clopper and Pearson) if every sample is one decision, and if nothing changed. Else it
-        is a bootstrap over samples, because decisions of one sample are not independent. Without any decision, such
-        as a box with a sufficient score, any share is possible.
+        The interval is exact (Clopper and Pearson) if every sample is one decision. Else it is a bootstrap over
+        samples, because decisions of one sample are not independent. Without any decision, such as a box with a
+        sufficient score, any share is possible.
         """
         rows = np.array(self.rows)[:, :2]
         changed, decisions = map(float, rows.sum(axis=0))
@@ -195,7 +195,7 @@ class CountsMeter:
         single = bool((rows[:, 1] == 1).all())
         if not decisions:
             lo, hi = 0.0, 1.0
-        elif single or not changed:
+        elif single:
             lo, hi = intervals.clopper_pearson_interval(int(changed), int(decisions))
         else:
             lo, hi = measure_ratio(rows, lambda sums: share_of(sums[0], sums[1]))[1]
@@ -210,15 +210,24 @@ class CountsMeter:
         )
 
 
-def measure_ratio(rows: Counts, compute: Callable[[Counts], float]) -> tuple[float, Interval]:
+def measure_ratio(
+    rows: Counts, compute: Callable[[Counts], float], *, gains: bool = False
+) -> tuple[float, Interval]:
     """A function of the sums over samples, with its bootstrap interval.
+
+    Where all samples are equal, as without any change, each that counts anything is one decision: decisions of one
+    sample are not independent.
 
     Args:
         rows: One row of counts for each sample.
         compute: The function.
+        gains: Whether it is a difference, which may be negative.
     """
+    value = compute(rows.sum(axis=0))
     draws = [compute(sums) for sums in intervals.bootstrap_sums(rows)]
-    return compute(rows.sum(axis=0)), intervals.percentile_interval(np.array(draws))
+    interval = intervals.percentile_interval(np.array(draws))
+    counted = max(1, int(rows.any(axis=1).sum()))
+    return value, intervals.widen_equal_draws(value, interval, counted, gains=gains)
 
 
 def is_distribution(scores: NDArray[Any], axis: int = -1) -> bool:
