@@ -12,6 +12,7 @@ answers              what a model answers on one sample, for readers
 changed_samples      samples whose answer changes
 measurements         what several forms of one model measure, as data
 model_outputs        the outputs of a model on samples, on all processes of the run
+batching             how many samples a model may run at once
 run_forms            the outputs of several forms in batches, on all processes of the run
 evaluate             several engines side by side on the same samples
 diagnostics          known causes of large quantization errors

@@ -22,6 +22,7 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.answers import ChangedSample
+from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.budget import Budget, check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
@@ -202,9 +203,7 @@ def compare(
         {_NEW: session_engine(new_session)},
         run.track(opened, "comparing"),
         [name_of(v) for v in new_graph.outputs],
-        batch=run.evaluation_batch
-        if takes_any_batch(old_graph) and takes_any_batch(new_graph)
-        else 1,
+        batch=choose_batch(run, old_graph, new_graph),
         metric=metric,
         task=TaskRequest.from_graph(task, new_graph, labels.read(opened, new_graph)),
         labelling=lambda: opened.labelling,

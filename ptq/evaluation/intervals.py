@@ -127,6 +127,21 @@ def bootstrap_sums(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(draws @ infinite.astype(np.float64) > 0, math.inf, sums)
 
 
+def bootstrap_means(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bootstrap: means over samples that are drawn with replacement.
+
+    Pools of `bootstrap_sums` may hold one sample more than others, so draws differ in their number of samples.
+
+    Args:
+        columns: Shape (samples, columns).
+
+    Returns:
+        One row for each draw, shape (1000, columns).
+    """
+    sums = bootstrap_sums(np.concatenate([columns, np.ones((len(columns), 1))], axis=1))
+    return sums[:, :-1] / sums[:, -1:]
+
+
 def bootstrap_statistic(
     statistic: Callable[[NDArray[np.int64]], float], samples: int
 ) -> NDArray[np.float64]:

@@ -108,7 +108,7 @@ class FidelityMeter:
         """The fidelity over all samples, with intervals."""
         columns = np.array([self.signal, self.noise, self.cosines], np.float64).T
         sums = columns.sum(axis=0)
-        drawn = intervals.bootstrap_sums(columns)
+        drawn = intervals.bootstrap_means(columns)
         count = len(self.agreements)
         count = count if count == len(columns) else 0  # a detector may give one row on some samples
         return Fidelity(
@@ -118,7 +118,7 @@ class FidelityMeter:
             sqnr_interval=intervals.percentile_interval(
                 np.array([sqnr_db(*row[:2]) for row in drawn])
             ),
-            cosine_interval=intervals.percentile_interval(drawn[:, 2] / len(columns)),
+            cosine_interval=intervals.percentile_interval(drawn[:, 2]),
             agreement_interval=intervals.clopper_pearson_interval(sum(self.agreements), count)
             if count
             else None,

@@ -17,8 +17,9 @@ from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
-from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.data.splits import SampleOptions
 from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
+from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.engines import (
     Engine,
@@ -172,13 +173,12 @@ def evaluate(
         form = "other"
     candidates = {} if against is None else {form: engine_run}
     shift = InputShiftCheck(recorded_inputs(graph))
-    takes_any = takes_any_batch(graph) and not (elsewhere and elsewhere.fixed_batch)
     evaluation = evaluate_engines(
         reference,
         candidates,
         run.track(opened, "evaluating"),
         [name_of(v) for v in graph.outputs],
-        batch=run.evaluation_batch if takes_any else 1,
+        batch=1 if elsewhere and elsewhere.fixed_batch else choose_batch(run, graph),
         metric=metric,
         task=TaskRequest.from_graph(task, graph, labels.read(opened, graph)),
         labelling=lambda: opened.labelling,

@@ -77,6 +77,12 @@ def test_pooled_samples_scatter_as_they_do_one_by_one() -> None:
     assert means.std() == pytest.approx(values.std() / math.sqrt(len(values)), rel=0.1)
 
 
+@pytest.mark.parametrize("samples", [3, intervals.MAX_POOLS + 1, 3 * intervals.MAX_POOLS // 2])
+def test_means_of_equal_values_do_not_scatter_whatever_the_pools_hold(samples: int) -> None:
+    means = intervals.bootstrap_means(np.full((samples, 2), 0.995))
+    assert means == pytest.approx(0.995, abs=1e-12)
+
+
 def test_the_draws_of_a_called_statistic_are_of_all_samples_and_always_the_same() -> None:
     values = default_rng(3).standard_normal(100)
     drawn = intervals.bootstrap_statistic(lambda rows: float(np.median(values[rows])), 100)

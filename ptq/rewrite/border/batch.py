@@ -22,13 +22,14 @@ def with_fixed_batch(graph: Graph, batch: int) -> Graph:
     changed = graph.copy()
     names: set[str] = set()
     for value in changed.inputs:
-        if value.shape is None or not len(value.shape):
+        lengths = shape_of(value)
+        if value.shape is None or not lengths:
             continue
-        length = value.shape[0]
-        if isinstance(length, int) and length != batch:
+        if lengths[0] not in (None, batch):
             raise UsageError(
-                f"input {name_of(value)} has a batch of {length}, not {batch}; leave static_batch out"
+                f"input {name_of(value)} has a batch of {lengths[0]}, not {batch}; leave static_batch out"
             )
+        length = value.shape[0]
         if not isinstance(length, int) and length.value is not None:
             names.add(length.value)
         value.shape = ir.Shape([batch, *value.shape[1:]])
@@ -41,8 +42,14 @@ def with_fixed_batch(graph: Graph, batch: int) -> Graph:
 def _fix_axes(value: Value, names: set[str], batch: int) -> None:
     if value.shape is None:
         return
+    lengths = [
+        ir.SymbolicDim(None)
+        if isinstance(n, int) and n < 0
+        else n  # shape inference keeps Paddle's -1
+        for n in value.shape
+    ]
     value.shape = ir.Shape(
-        [batch if not isinstance(n, int) and n.value in names else n for n in value.shape]
+        [batch if not isinstance(n, int) and n.value in names else n for n in lengths]
     )
 
 
