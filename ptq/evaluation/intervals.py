@@ -35,11 +35,15 @@ _BITS = 53
 def mcnemar(lost: int, gained: int) -> float:
     """Two-sided mid-p value of McNemar's test: probability of a difference at least as large by chance.
 
+    It is 1 if no sample changes, although the half of the only outcome would be 0.5.
+
     Args:
         lost: Number of samples that only the first form gets right.
         gained: Number of samples that only the second form gets right.
     """
     changed, fewer = lost + gained, min(lost, gained)
+    if not changed:
+        return 1.0
     below = float(scipy.special.bdtr(fewer - 1, changed, 0.5)) if fewer else 0.0
     at = float(scipy.special.bdtr(fewer, changed, 0.5)) - below
     if lost == gained:

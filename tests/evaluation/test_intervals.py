@@ -11,7 +11,11 @@ from numpy.random import default_rng
 from ptq.evaluation import intervals
 
 
-@pytest.mark.parametrize("changed", [0, 1, 2, 5, 8, 13])
+def test_mcnemar_is_1_where_no_sample_changes() -> None:
+    assert intervals.mcnemar(0, 0) == 1
+
+
+@pytest.mark.parametrize("changed", [1, 2, 5, 8, 13])
 def test_mcnemar_is_the_share_of_all_outcomes_that_part_the_numbers_as_far(changed: int) -> None:
     outcomes = [(k, changed - k) for k in range(changed + 1) for _ in range(math.comb(changed, k))]
     for lost in range(changed + 1):

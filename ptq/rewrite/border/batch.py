@@ -9,6 +9,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError, UsageError
+from ptq.core.wording import OPEN_BATCH
 from ptq.model.graph import Graph
 from ptq.model.node import Value, name_of, shape_of
 
@@ -68,6 +69,6 @@ def require_own_batch(graph: Graph, feed: Mapping[str, NDArray[Any]], name: str)
         batch, given = (shape_of(value) or (None,))[0], feed[name_of(value)].shape[:1]
         if batch is not None and given not in ((), (batch,)):
             raise ModelError(
-                f"{name} has a fixed batch of {batch}, and the samples have {given[0]}; quantize it without "
-                "`static_batch`, or give a folder of .npz with feeds of that batch"
+                f"{name} has a fixed batch of {batch}, and the samples have {given[0]}; "
+                f"{OPEN_BATCH}, or give a folder of .npz with feeds of that batch"
             )
