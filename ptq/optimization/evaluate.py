@@ -32,6 +32,7 @@ from ptq.evaluation.engines import (
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.record_check import REFERENCE_MODEL, check_other_record, choose_record
 from ptq.evaluation.relation_check import check_reference, check_relation
@@ -190,6 +191,7 @@ def evaluate(
         openers=openers if elsewhere is None else (),
         run=run,
     )
+    reference_title = "the float model" if against is not None or form == "float" else "the model"
     found = explain_low_accuracy(
         evaluation,
         opened,
@@ -200,7 +202,7 @@ def evaluate(
             if engine == "integer" and against is None
             else reference
         ),
-        "the float model" if against is not None or form == "float" else "the model",
+        reference_title,
     )
     suspects = (
         *check_relation(evaluation),
@@ -209,6 +211,7 @@ def evaluate(
         *found,
         *shift.find(),
         *diagnose_assumption(opened),
+        *check_outputs(evaluation, reference_title),
         *check_sample_count(evaluation),
     )
     return replace(
