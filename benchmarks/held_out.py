@@ -45,7 +45,7 @@ import ptq
 from ptq.core.wording import format_change
 from ptq.evaluation.benefit_check import check_benefit
 from ptq.evaluation.drop import ERROR
-from ptq.evaluation.intervals import bootstrap_sums, percentile_interval
+from ptq.evaluation.intervals import bootstrap_means, percentile_interval
 from ptq.evaluation.presentation.verdict import describe_verdict
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -257,7 +257,7 @@ def compare_decisions(task: Task, model: Path) -> tuple[float, float, float]:
         for sample in task.open(task.evaluation)
     ]
     rows: NDArray[np.float64] = 100 * (1 - np.asarray(shares, np.float64))[:, None]
-    lo, hi = percentile_interval(bootstrap_sums(rows)[:, 0] / len(rows))
+    lo, hi = percentile_interval(bootstrap_means(rows)[:, 0])
     return float(rows.mean()), lo, hi
 
 

@@ -30,7 +30,7 @@ ArithmeticName = Literal[
     "ort", "ort-avx2", "litert", "litert-xnnpack", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
 ]  # fmt: skip
 EngineName = Literal["ort", "integer"]
-TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence"]
+TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence", "none"]
 EffortName = Literal["fast", "default", "best"]
 PreferenceName = Literal["accuracy", "balanced", "speed"]
 _VERSIONS = "ort is the installed ONNX Runtime's; ort@1.31 is that of ONNX Runtime 1.31."
@@ -285,7 +285,8 @@ Task = Annotated[
         "--task",
         metavar="NAME",
         parser=str,
-        help=f"What the outputs decide: {list_names(TaskName)}. Drops are measured in these decisions. "
+        help=f"What the outputs decide: {list_names(TaskName)}. Drops are measured in these decisions; "
+        "with none, they are the energy of the error. "
         "By default the task is recognized from shapes, names and values of the outputs.",
     ),
 ]

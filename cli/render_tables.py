@@ -58,7 +58,6 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str) -> None:
         arithmetic: The arithmetic of the integer executor.
     """
     engine = name_engine(result.runtime, arithmetic)
-    alone = len(result.forms) == 1
     show(*format_warnings(result.warnings, result.suspects))
     show(
         format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
@@ -66,8 +65,7 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str) -> None:
     )
     show(*render_forms(result, title_forms(result, arithmetic)))
     show(*(format_paragraph(one_line(line)) for line in describe_placement(result.placement)))
-    only = next(iter(result.forms.values()))
-    if alone and only.accuracy is None and not only.figures:
+    if result.needs_labels:
         show(format_paragraph(NOT_LABELLED))
 
 

@@ -16,6 +16,8 @@ from networks import build_network, gaussian_array, random_feeds
 from parts import CONV, WB
 
 import ptq
+from ptq.evaluation.intervals import NO_INTERVAL
+from ptq.evaluation.metrics import Figure
 from ptq.evaluation.report import Diagnosis
 
 MODEL = build_network(
@@ -76,6 +78,16 @@ def test_metrics_are_finite_or_infinite_floats_with_the_documented_names(result)
     assert metrics["evaluation_samples"] == 10
     assert "float_top1" not in metrics  # there are no labels
     assert all(type(value) is float and not math.isnan(value) for value in metrics.values())
+
+
+def test_the_figures_of_a_task_are_metrics_with_their_intervals(result) -> None:
+    figures = (Figure("mAP50-95", 0.4, (0.3, 0.5)), Figure("score", 2.0, NO_INTERVAL))
+    evaluation = result.report.evaluation
+    forms = {name: replace(form, figures=figures) for name, form in evaluation.forms.items()}
+    metrics = replace(result.report, evaluation=replace(evaluation, forms=forms)).metrics()
+    assert [metrics[f"int8_map50_95{end}"] for end in ("", "_lo", "_hi")] == [0.4, 0.3, 0.5]
+    assert metrics["float_score"] == 2
+    assert "float_score_lo" not in metrics
 
 
 @pytest.mark.parametrize(("count", "held_out"), [(2, False), (8, True)])

@@ -20,10 +20,16 @@ def format_size(count: int) -> str:
     return f"{count / 1e6:.1f} MB"
 
 
+OPEN_BATCH = "export it with a batch of 1 or an open one (with ptq: leave `static_batch` out)"
+"""Advice where a fixed batch is in the way."""
+ABOUT_AS_LARGE = "about as large"
+"""A ratio of sizes that two digits do not show."""
+
+
 def describe_size_ratio(before: int, after: int) -> str:
-    """Return how a size changed, from a number of bytes to another: ``2.13 times smaller``."""
+    """Return how a size changed, from a number of bytes to another: ``2.13 times smaller``, ``about as large``."""
     ratio, word = (before / after, "smaller") if after <= before else (after / before, "larger")
-    return f"{ratio:.2f} times {word}"
+    return ABOUT_AS_LARGE if f"{ratio:.2f}" == "1.00" else f"{ratio:.2f} times {word}"
 
 
 def format_change(points: float, digits: int = 2) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ptq.core.errors import DataError
+from ptq.core.wording import OPEN_BATCH
 from ptq.data.array_source import ArraySource, IndexedSource
 from ptq.data.arrays import Table, open_npz, read_array
 from ptq.data.class_names import CLASS_LIST
@@ -62,7 +63,7 @@ class TableSource(IndexedSource):
             if batched and spec.shape[0] not in (1, None):
                 raise DataError(
                     f"{where}: the model takes {spec}, {spec.shape[0]} rows at once, so one row is "
-                    "not a sample; quantize without `static_batch`, or give a folder of .npz with one feed each"
+                    f"not a sample; {OPEN_BATCH}, or give a folder of .npz with one feed each"
                 )
             row = (1, *header.shape[1:]) if batched else header.shape[1:]
             check_header(spec, row, header.dtype, f"{where} (its leading axis counts the samples)")

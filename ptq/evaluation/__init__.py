@@ -12,12 +12,15 @@ answers              what a model answers on one sample, for readers
 changed_samples      samples whose answer changes
 measurements         what several forms of one model measure, as data
 model_outputs        the outputs of a model on samples, on all processes of the run
+batching             how many samples a model may run at once
 run_forms            the outputs of several forms in batches, on all processes of the run
+form_meter           accuracy and fidelity of one form
 baseline_check       models that get hardly any label right before a change
 evaluate             several engines side by side on the same samples
 diagnostics          known causes of large quantization errors
 confusion            right samples by class, and which accuracy is low
 sample_count_check   evaluations on too few samples
+output_check         outputs whose figures say little: NaN, numbers taken for decisions
 input_range_check    samples on another scale than in training
 input_shift_check    evaluation samples on another scale than the calibration samples
 preprocessing_check  images prepared in another way than in training

@@ -17,6 +17,7 @@ from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_range_check import check_input_statistics
 from ptq.evaluation.input_shift_check import InputShiftCheck
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.overlap_check import find_overlap
 from ptq.evaluation.preprocessing_check import explain_low_accuracy
 from ptq.evaluation.quantized_forms import QuantizedForms
@@ -76,7 +77,7 @@ def build_report(
     executor = Executor(quantized.quantized_graph, arithmetic, floats)
     evaluation, speed, refusal, shift = None, None, None, InputShiftCheck(None)
     input_warnings: tuple[Diagnosis, ...] = ()
-    rows = tensor_rows(prepared, quantized.plan, calibration.tensors)
+    rows = tensor_rows(prepared, quantized.plan, calibration.tensors, quantized.rounded)
     if samples.evaluation is not None:
         float_session = sessions.open_float(model)
         int8_session = sessions.open_quantized(quantized.quantized_graph)
@@ -147,6 +148,7 @@ def build_report(
                 fixed_tensors(prepared),
                 _count_classes(evaluation, model.source),
             ),
+            *([] if evaluation is None else check_outputs(evaluation)),
             *([] if evaluation is None else check_sample_count(evaluation, budget)),
         ),
         skipped=tuple(_list_skipped(samples).items()),

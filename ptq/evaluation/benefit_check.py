@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.core.errors import NoGainError
-from ptq.core.wording import describe_size_ratio
+from ptq.core.wording import ABOUT_AS_LARGE, describe_size_ratio
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.report import ReportData
 
@@ -75,7 +75,8 @@ def require_gain(report: ReportData, result: object) -> None:
 def _describe_faults(report: ReportData) -> str:
     faults = []
     if is_larger(report):
-        faults.append(describe_size_ratio(report.float_bytes, report.int8_bytes))
+        ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)
+        faults.append("slightly larger" if ratio == ABOUT_AS_LARGE else ratio)
     if is_slower(report) and report.speed is not None:
         faults.append(f"{1 / report.speed:.2f} times slower")
     return " and ".join(faults)

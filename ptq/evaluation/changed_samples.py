@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ptq.data.preparation import Preparation
 from ptq.data.thumbnail import draw_thumbnail
 from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.tasks.changed_neighbours import ChangedNeighbours
+from ptq.evaluation.tasks.classify import list_candidates
 from ptq.evaluation.tasks.embed import EmbedTask
 from ptq.evaluation.tasks.mask_pictures import draw_masks
 from ptq.evaluation.tasks.read_answer import read_answer
@@ -18,6 +20,14 @@ MOST_KEPT = 24
 """Changed samples of a report: those with the most changed decisions, the first ones of equal number."""
 
 
+@dataclass
+class _Found:
+    """Changed samples by the decisions of one output: their number, and those that are kept in order."""
+
+    count: int = 0
+    kept: list[tuple[int, int, ChangedSample]] = field(default_factory=list)
+
+
 class ChangedSamples:
     """Collects the samples whose answer one form changes."""
 
@@ -26,15 +36,24 @@ class ChangedSamples:
     ) -> None:
         """``form`` is compared with the reference; ``metadata`` of the model may name its classes."""
         self.form = form
-        self._count = 0
+        self._found: dict[str, _Found] = {}
+        self._head = ""
         self._neighbours: ChangedNeighbours | None = None
         self._preparation, self._metadata = preparation, metadata
-        self._kept: list[tuple[int, int, ChangedSample]] = []
+
+    def choose(self, output: str) -> None:
+        """Choose the output that decides, once all samples were added; by default it is the first one."""
+        self._head = output
+
+    @property
+    def _chosen(self) -> _Found:
+        first = next(iter(self._found.values()), _Found())
+        return self._found.get(self._head, _Found()) if self._head else first
 
     @property
     def count(self) -> int:
         """Number of changed samples."""
-        return self._count if self._neighbours is None else self._neighbours.count
+        return self._chosen.count if self._neighbours is None else self._neighbours.count
 
     def add(self, task: Task, example: Example, others: Mapping[str, Arrays]) -> None:
         """Add one sample with the outputs of each form."""
@@ -43,11 +62,16 @@ class ChangedSamples:
             self._neighbours = self._neighbours or ChangedNeighbours(task, self._preparation)
             self._neighbours.add(example, other)
             return
+        for one in list_candidates(task, example):
+            self._add(one, example, other)
+
+    def _add(self, task: Task, example: Example, other: Arrays) -> None:
+        found = self._found.setdefault(task.output, _Found())
         changed = int(task.compare(example.outputs, other, example.feed)[0])
         if not changed:
             return
-        self._count += 1
-        if len(self._kept) == MOST_KEPT and self._kept[-1][0] <= -changed:
+        found.count += 1
+        if len(found.kept) == MOST_KEPT and found.kept[-1][0] <= -changed:
             return
         before = read_answer(task, example.outputs, example.feed, self._metadata)
         after = read_answer(task, other, example.feed, self._metadata)
@@ -67,11 +91,11 @@ class ChangedSamples:
             *masks,
             overlaid=any(masks),
         )
-        self._kept = sorted([*self._kept, (-changed, self._count, sample)], key=lambda k: k[:2])
-        del self._kept[MOST_KEPT:]
+        found.kept = sorted([*found.kept, (-changed, found.count, sample)], key=lambda k: k[:2])
+        del found.kept[MOST_KEPT:]
 
     def result(self) -> tuple[ChangedSample, ...]:
         """The samples that were kept, the most changed first."""
         if self._neighbours is not None:
             return self._neighbours.result(MOST_KEPT)
-        return tuple(sample for _, _, sample in self._kept)
+        return tuple(sample for _, _, sample in self._chosen.kept)

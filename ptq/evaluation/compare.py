@@ -22,6 +22,7 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.answers import ChangedSample
+from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.budget import Budget, check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
@@ -36,6 +37,7 @@ from ptq.evaluation.engines import (
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
+from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.record_check import check_other_record, choose_record
 from ptq.evaluation.sample_count_check import check_sample_count
@@ -88,6 +90,8 @@ class Comparison:
         changed_samples: Number of all samples whose answer it changes; None if they were not counted.
         old_confusion: Label, predicted class and number of samples of the old model.
         new_confusion: The same of the new model.
+        old_by_class: Label, number of samples and of right ones of the old model.
+        new_by_class: The same of the new model.
     """
 
     old: str
@@ -113,6 +117,8 @@ class Comparison:
     changed_samples: int | None = None
     old_confusion: tuple[tuple[int, int, int], ...] = ()
     new_confusion: tuple[tuple[int, int, int], ...] = ()
+    old_by_class: tuple[tuple[int, int, int], ...] = ()
+    new_by_class: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -202,9 +208,7 @@ def compare(
         {_NEW: session_engine(new_session)},
         run.track(opened, "comparing"),
         [name_of(v) for v in new_graph.outputs],
-        batch=run.evaluation_batch
-        if takes_any_batch(old_graph) and takes_any_batch(new_graph)
-        else 1,
+        batch=choose_batch(run, old_graph, new_graph),
         metric=metric,
         task=TaskRequest.from_graph(task, new_graph, labels.read(opened, new_graph)),
         labelling=lambda: opened.labelling,
@@ -235,6 +239,7 @@ def compare(
         *check_other_record(new_graph, old_graph, _OLD_MODEL, opened),
         *shift.find(),
         *diagnose_assumption(opened),
+        *check_outputs(evaluation, _OLD_MODEL),
         *check_sample_count(evaluation, budget),
     )
     if difference:
@@ -268,6 +273,8 @@ def compare(
         changed_samples=evaluation.changed_samples,
         old_confusion=evaluation.forms[REFERENCE].confusion,
         new_confusion=form.confusion,
+        old_by_class=evaluation.forms[REFERENCE].by_class,
+        new_by_class=form.by_class,
     )
 
 

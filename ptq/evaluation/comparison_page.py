@@ -40,7 +40,12 @@ def render_comparison_page(result: Comparison, made: Sequence[MadeFact] = ()) ->
         (
             Section("figures", "Figures", [Lines(tuple(lines)), *([Lines(skipped, "warn")] if skipped else [])]),
             build_changed(result.changed, result.changed_samples, result.samples, classes=classes, names=_NAMES),
-            build_classes(result.old_confusion, result.new_confusion, classes, _NAMES),
+            build_classes(
+                (result.old_by_class, result.new_by_class),
+                (result.old_confusion, result.new_confusion),
+                classes,
+                _NAMES,
+            ),
             build_run(made),
         ),
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from ptq.evaluation.intervals import clopper_pearson_interval
@@ -18,8 +19,17 @@ MOST_LISTED = 5000
 """Entries of a confusion in a report: all of 70 classes, and what occurs of more."""
 
 
+def list_classes(confusion: Confusion) -> tuple[tuple[int, int, int], ...]:
+    """Label, number of its samples, and how many of them are right; all labels in order."""
+    totals, right = Counter[int](), Counter[int]()
+    for (label, predicted), count in confusion.items():
+        totals[label] += count
+        right[label] += count * (label == predicted)
+    return tuple((label, totals[label], right[label]) for label in sorted(totals))
+
+
 def list_confusion(confusion: Confusion) -> tuple[tuple[int, int, int], ...]:
-    """Label, predicted class and number; right ones first, then errors, the most frequent first."""
+    """Label, predicted class and number; right ones first, then errors, the most frequent first; 5000 at most."""
     counts = sorted(
         confusion.items(), key=lambda item: (item[0][0] != item[0][1], -item[1], item[0])
     )

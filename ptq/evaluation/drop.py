@@ -21,6 +21,8 @@ from ptq.evaluation import intervals
 
 TOP1, AGREEMENT, ERROR = "top-1 accuracy", "agreement with float", "energy of the error"
 SIGNIFICANCE_LEVEL = 0.05
+SOME_POINTS = 2.0
+"""Changed decisions that deserve a look."""
 UNDEFINED = "the metric is undefined on most resamples"
 """Why a metric of the user has no interval."""
 _LEAST_POINTS = 1e-6
@@ -64,16 +66,18 @@ class TaskChoice:
     """The task that accuracy is measured by.
 
     Attributes:
-        name: Its name; ``none`` if it was neither asked for nor recognized: then only the error's energy is measured.
+        name: Its name; ``none`` if none was recognized, or was asked for: then only the error's energy is measured.
         output: The output that decides; empty without a task.
         why: What it was recognized by.
         asked: Whether it was asked for.
+        assumed: Whether shapes alone show it, so that the outputs may be numbers that decide nothing.
     """
 
     name: str
     output: str
     why: str
     asked: bool = False
+    assumed: bool = False
 
 
 def describe_drop(drop: Drop) -> str:

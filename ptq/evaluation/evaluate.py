@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions, TrackedItems
@@ -16,18 +13,14 @@ from ptq.data.labels import require_class
 from ptq.data.sample_source import refuse_bad
 from ptq.evaluation.baseline_check import check_baseline, doubt_drops
 from ptq.evaluation.changed_samples import ChangedSamples
-from ptq.evaluation.confusion import list_confusion
-from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
+from ptq.evaluation.confusion import list_classes, list_confusion
 from ptq.evaluation.engines import Engine
+from ptq.evaluation.form_meter import FormMeter, find_class_output
 from ptq.evaluation.label_mismatch import find_label_mismatch
 from ptq.evaluation.measurements import Evaluation, FormMetrics
-from ptq.evaluation.metrics import (
-    Accuracy,
-    AccuracyMeter,
-    FidelityMeter,
-    is_scores,
-)
+from ptq.evaluation.metrics import is_scores
 from ptq.evaluation.run_forms import Opener, run_forms
+from ptq.evaluation.tasks.classify import ClassifyTask, describe_scores
 from ptq.evaluation.tasks.measure import TaskMeasurement
 from ptq.evaluation.tasks.task import Example, TaskRequest
 from ptq.evaluation.user_metric import Metric, measure_metric, metric_drop
@@ -76,9 +69,10 @@ def evaluate_engines(
         UsageError: The metric does not return numbers, or no output fits the task.
     """
     engines = {reference_form: reference, **candidates}
-    meters = {name: _FormMeter(len(outputs)) for name in engines}
+    meters = {name: FormMeter(len(outputs)) for name in engines}
     scores = [True] * len(outputs)
-    count, kept_samples = 0, []
+    count, labelled, kept_samples = 0, 0, []
+    sizes: dict[str, int] = {}
     # with labelled boxes or texts, the reference has figures of its own
     keep = None if changed is None else changed.add
     measured = TaskMeasurement(task, list(engines if task.labels.task else candidates), keep)
@@ -88,12 +82,14 @@ def evaluate_engines(
         count += 1
         watch(sample)
         expected = results[reference_form]
+        labels = sample.labels if numbered else ()
+        labelled += bool(labels)
         scores = [so_far and is_scores(e) for so_far, e in zip(scores, expected, strict=True)]
-        if metric is None and numbered and sample.labels:
+        if metric is None and labels:
             sizes = {n: e.size for n, e in zip(outputs, expected, strict=True) if is_scores(e)}
-            require_class(max(sample.labels), sizes, sample.name)
+            require_class(max(labels), sizes, sample.name)
         for name, meter in meters.items():
-            meter.add(expected, results[name], sample.labels)
+            meter.add(expected, results[name], labels, sample.name)
             if metric is not None:
                 meter.kept_outputs.append(dict(zip(outputs, results[name], strict=True)))
         if metric is not None:
@@ -101,26 +97,34 @@ def evaluate_engines(
         else:
             named = {n: dict(zip(outputs, results[n], strict=True)) for n in engines}
             example = Example(sample.feed, named[reference_form], sample.name, sample.labels)
-            measured.add(example, named, labelled=bool(sample.labels) and numbered)
+            measured.add(example, named, labelled=bool(labels))
     if not count:
         items = samples.items if isinstance(samples, TrackedItems) else samples
         refuse_bad(items.skipped if isinstance(items, Samples) else ())
         raise DataError("no sample to evaluate on; give at least one")
     measured.finish()
-    decides = measured.task if measured.task and measured.task.name != "classify" else None
-    head = (
-        decides.output
-        if decides is not None
-        else _find_class_output(
-            outputs, scores, [meter.result() for meter in meters[reference_form].accuracy]
-        )
-    )
-    position = outputs.index(head)
     before = meters[reference_form]
-    labels = None if labelling is None else labelling()
-    suspect = find_label_mismatch(before.accuracy[position].confusion, labels)
-    if labels is not None and before.accuracy[position].result() is None:
-        labels = replace(labels, source="", classes={}) if labels.notes else None
+    found, choice = measured.task, measured.choice
+    decides = None if isinstance(found, ClassifyTask) else found
+    if isinstance(found, ClassifyTask) and found.threshold is not None:
+        for meter in meters.values():
+            meter.read_two_classes(outputs.index(found.output), found.output, found.threshold)
+        decides = None if labelled else found
+    accuracies = [meter.result() for meter in before.accuracy]
+    head = find_class_output(outputs, scores, accuracies) if decides is None else decides.output
+    position = outputs.index(head)
+    if isinstance(found, ClassifyTask) and choice is not None and head != found.output:
+        choice = replace(choice, output=head, why=describe_scores(head, sizes[head]))
+    if changed is not None:
+        changed.choose(head)
+    has_classes = metric is not None or (
+        task.name != "none" and (found is None or isinstance(found, ClassifyTask))
+    )
+    origin = None if labelling is None else labelling()
+    suspect = find_label_mismatch(before.accuracy[position].confusion, origin)
+    unread = labelled if metric is None and accuracies[position] is None else 0
+    if origin is not None and accuracies[position] is None:
+        origin = replace(origin, source="", classes={}) if origin.notes else None
     forms = {
         name: FormMetrics(
             meter.accuracy[position].result(),
@@ -134,11 +138,17 @@ def evaluate_engines(
         if meter is before
         else FormMetrics(
             meter.accuracy[position].result(),
-            dict(zip(outputs, (m.result() for m in meter.fidelity), strict=True)),
+            dict(
+                zip(
+                    outputs,
+                    (m.result(has_classes=has_classes) for m in meter.fidelity),
+                    strict=True,
+                )
+            ),
             *(
                 (metric_drop(metric, before.kept_outputs, meter.kept_outputs, kept_samples),)
                 if metric is not None
-                else (meter.measure_drop(before, position),)
+                else (meter.measure_drop(before, position, has_classes=has_classes),)
                 if decides is None
                 else measured.measure_form(name)
             ),
@@ -147,52 +157,27 @@ def evaluate_engines(
     }
     low = check_baseline(forms[reference_form]) if decides and task.labels.task else None
     forms = forms if low is None else doubt_drops(forms, low)
-    listed = {name: list_confusion(m.accuracy[position].confusion) for name, m in meters.items()}
+    listed = {name: meter.accuracy[position].confusion for name, meter in meters.items()}
     return Evaluation(
         samples=count,
         head=head,
-        forms={name: replace(form, confusion=listed[name]) for name, form in forms.items()},
+        forms={
+            name: replace(
+                form,
+                confusion=list_confusion(listed[name]),
+                by_class=list_classes(listed[name]),
+            )
+            for name, form in forms.items()
+        },
         suspects=tuple(found for found in (suspect, low) if found is not None),
-        labels=labels,
-        task=measured.choice,
+        labels=origin,
+        unread_labels=unread,
+        undefined={
+            name: meter.undefined
+            for name, meter in zip(outputs, before.fidelity, strict=True)
+            if meter.undefined
+        },
+        task=choice,
         changed=() if changed is None else changed.result(),
         changed_samples=None if changed is None else changed.count,
     )
-
-
-class _FormMeter:
-    """Meters of one form of the model, one for each output."""
-
-    def __init__(self, outputs: int) -> None:
-        self.accuracy = [AccuracyMeter() for _ in range(outputs)]
-        self.fidelity = [FidelityMeter() for _ in range(outputs)]
-        self.kept_outputs: list[dict[str, NDArray[Any]]] = []
-
-    def add(
-        self, reference: list[NDArray[Any]], outputs: list[NDArray[Any]], labels: tuple[int, ...]
-    ) -> None:
-        for position, (expected, output) in enumerate(zip(reference, outputs, strict=True)):
-            self.fidelity[position].add(expected, output)
-            if is_scores(expected):
-                self.accuracy[position].add(output, labels)
-
-    def measure_drop(self, before: _FormMeter, position: int) -> Drop:
-        """Drop of one output against another form."""
-        fidelity = self.fidelity[position]
-        correct = self.accuracy[position].top1_correct
-        if correct:
-            return top1_drop(before.accuracy[position].top1_correct, correct)
-        if len(fidelity.agreements) == len(fidelity.noise):
-            return agreement_drop(fidelity.agreements)
-        return error_drop(fidelity.signal, fidelity.noise)
-
-
-def _find_class_output(
-    outputs: Sequence[str], scores: Sequence[bool], accuracies: Sequence[Accuracy | None]
-) -> str:
-    """Name of the output that holds class scores: the one on which the float model is most accurate."""
-    ranked = sorted(
-        range(len(outputs)),
-        key=lambda i: (-(a.top1 if (a := accuracies[i]) is not None else 0.0), not scores[i], i),
-    )
-    return outputs[ranked[0]]

@@ -35,11 +35,15 @@ _BITS = 53
 def mcnemar(lost: int, gained: int) -> float:
     """Two-sided mid-p value of McNemar's test: probability of a difference at least as large by chance.
 
+    It is 1 if no sample changes, although the half of the only outcome would be 0.5.
+
     Args:
         lost: Number of samples that only the first form gets right.
         gained: Number of samples that only the second form gets right.
     """
     changed, fewer = lost + gained, min(lost, gained)
+    if not changed:
+        return 1.0
     below = float(scipy.special.bdtr(fewer - 1, changed, 0.5)) if fewer else 0.0
     at = float(scipy.special.bdtr(fewer, changed, 0.5)) - below
     if lost == gained:
@@ -145,6 +149,21 @@ def bootstrap_sums(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     sums: NDArray[np.float64] = draws @ np.where(infinite, 0.0, pooled)
     # 0 · inf is NaN, so infinite pools need their own product
     return np.where(draws @ infinite.astype(np.float64) > 0, math.inf, sums)
+
+
+def bootstrap_means(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bootstrap: means over samples that are drawn with replacement.
+
+    Pools of `bootstrap_sums` may hold one sample more than others, so draws differ in their number of samples.
+
+    Args:
+        columns: Shape (samples, columns).
+
+    Returns:
+        One row for each draw, shape (1000, columns).
+    """
+    sums = bootstrap_sums(np.concatenate([columns, np.ones((len(columns), 1))], axis=1))
+    return sums[:, :-1] / sums[:, -1:]
 
 
 def bootstrap_statistic(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ptq.data.labelling import Labelling
 from ptq.data.recorded_preprocess import AppliedPreprocess
@@ -24,6 +24,7 @@ class FormMetrics:
         drop: Drop against the float model, with its interval; None for the float model.
         figures: Further figures of the task, each with its interval; empty for classes, and without a task. Of a
             model alone, the metric of the user.
+        by_class: Label, number of samples and of right ones, of all samples with one label.
         confusion: Label, predicted class and number of samples, of samples with one label; only the most frequent
             errors if there are very many.
     """
@@ -33,6 +34,7 @@ class FormMetrics:
     drop: Drop | None = None
     figures: tuple[Figure, ...] = ()
     confusion: tuple[tuple[int, int, int], ...] = ()
+    by_class: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Evaluation:
         skipped: Skipped bad samples, each with its reason.
         suspects: Known causes of bad figures that were found.
         task: What the drop is measured by, and why; None with a metric of the user.
+        undefined: Number of samples on which the reference's output holds NaN, by output; those with 0 are left out.
+        unread_labels: Number of samples whose labels fit no output.
         labels: Where the labels come from, and files of labels that were not read; None if there is neither.
         applied_preprocess: How the samples became arrays; None if they were given as an iterable.
         changed: Some samples whose answer int8, or another form that is compared, changes; the most changed first.
@@ -67,6 +71,15 @@ class Evaluation:
     changed_samples: int | None = None
     runtime: str = "ort"
     placement: tuple[Placement, ...] = ()
+    undefined: Mapping[str, int] = field(default_factory=dict)
+    unread_labels: int = 0
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether a model alone has no figure because no sample is labelled."""
+        only = next(iter(self.forms.values()))
+        has_figure = only.accuracy is not None or bool(only.figures)
+        return len(self.forms) == 1 and not has_figure and not self.unread_labels
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from ptq.evaluation.intervals import Interval
 
 MIN_CLASSES_FOR_TOP5 = 20
 """With fewer classes, top-5 accuracy says little."""
+LOSSY_DB = 15.0
+"""SQNR of an output below which lost accuracy is expected."""
+NO_CLASS = -1
+"""The best class of scores that are all NaN."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Fidelity:
         cosine_interval: 95 % interval of ``cosine``.
         agreement_interval: 95 % interval of ``agreement``.
         other_shapes: Number of samples on which the output has another shape than that of the float model.
+        median_sqnr_db: Median over samples of the SQNR of each alone; None if it was not computed.
     """
 
     sqnr_db: float
@@ -40,6 +46,7 @@ class Fidelity:
     cosine_interval: Interval | None = None
     agreement_interval: Interval | None = None
     other_shapes: int = 0
+    median_sqnr_db: float | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,8 @@ class FidelityMeter:
     cosines: list[float] = field(default_factory=list)
     agreements: list[bool] = field(default_factory=list)
     other_shapes: int = 0
+    undefined: int = 0
+    """Samples on which the float output holds NaN."""
 
     def add(self, reference: NDArray[Any], output: NDArray[Any]) -> None:
         """Add one sample: the output and the float model's output.
@@ -91,8 +100,9 @@ class FidelityMeter:
         same_shape = reference.shape == output.shape
         self.other_shapes += not same_shape
         if is_scores(reference):
-            self.agreements.append(same_shape and int(reference.argmax()) == int(output.argmax()))
+            self.agreements.append(same_shape and best_class(reference) == best_class(output))
         finite = np.isfinite(reference)
+        self.undefined += not finite.all() and bool(np.isnan(reference).any())
         r = np.asarray(reference[finite], np.float64)
         o = np.asarray(output[finite], np.float64) if same_shape else r
         self.signal.append(float(r @ r))
@@ -104,13 +114,19 @@ class FidelityMeter:
         lengths = math.sqrt(float(r @ r) * float(o @ o))
         self.cosines.append(float(r @ o) / lengths if lengths else float(not (r - o).any()))
 
-    def result(self) -> Fidelity:
-        """The fidelity over all samples, with intervals."""
+    def result(self, *, has_classes: bool = True) -> Fidelity:
+        """The fidelity over all samples, with intervals.
+
+        Args:
+            has_classes: Whether scores are of classes; else they have no agreement.
+        """
         columns = np.array([self.signal, self.noise, self.cosines], np.float64).T
         sums = columns.sum(axis=0)
-        drawn = intervals.bootstrap_sums(columns)
+        drawn = intervals.bootstrap_means(columns)
         count = len(self.agreements)
-        count = count if count == len(columns) else 0  # a detector may give one row on some samples
+        count = (
+            count if has_classes and count == len(columns) else 0
+        )  # a detector may give one row on some samples
         return Fidelity(
             sqnr_db=sqnr_db(*sums[:2]),
             cosine=float(sums[2]) / len(columns),
@@ -118,11 +134,12 @@ class FidelityMeter:
             sqnr_interval=intervals.percentile_interval(
                 np.array([sqnr_db(*row[:2]) for row in drawn])
             ),
-            cosine_interval=intervals.percentile_interval(drawn[:, 2] / len(columns)),
+            cosine_interval=intervals.percentile_interval(drawn[:, 2]),
             agreement_interval=intervals.clopper_pearson_interval(sum(self.agreements), count)
             if count
             else None,
             other_shapes=self.other_shapes,
+            median_sqnr_db=median_low(map(sqnr_db, self.signal, self.noise)),
         )
 
 
@@ -144,11 +161,13 @@ class AccuracyMeter:
         """Add one sample: its scores and its accepted classes; a sample without labels is left out."""
         if not labels:
             return
-        flat = scores.reshape(-1) if scores.size else np.zeros(1)
+        flat = scores.reshape(-1)
         order = np.argsort(-flat, kind="stable")
-        self.top1_correct.append(int(order[0]) in labels)
-        if len(labels) == 1:
-            self.confusion[labels[0], int(order[0])] += 1
+        order = order[~np.isnan(flat[order])]
+        best = best_class(flat)
+        self.top1_correct.append(best in labels)
+        if len(labels) == 1 and best != NO_CLASS:
+            self.confusion[labels[0], best] += 1
         if flat.size > MIN_CLASSES_FOR_TOP5:
             self.top5_correct.append(bool(set(order[:5].tolist()) & set(labels)))
 
@@ -158,6 +177,25 @@ class AccuracyMeter:
             return None
         fifth = float(np.mean(self.top5_correct)) if self.top5_correct else None
         return Accuracy(float(np.mean(self.top1_correct)), fifth, len(self.top1_correct))
+
+
+def best_class(scores: NDArray[Any]) -> int:
+    """The class with the highest score, the first of equal ones. NaN is no score; `NO_CLASS` if there is no other."""
+    flat = scores.reshape(-1)
+    if not flat.size:
+        return NO_CLASS
+    best = int(flat.argmax())  # the first NaN, if there is one
+    if not np.isnan(flat[best]):
+        return best
+    return NO_CLASS if np.isnan(flat).all() else int(np.nanargmax(flat))
+
+
+def score_two_classes(output: NDArray[Any], threshold: float) -> NDArray[np.float64]:
+    """Scores of classes 0 and 1 from one value, which is class 1 above the threshold; none from other outputs."""
+    if output.size != 1:
+        return np.empty(0)
+    above = float(output.reshape(())) - threshold
+    return np.array([-above, above])
 
 
 def numeric_output(output: Any) -> NDArray[Any]:

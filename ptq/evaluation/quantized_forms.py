@@ -8,7 +8,7 @@ from functools import partial
 from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples
-from ptq.data.splits import takes_any_batch
+from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.engines import (
@@ -85,7 +85,6 @@ class QuantizedForms:
     def _evaluate(self, inside: RuntimeModel | None) -> tuple[Evaluation, InputShiftCheck]:
         model, graph = self.quantized.calibrated_model, self.quantized.quantized_graph
         source, shift = model.source, InputShiftCheck(calibration_inputs(model))
-        takes_any = takes_any_batch(source) and not (inside and inside.fixed_batch)
         job = self.run.for_job()
         evaluation = evaluate_engines(
             session_engine(self.float_session),
@@ -95,7 +94,7 @@ class QuantizedForms:
             },
             self.run.track(self.samples, "evaluating"),
             [name_of(v) for v in source.outputs],
-            batch=self.run.evaluation_batch if takes_any else 1,
+            batch=1 if inside and inside.fixed_batch else choose_batch(self.run, source),
             metric=self.metric,
             task=TaskRequest.from_graph(None, source) if self.task is None else self.task,
             labelling=lambda: self.samples.labelling,

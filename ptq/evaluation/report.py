@@ -31,7 +31,8 @@ class TensorRow:
     Attributes:
         name: Name of the tensor.
         kind: ``activation`` or ``weight``.
-        sqnr_db: SQNR of the tensor alone, in dB.
+        sqnr_db: SQNR of the tensor alone, in dB; of a weight, that of its integers in the model. Second-order
+            rounding lowers it: it makes the error of the layer smaller, not that of the weight.
         rounding: Share of the squared error caused by rounding, 0 to 1; the rest is clipping.
         saturation: Share of values outside the range, 0 to 1.
         lo: Lowest representable value, of the widest channel.

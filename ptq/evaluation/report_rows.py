@@ -16,15 +16,26 @@ from ptq.model.graph import Graph
 from ptq.model.node import Value, constant_of, is_constant, name_of, operator_of
 from ptq.observers.quantization_error import quantization_error
 from ptq.observers.stats import TensorStats
+from ptq.rewrite.emit.rounded_weight import RoundedWeight
 
 _BLOCK = 2**15
 """Values of a weight whose error is computed at once, 256 kB in float64."""
 
 
 def tensor_rows(
-    graph: Graph, plan: Plan, stats: Mapping[str, TensorStats]
+    graph: Graph,
+    plan: Plan,
+    stats: Mapping[str, TensorStats],
+    rounded: Mapping[str, RoundedWeight],
 ) -> tuple[TensorRow, ...]:
-    """One row for each observed activation and each weight: its quantization error, lowest SQNR first."""
+    """One row for each observed activation and each weight: its quantization error, lowest SQNR first.
+
+    Args:
+        graph: The prepared graph.
+        plan: The plan.
+        stats: Statistics by tensor.
+        rounded: Weights that were rounded by second order, by node; all others are rounded to the nearest.
+    """
     writers = {name_of(v): node.name or "" for node in graph.nodes for v in node.outputs}
     rows = [
         _activation_row(name, params, stats[name], str(plan.why[name]), writers.get(name, ""))
@@ -36,7 +47,8 @@ def tensor_rows(
         value = nodes[name].inputs[position]
         if value is not None and params.qtype.bits == 8:
             why = str(plan.why[operand_key(name, position)])
-            rows.append(_weight_row(value, params, why, name))
+            integers = rounded[name].integers if position == 1 and name in rounded else None
+            rows.append(_weight_row(value, params, why, name, integers))
     return tuple(sorted(rows, key=lambda row: (row.sqnr_db, row.name)))
 
 
@@ -59,10 +71,12 @@ def _activation_row(
     )
 
 
-def _weight_row(value: Value, params: QuantParams, why: str, node: str) -> TensorRow:
+def _weight_row(
+    value: Value, params: QuantParams, why: str, node: str, integers: NDArray[Any] | None
+) -> TensorRow:
     array = constant_of(value)
     assert array is not None
-    signal, noise = _weight_energies(array, params)
+    signal, noise = _weight_energies(array, params, integers)
     lo, hi = _representable_range(params)
     return TensorRow(
         name=name_of(value),
@@ -77,7 +91,9 @@ def _weight_row(value: Value, params: QuantParams, why: str, node: str) -> Tenso
     )
 
 
-def _weight_energies(array: NDArray[Any], params: QuantParams) -> tuple[float, float]:
+def _weight_energies(
+    array: NDArray[Any], params: QuantParams, integers: NDArray[Any] | None
+) -> tuple[float, float]:
     """The energies of a weight and of its quantization error, over blocks of rows that fit the cache."""
     weight = np.atleast_1d(array)
     by_row = params.axis is not None and params.axis % weight.ndim == 0
@@ -87,7 +103,8 @@ def _weight_energies(array: NDArray[Any], params: QuantParams) -> tuple[float, f
         block = slice(start, start + rows)
         exact = weight[block].astype(np.float64)
         of_block = params.select(block) if by_row else params
-        error = of_block.dequantize(of_block.quantize(weight[block])) - exact
+        chosen = of_block.quantize(weight[block]) if integers is None else integers[block]
+        error = of_block.dequantize(chosen) - exact
         signal += float(np.square(exact, out=exact).sum())
         noise += float(np.square(error, out=error).sum())
     return signal, noise

@@ -12,14 +12,14 @@ from ptq.evaluation.metrics import Figure
 _NO_TASK = (
     "drops are the energy of the error; name the task if the outputs decide something (option task)"
 )
-_CHANGE = "if that is wrong, name another one (option task)"
+_CHANGE = "if that is wrong, name another one, or none (option task)"
 
 
 def describe_task(task: TaskChoice | None) -> tuple[str, ...]:
     """What drops are measured by, why, and how to change it, on one line; none with a metric of the user."""
     if task is None:
         return ()
-    advice = _NO_TASK if task.name == "none" else "" if task.asked else _CHANGE
+    advice = "" if task.asked else _NO_TASK if task.name == "none" else _CHANGE
     return ("; ".join(filter(None, (f"task {task.name}: {task.why}", advice))),)
 
 

@@ -54,7 +54,7 @@ def metric_drop(
     old, new = _call_metric(metric, before, samples), _call_metric(metric, after, samples)
     if old.ndim:
         points = 100 * float(np.mean(old - new))
-        draws = 100 * intervals.bootstrap_sums((old - new)[:, None])[:, 0] / len(samples)
+        draws = 100 * intervals.bootstrap_means((old - new)[:, None])[:, 0]
     else:
         points = 100 * float(old - new)
 
@@ -88,7 +88,7 @@ def measure_metric(metric: Metric, outputs: Sequence[Outputs], samples: Sequence
     values, count = _call_metric(metric, outputs, samples), len(samples)
     value = float(np.mean(values))
     if values.ndim:
-        draws = intervals.bootstrap_sums(values[:, None])[:, 0] / count
+        draws = intervals.bootstrap_means(values[:, None])[:, 0]
     else:
 
         def again(rows: NDArray[np.int64]) -> float:

@@ -17,8 +17,9 @@ from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
-from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.data.splits import SampleOptions
 from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
+from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.engines import (
     Engine,
@@ -31,6 +32,7 @@ from ptq.evaluation.engines import (
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.record_check import REFERENCE_MODEL, check_other_record, choose_record
 from ptq.evaluation.relation_check import check_reference, check_relation
@@ -172,13 +174,12 @@ def evaluate(
         form = "other"
     candidates = {} if against is None else {form: engine_run}
     shift = InputShiftCheck(recorded_inputs(graph))
-    takes_any = takes_any_batch(graph) and not (elsewhere and elsewhere.fixed_batch)
     evaluation = evaluate_engines(
         reference,
         candidates,
         run.track(opened, "evaluating"),
         [name_of(v) for v in graph.outputs],
-        batch=run.evaluation_batch if takes_any else 1,
+        batch=1 if elsewhere and elsewhere.fixed_batch else choose_batch(run, graph),
         metric=metric,
         task=TaskRequest.from_graph(task, graph, labels.read(opened, graph)),
         labelling=lambda: opened.labelling,
@@ -190,6 +191,7 @@ def evaluate(
         openers=openers if elsewhere is None else (),
         run=run,
     )
+    reference_title = "the float model" if against is not None or form == "float" else "the model"
     found = explain_low_accuracy(
         evaluation,
         opened,
@@ -200,7 +202,7 @@ def evaluate(
             if engine == "integer" and against is None
             else reference
         ),
-        "the float model" if against is not None or form == "float" else "the model",
+        reference_title,
     )
     suspects = (
         *check_relation(evaluation),
@@ -209,6 +211,7 @@ def evaluate(
         *found,
         *shift.find(),
         *diagnose_assumption(opened),
+        *check_outputs(evaluation, reference_title),
         *check_sample_count(evaluation),
     )
     return replace(

@@ -21,6 +21,7 @@ from ptq.observers.input_statistics import InputStatistics
 from ptq.observers.kept_inputs import KeptInputs
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.keep_float import keep_float_everywhere
+from ptq.rewrite.emit.rounded_weight import RoundedWeight
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
@@ -69,6 +70,7 @@ class QuantizedModel:
         plan: The decisions.
         quantized_graph: The quantized model.
         changes: One line for each change of the graph.
+        rounded: The weights that were rounded by second order, by node.
         check_failure: The failure that the self-check found in a plan of the user; None if there is none.
         instability: What rounding alone does to the float model's outputs, if it forbids comparisons; else empty.
     """
@@ -78,6 +80,7 @@ class QuantizedModel:
     plan: Plan
     quantized_graph: Graph
     changes: tuple[str, ...]
+    rounded: Mapping[str, RoundedWeight]
     check_failure: str | None = None
     instability: str = ""
 
@@ -135,12 +138,15 @@ def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> Quant
     """
     prepared, changes = calibrated.prepared, _list_notes(calibrated, recipe)
     roundings = _choose_roundings(calibrated, recipe, plan)
-    graph = _write_weights(calibrated, recipe, plan, roundings, changes)
+    rounded = {n: choice.rounded for n, choice in roundings.items() if choice.rounded is not None}
+    graph = _write_weights(calibrated, recipe, plan, rounded, changes)
+    changes += _describe_roundings(recipe, plan, roundings)
     changes += _describe_shared_weights(prepared.graph, plan)
     if recipe.weights == "reduced":
         changes.append(REDUCED_NOTE)
     plan = replace(plan, rounding={node: str(choice) for node, choice in roundings.items()})
-    return QuantizedModel(calibrated, recipe, plan, _emit(graph, recipe, plan), tuple(changes))
+    quantized = _emit(graph, recipe, plan)
+    return QuantizedModel(calibrated, recipe, plan, quantized, tuple(changes), rounded)
 
 
 def finish_for_runtime(made: QuantizedModel) -> QuantizedModel:
@@ -184,28 +190,18 @@ def _write_weights(
     calibrated: CalibratedModel,
     recipe: Recipe,
     plan: Plan,
-    roundings: Mapping[str, WeightRounding],
+    weights: Mapping[str, RoundedWeight],
     changes: list[str],
 ) -> Graph:
     """The prepared graph with rounded weights and the biases corrected for them; appends to ``changes``."""
     graph = calibrated.prepared.graph
-    rounded = {node: choice.rounded for node, choice in roundings.items()}
-    weights = {node: weight for node, weight in rounded.items() if weight is not None}
     if recipe.correct_bias:
         means = input_means(calibrated.calibration, plan.tensors)
         mean_shift = calibrated.rounder.mean_shift(graph, plan)
         graph, count = correct_biases(graph, plan, means, weights, mean_shift)
         if count:
             changes.append(f"bias correction: {plural(count, 'layer')}")
-    if roundings:
-        graph = replace_weights(graph, weights)
-        changes.append(_describe_rounding(roundings))
-    elif plan.rounding and recipe.rounding == "second-order":
-        changes.append(
-            "weight rounding: to nearest in all layers "
-            "(the plan's second-order rounding needs calibration samples)"
-        )
-    return graph
+    return replace_weights(graph, weights) if weights else graph
 
 
 def _emit(graph: Graph, recipe: Recipe, plan: Plan) -> Graph:
@@ -241,8 +237,20 @@ def _describe_shared_weights(graph: Graph, plan: Plan) -> Iterator[str]:
         yield f"shared weights: {plural(stored_once, 'weight')} of {plural(uses, 'layer')} stored once each"
 
 
-def _describe_rounding(roundings: Mapping[str, WeightRounding]) -> str:
+def _describe_roundings(
+    recipe: Recipe, plan: Plan, roundings: Mapping[str, WeightRounding]
+) -> Iterator[str]:
     """The report's line on second-order rounding: how many layers, and the median gain."""
+    if roundings:
+        yield _describe_rounding(roundings)
+    elif plan.rounding and recipe.rounding == "second-order":
+        yield (
+            "weight rounding: to nearest in all layers "
+            "(the plan's second-order rounding needs calibration samples)"
+        )
+
+
+def _describe_rounding(roundings: Mapping[str, WeightRounding]) -> str:
     gains = sorted(choice.gain_db for choice in roundings.values() if choice.rounded is not None)
     validated = all(choice.on_held_out for choice in roundings.values())
     measured = "held-out" if validated else "too optimistic: on the samples of the fit"

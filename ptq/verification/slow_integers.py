@@ -133,7 +133,7 @@ def _find_small_layers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
     if layers and len(thin) >= MOST * len(layers):
         yield SlowPattern(
             "small channels",
-            f"{len(thin)} of {plural(len(layers), 'integer layer')} have few channels (sums of fewer than "
+            f"{_count_layers(thin, layers)} {'has' if len(thin) == 1 else 'have'} few channels (sums of fewer than "
             f"{SMALL_DEPTH} products, or fewer than {SMALL_WIDTH} outputs): packing and rounding take longer than "
             "the products",
             "expect little gain, or keep them in float (option skip)",
@@ -143,14 +143,18 @@ def _find_small_layers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
 def _find_few_rows(graph: Graph) -> Iterator[SlowPattern]:
     """Layers that multiply few rows; shapes are known in the given graph only."""
     rows = [_count_rows(node) for node in graph.with_shapes().nodes if _has_integer_weight(node)]
-    short = sum(count <= FEW_ROWS for count in rows)
-    if rows and short >= MOST * len(rows):
+    short = [count for count in rows if count <= FEW_ROWS]
+    if rows and len(short) >= MOST * len(rows):
         yield SlowPattern(
             "few rows",
-            f"{short} of {plural(len(rows), 'integer layer')} multiply at most {FEW_ROWS} rows at once (a "
-            "batch of one): reading weights takes longer than the products",
+            f"{_count_layers(short, rows)} {'multiplies' if len(short) == 1 else 'multiply'} at most {FEW_ROWS} rows "
+            "at once (a batch of one): reading weights takes longer than the products",
             "run several samples at once",
         )
+
+
+def _count_layers(some: Sequence[object], layers: Sequence[object]) -> str:
+    return f"{len(some)} of {plural(len(layers), 'integer layer')}"
 
 
 def _is_thin(node: Node) -> bool:

@@ -171,8 +171,8 @@ def test_a_fixed_batch_is_named_and_nothing_is_proposed_that_fails(ptq, model, d
         result = ptq(*arguments, "--data", data)
         assert result.code == MODEL
         assert "4 rows at once" in result.line
-        assert "quantize without --static-batch, or give a folder of .npz" in result.line
-    said = "q.onnx has a fixed batch of 4, and the samples have 1; quantize it without --static-batch, or give a f"
+        assert "(with ptq: leave --static-batch out), or give a folder of .npz" in result.line
+    said = "q.onnx has a fixed batch of 4, and the samples have 1; export it with a batch of 1 or "
     for arguments in (
         ("compare", "q.onnx", model, "--data", data),
         ("benchmark", model, "q.onnx"),

@@ -33,7 +33,9 @@ def report_of(
     [
         (4000, 1000, "4.00 times smaller"),
         (1000, 2800, "2.80 times larger"),
-        (9, 9, "1.00 times smaller"),
+        (9, 9, "about as large"),
+        (1000, 1004, "about as large"),
+        (1000, 1006, "1.01 times larger"),
     ],
 )
 def test_a_ratio_of_sizes_is_never_below_1(before: int, after: int, text: str) -> None:
@@ -47,6 +49,7 @@ def test_a_ratio_of_sizes_is_never_below_1(before: int, after: int, text: str) -
             (1000, 2800), SLOWER, "ort",
             ["2.80 times larger and 2.00 times slower", "nothing is gained"],
         ),
+        ((1000, 1001), SLOWER, "ort", ["slightly larger and 2.00 times slower than float"]),
         ((1000, 2800), FASTER, "ort", ["2.80 times larger than float (its weights are few"]),
         ((1000, 2800), None, "ort", ["2.80 times larger than float (its weights are few"]),
         ((4000, 1000), SLOWER, "ort", ["2.00 times slower than float (quantizers take more time"]),

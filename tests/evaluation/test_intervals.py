@@ -11,7 +11,11 @@ from numpy.random import default_rng
 from ptq.evaluation import intervals
 
 
-@pytest.mark.parametrize("changed", [0, 1, 2, 5, 8, 13])
+def test_mcnemar_is_1_where_no_sample_changes() -> None:
+    assert intervals.mcnemar(0, 0) == 1
+
+
+@pytest.mark.parametrize("changed", [1, 2, 5, 8, 13])
 def test_mcnemar_is_the_share_of_all_outcomes_that_part_the_numbers_as_far(changed: int) -> None:
     outcomes = [(k, changed - k) for k in range(changed + 1) for _ in range(math.comb(changed, k))]
     for lost in range(changed + 1):
@@ -75,6 +79,12 @@ def test_pooled_samples_scatter_as_they_do_one_by_one() -> None:
     values = default_rng(2).standard_normal((5 * intervals.MAX_POOLS + 7, 1)) + 3
     means = intervals.bootstrap_sums(values)[:, 0] / len(values)
     assert means.std() == pytest.approx(values.std() / math.sqrt(len(values)), rel=0.1)
+
+
+@pytest.mark.parametrize("samples", [3, intervals.MAX_POOLS + 1, 3 * intervals.MAX_POOLS // 2])
+def test_means_of_equal_values_do_not_scatter_whatever_the_pools_hold(samples: int) -> None:
+    means = intervals.bootstrap_means(np.full((samples, 2), 0.995))
+    assert means == pytest.approx(0.995, abs=1e-12)
 
 
 def test_the_draws_of_a_called_statistic_are_of_all_samples_and_always_the_same() -> None:

@@ -124,8 +124,10 @@ def test_a_task_that_is_asked_for_needs_an_output_of_its_shape_only(
 
 @pytest.mark.parametrize("name", ["embed", "ctc", "segment", "sequence", "classify"])
 def test_a_task_that_no_output_fits_is_refused_with_the_shapes(name: TaskName) -> None:
-    example = Example(PIXELS, {"y": np.ones((1, 1), np.float32)})
-    with pytest.raises(UsageError, match=rf"^task {name}: no output fits \(y \[1, 1\]\); give ano"):
+    rows = 2 if name == "classify" else 1  # one value may be two classes
+    example = Example(PIXELS, {"y": np.ones((rows, rows), np.float32)})
+    said = rf"^task {name}: no output fits \(y \[{rows}, {rows}\]\); give another task, or leave"
+    with pytest.raises(UsageError, match=said):
         recognize_task(TaskRequest(name), [example])
 
 
@@ -174,6 +176,25 @@ def test_sequence_counts_positions_that_the_attention_mask_shows() -> None:
     assert whole.points == pytest.approx(100 * 2 / 4)
 
 
+@pytest.mark.parametrize(
+    ("name", "mask", "changed"),
+    [
+        ("input_mask", [[1, 1, 0]], 1),
+        ("input_mask", [[1, 1, 5]], 2),  # no mask
+        ("padding_mask", [[0, 0, 1]], 2),  # 1 is padding
+        ("token_type_ids", [[1, 1, 0]], 2),
+    ],
+)
+def test_a_mask_of_another_name_shows_positions_too(
+    name: str, mask: list[list[int]], changed: int
+) -> None:
+    before = np.eye(4)[[[0, 1, 2]]]
+    after = np.eye(4)[[[0, 3, 3]]]
+    feed = {"ids": np.ones((1, 3), np.int64), name: np.array(mask)}
+    counts = SequenceTask("y").compare({"y": before}, {"y": after}, feed)
+    assert counts[0] == changed
+
+
 def test_without_any_decision_no_share_of_changed_ones_is_excluded() -> None:
     before, nothing = spell(1, 2, 3, 4), {"attention_mask": np.array([[0, 0, 0, 0]])}
     drop = measure(SequenceTask("y"), [(before, before)] * 500, nothing).measure_drop()
@@ -189,6 +210,13 @@ def test_embed_counts_other_neighbours_and_averages_the_cosine() -> None:
     drop, (cosine,) = meter.measure_drop(), meter.measure_figures()
     assert (drop.metric, drop.lost) == ("agreement of nearest neighbours", 1)
     assert cosine.value == pytest.approx((4 + np.cos(np.radians(5))) / 5)
+
+
+def test_of_copies_in_the_data_each_is_as_near_as_the_other() -> None:
+    rows = np.concatenate([unit_vectors(6)] * 3)
+    noise = 1e-5 * RNG.normal(size=rows.shape)
+    pairs = [(a[None], b[None]) for a, b in zip(rows, rows + noise, strict=True)]
+    assert measure(EmbedTask("y"), pairs).measure_drop().lost == 0
 
 
 def test_two_vectors_have_no_neighbours_to_choose_so_the_distance_is_measured() -> None:
@@ -280,6 +308,26 @@ def test_without_a_task_only_the_energy_of_the_error_is_measured() -> None:
     assert result.forms["int8"].drop is not None
     assert result.forms["int8"].drop.metric == ERROR
     assert result.forms["int8"].figures == ()
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (blobs(3).argmax(axis=1), "the class of each pixel"),
+        (softmax(blobs(2), axis=1), "2 classes of pixels"),
+        ((blobs(2)[:, :1] > 9).astype(np.float32), "one mask"),
+    ],
+)
+def test_what_an_output_of_pixels_holds_is_said_as_it_is(
+    output: np.ndarray[Any, Any], why: str
+) -> None:
+    assert recognize_task(TaskRequest(), [Example(PIXELS, {"y": output})])[1].why.endswith(why)
+
+
+def test_vectors_have_no_best_class_that_could_agree() -> None:
+    rows = [unit_vectors(1) for _ in range(4)]
+    result = evaluate(rows, rows, TaskRequest("embed"))
+    assert result.forms["int8"].outputs["y"].agreement is None
 
 
 def test_classes_are_measured_as_before() -> None:

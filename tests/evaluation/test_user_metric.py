@@ -47,6 +47,13 @@ def test_one_number_for_all_is_asked_again_for_every_draw() -> None:
     assert (drop.lo, drop.hi) == pytest.approx((each.lo, each.hi), abs=2.6)
 
 
+@pytest.mark.parametrize("samples", [COUNT, 2500])  # above 2000, pools hold one sample or two
+def test_equal_values_of_many_samples_have_no_wider_interval(samples: int) -> None:
+    many = [Sample(str(k), {}) for k in range(samples)]
+    found = measure_metric(lambda outputs, of: [0.995] * len(of), [{}] * samples, many)
+    assert (found.value, *found.interval) == pytest.approx([0.995] * 3, abs=1e-9)
+
+
 @pytest.mark.parametrize("metric", [right, share])
 def test_a_metric_that_does_not_change_has_an_interval(metric: Any) -> None:
     drop = metric_drop(metric, BEFORE, BEFORE, SAMPLES)

@@ -9,7 +9,7 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
-from ptq.evaluation.drop import Drop, TaskChoice
+from ptq.evaluation.drop import Drop
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.presentation.verdict import describe_verdict
 
@@ -56,5 +56,8 @@ def test_other_figures_are_said_as_they_are(report: Report, drop: Drop) -> None:
 def test_a_best_class_is_compared_only_where_classes_decide(report: Report) -> None:
     assert report.evaluation is not None
     assert "same answer as float" in describe_verdict(report)[1]
-    boxes = replace(report.evaluation, task=TaskChoice("detect", "y", "asked for", asked=True))
+    form = report.evaluation.forms["int8"]
+    outputs = {name: replace(f, agreement=None) for name, f in form.outputs.items()}
+    forms = {**report.evaluation.forms, "int8": replace(form, outputs=outputs)}
+    boxes = replace(report.evaluation, forms=forms)
     assert "same answer" not in "".join(describe_verdict(replace(report, evaluation=boxes)))

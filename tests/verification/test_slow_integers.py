@@ -108,6 +108,13 @@ def test_convolutions_of_few_channels_gain_nothing() -> None:
     assert str(pattern).startswith("2 of 2 integer layers have few channels (sums of fewer than")
 
 
+def test_one_layer_is_counted_in_the_singular() -> None:
+    [pattern] = find_slow_patterns(Builder([1, WIDE]).matmul(WIDE, WIDE).build())
+    assert str(pattern).startswith("1 of 1 integer layer multiplies at most 4 rows at once")
+    [pattern] = find_slow_patterns(images(2).conv(2, 8).build())
+    assert str(pattern).startswith("1 of 1 integer layer has few channels")
+
+
 def test_one_small_layer_among_others_is_no_reason() -> None:
     assert causes(images(2).conv(2, WIDE).conv(WIDE, WIDE).conv(WIDE, WIDE)) == []
 

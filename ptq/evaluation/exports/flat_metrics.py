@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.measurements import FormMetrics
 from ptq.evaluation.report import ReportData
 
@@ -33,6 +35,8 @@ def flatten_metrics(report: ReportData) -> dict[str, float]:
     ``FORM_agreement``        share of samples whose best class is the float model's
     ``FORM_sqnr_db``          SQNR of the main output
     ``FORM_cosine``           mean cosine between the main output and the float model's
+    ``FORM_FIGURE``           each further figure of the task: ``map50_95``, ``character_error_rate``,
+                              ``mean_iou_with_float_masks``, …; ``_lo`` and ``_hi`` are its 95 % interval
     ``FORM_drop``             points lost against float; ``_lo`` and ``_hi`` are its 95 % interval
     ========================  ==================================================================
     """
@@ -73,6 +77,12 @@ def _figures_of_form(name: str, form: FormMetrics, head: str) -> Iterator[tuple[
         yield f"{name}_agreement", fidelity.agreement
         yield f"{name}_sqnr_db", fidelity.sqnr_db
         yield f"{name}_cosine", fidelity.cosine
+    for figure in form.figures:
+        key = f"{name}_{'_'.join(re.findall('[a-z0-9]+', figure.name.lower()))}"
+        yield key, figure.value
+        if figure.interval != NO_INTERVAL:
+            yield f"{key}_lo", figure.interval[0]
+            yield f"{key}_hi", figure.interval[1]
     if form.drop is not None:
         yield f"{name}_drop", form.drop.points
         yield f"{name}_drop_lo", form.drop.lo

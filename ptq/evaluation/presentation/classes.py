@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ptq.core.wording import format_change
 from ptq.page.blocks import Cell, Column, Matrix, Table
 from ptq.page.page import Section
 
-_Confusion = tuple[tuple[int, int, int], ...]
+_Counts = tuple[tuple[int, int, int], ...]
 MOST_CLASSES = 24
 """Classes of a matrix that a screen can show."""
 
 
 def build_classes(
-    before: _Confusion,
-    after: _Confusion,
+    totals: tuple[_Counts, _Counts],
+    confusions: tuple[_Counts, _Counts],
     classes: Mapping[str, int],
     names: tuple[str, str] = ("float", "int8"),
 ) -> Section:
     """The table of classes, the largest loss first, and the matrix of the second form.
 
     Args:
-        before: Label, predicted class and number of samples of the reference.
-        after: The same of the other form.
+        totals: Label, number of samples and of right ones, of the reference and of the other form.
+        confusions: Label, predicted class and number of samples, of both.
         classes: Class of each label name; empty if labels are numbers.
         names: What the two forms are called.
     """
     title = "Accuracy by class"
-    if not before or not after:
+    if not all(totals):
         return Section("classes", title, [])
     by_number = {number: name for name, number in classes.items()}
     columns = (
@@ -38,13 +37,13 @@ def build_classes(
         *(Column(f"{name} %", True) for name in names),
         Column("change points", True),
     )
-    rows = sorted(_rows(before, after, by_number), key=lambda row: row[4].order or 0.0)
+    rows = sorted(_rows(*totals, by_number), key=lambda row: row[4].order or 0.0)
     blocks: list[object] = [Table("class-table", columns, tuple(rows))]
     numbers = sorted(
-        {number for label, predicted, _ in (*before, *after) for number in (label, predicted)}
+        {number for confusion in confusions for row in confusion for number in row[:2]}
     )
     if len(numbers) <= MOST_CLASSES:
-        blocks.append(_matrix(before, after, numbers, by_number))
+        blocks.append(_matrix(*confusions, numbers, by_number))
     note = (
         f"The matrix counts the samples of each label (rows) by the answer of {names[1]} (columns); "
         f"a raised number is the difference to {names[0]}."
@@ -53,16 +52,11 @@ def build_classes(
 
 
 def _rows(
-    before: _Confusion, after: _Confusion, by_number: Mapping[int, str]
+    before: _Counts, after: _Counts, by_number: Mapping[int, str]
 ) -> Iterator[tuple[Cell, ...]]:
-    totals, old, new = Counter[int](), Counter[int](), Counter[int]()
-    for label, predicted, count in before:
-        totals[label] += count
-        old[label] += count * (label == predicted)
-    for label, predicted, count in after:
-        new[label] += count * (label == predicted)
-    for label, total in totals.items():
-        shares = [100 * right[label] / total for right in (old, new)]
+    right = {label: count for label, _, count in after}
+    for label, total, count in before:
+        shares = [100 * count / total, 100 * right.get(label, 0) / total]
         change = shares[1] - shares[0]
         tone = "bad" if change < 0 else "good" if change > 0 else ""
         yield (
@@ -74,7 +68,7 @@ def _rows(
 
 
 def _matrix(
-    before: _Confusion, after: _Confusion, numbers: list[int], by_number: Mapping[int, str]
+    before: _Counts, after: _Counts, numbers: list[int], by_number: Mapping[int, str]
 ) -> Matrix:
     old = {(label, predicted): count for label, predicted, count in before}
     new = {(label, predicted): count for label, predicted, count in after}

@@ -79,4 +79,7 @@ def _build_samples(report: ReportData) -> Iterator[Section]:
         count = evaluation.changed_samples
         yield build_changed(evaluation.changed, count, evaluation.samples, classes=classes)
         forms = evaluation.forms
-        yield build_classes(forms["float"].confusion, forms["int8"].confusion, classes)
+        before, after = forms["float"], forms["int8"]
+        yield build_classes(
+            (before.by_class, after.by_class), (before.confusion, after.confusion), classes
+        )

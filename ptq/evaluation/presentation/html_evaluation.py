@@ -52,7 +52,7 @@ def render_evaluation_page(
         blocks.append(Lines(placed))
     if budget is not None:
         blocks.append(Lines((budget.sentence,)))
-    if len(names) == 1 and reference.accuracy is None and not reference.figures:
+    if result.needs_labels:
         blocks.append(Lines((NOT_LABELLED,), "warn"))
     pair = (names[0], names[-1])
     return render_result(
@@ -63,7 +63,9 @@ def render_evaluation_page(
         (
             Section("accuracy", f"Accuracy, output {result.head}", blocks, short="Accuracy"),
             build_changed(result.changed, result.changed_samples, result.samples, classes=classes, names=pair),
-            build_classes(reference.confusion, last.confusion, classes, pair),
+            build_classes(
+                (reference.by_class, last.by_class), (reference.confusion, last.confusion), classes, pair
+            ),
             _describe_data(result),
             build_run(made),
         ),
@@ -80,7 +82,7 @@ def _summarize(result: Evaluation) -> Iterator[VerdictFigure]:
         notes = (describe_change(form.drop)[1],)
         tone: Tone = "bad" if form.drop.lo > 0 else ""
         yield VerdictFigure(f"change of {form.drop.metric}", shorten_change(form.drop), notes, tone)
-        yield summarize_similarity(form, result.head, result.task)
+        yield summarize_similarity(form, result.head)
 
 
 def _describe_data(result: Evaluation) -> Section:

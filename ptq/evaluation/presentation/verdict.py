@@ -12,20 +12,20 @@ from ptq.data.splits import ON_CALIBRATION
 from ptq.evaluation.drop import (
     ERROR,
     SIGNIFICANCE_LEVEL,
+    SOME_POINTS,
     TOP1,
     Drop,
-    TaskChoice,
     describe_change,
 )
 from ptq.evaluation.measurements import Evaluation, FormMetrics
-from ptq.evaluation.metrics import Fidelity
+from ptq.evaluation.metrics import LOSSY_DB, Fidelity
 from ptq.evaluation.report import ReportData
 
 _CLEAR_SPEED = 0.05
 """A speed is another one than float's if its whole interval is that far from 1."""
-_SOME_POINTS, _MANY_POINTS = 2.0, 5.0
-"""Changed decisions that deserve a look, and that most uses notice, in points."""
-_SAME_DB, _USUAL_DB, _LOSSY_DB = 35.0, 20.0, 15.0
+_MANY_POINTS = 5.0
+"""Changed decisions that most uses notice."""
+_SAME_DB, _USUAL_DB = 35.0, 20.0
 
 Tone = Literal["", "good", "warn", "bad"]
 
@@ -55,7 +55,7 @@ def summarize_verdict(report: ReportData) -> tuple[VerdictFigure, ...]:
         if evaluation is None
         else [
             _accuracy(report, evaluation),
-            summarize_similarity(evaluation.forms["int8"], evaluation.head, evaluation.task),
+            summarize_similarity(evaluation.forms["int8"], evaluation.head),
         ]
     )
     speed = [] if report.speed is None else [_speed(report, report.speed)]
@@ -98,7 +98,7 @@ def describe_sqnr(fidelity: Fidelity) -> str:
         return "practically float's values"
     if decibels >= _USUAL_DB:
         return "usual for int8"
-    return "some loss is likely" if decibels >= _LOSSY_DB else "expect lost accuracy"
+    return "some loss is likely" if decibels >= LOSSY_DB else "expect lost accuracy"
 
 
 def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
@@ -129,7 +129,7 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
         notes.insert(0, describe_sqnr(form.outputs[evaluation.head]))
     exceeded = report.over_budget or lost
     if drop.metric != ERROR and not labelled and not exceeded:
-        tone = _tone(-drop.lo, -_MANY_POINTS, -_SOME_POINTS)
+        tone = _tone(-drop.lo, -_MANY_POINTS, -SOME_POINTS)
         return VerdictFigure(name, value, tuple(notes), tone)
     good = labelled and not exceeded and report.evaluated_on != ON_CALIBRATION
     return VerdictFigure(name, value, tuple(notes), "bad" if exceeded else "good" if good else "")
@@ -152,17 +152,17 @@ def _labelled_shares(
     return None
 
 
-def summarize_similarity(form: FormMetrics, head: str, task: TaskChoice | None) -> VerdictFigure:
-    """How close a form is to the reference in the output that decides; a best class only where classes decide."""
+def summarize_similarity(form: FormMetrics, head: str) -> VerdictFigure:
+    """How close a form is to the reference in the output that decides."""
     fidelity = form.outputs[head]
     decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
     meaning = describe_sqnr(fidelity)
-    if fidelity.agreement is None or (task is not None and task.name not in ("classify", "none")):
+    if fidelity.agreement is None:
         undefined = fidelity.sqnr_db == -math.inf
-        tone: Tone = "warn" if undefined else _tone(fidelity.sqnr_db, _LOSSY_DB, _USUAL_DB)
+        tone: Tone = "warn" if undefined else _tone(fidelity.sqnr_db, LOSSY_DB, _USUAL_DB)
         return VerdictFigure("SQNR", decibels, (meaning, f"output {head}"), tone)
     agrees = f"{100 * fidelity.agreement:.2f} %"
-    tone = _tone(100 * fidelity.agreement, 100 - _MANY_POINTS, 100 - _SOME_POINTS)
+    tone = _tone(100 * fidelity.agreement, 100 - _MANY_POINTS, 100 - SOME_POINTS)
     return VerdictFigure("same answer as float", agrees, (f"SQNR {decibels}: {meaning}",), tone)
 
 

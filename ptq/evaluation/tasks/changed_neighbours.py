@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from ptq.data.preparation import Preparation
 from ptq.data.thumbnail import draw_thumbnail
 from ptq.evaluation.answers import Answer, ChangedSample
-from ptq.evaluation.tasks.embed import MIN_VECTORS, EmbedTask, find_neighbours
+from ptq.evaluation.tasks.embed import MIN_VECTORS, EmbedTask, Neighbours, compare_neighbours
 from ptq.evaluation.tasks.task import Arrays, Example
 
 MOST_PICTURES = 1000
@@ -37,22 +36,24 @@ class ChangedNeighbours:
         self._samples.append((example.name, example.labels, picture))
 
     @cached_property
-    def _neighbours(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _neighbours(self) -> Neighbours | None:
         before, after = np.concatenate(self._before), np.concatenate(self._after)
         if len(before) < MIN_VECTORS or before.shape != after.shape:
-            return np.empty(0, np.intp), np.empty(0, np.intp)
-        return find_neighbours(before), find_neighbours(after)
+            return None
+        return compare_neighbours(before, after)
 
     @property
     def count(self) -> int:
         """Number of samples with another neighbour, once all were added."""
-        return int(np.count_nonzero(self._neighbours[0] != self._neighbours[1]))
+        return 0 if self._neighbours is None else int(self._neighbours.changed.sum())
 
     def result(self, most: int) -> tuple[ChangedSample, ...]:
         """The first ones of the samples with another neighbour, once all were added."""
-        before, after = self._neighbours
-        changed: NDArray[Any] = np.flatnonzero(before != after)[:most]
-        return tuple(self._describe(k, int(before[k]), int(after[k])) for k in changed.tolist())
+        found = self._neighbours
+        if found is None:
+            return ()
+        rows = np.flatnonzero(found.changed)[:most].tolist()
+        return tuple(self._describe(k, int(found.before[k]), int(found.after[k])) for k in rows)
 
     def _describe(self, index: int, reference: int, other: int) -> ChangedSample:
         name, labels, picture = self._samples[index]

@@ -29,6 +29,8 @@ from ptq.evaluation.tasks.task import (
 MIN_VECTORS = 3
 """With two vectors, each is the other's nearest neighbour whatever they are."""
 MIN_WIDTH = 16
+_ROUNDING = 1e-6
+"""Of a cosine of float32 vectors: eight times their epsilon."""
 _VECTORS = re.compile(r"embed|pool|feature|sentence|hidden|vector|representation", re.IGNORECASE)
 COSINE_DISTANCE = "cosine distance to float"
 NEIGHBOURS = "agreement of nearest neighbours"
@@ -86,7 +88,7 @@ class EmbedMeter:
         if len(before) < MIN_VECTORS or before.shape != after.shape:
             share, (lo, hi) = measure_ratio(self._rows(), lambda sums: float(sums[0] / sums[1]))
             return Drop(COSINE_DISTANCE, 100 * share, 100 * lo, 100 * hi, len(self.before))
-        changed = int((find_neighbours(before) != find_neighbours(after)).sum())
+        changed = int(compare_neighbours(before, after).changed.sum())
         lo, hi = intervals.clopper_pearson_interval(changed, len(before))
         share = changed / len(before)
         return Drop(
@@ -110,6 +112,36 @@ def find_neighbours(vectors: NDArray[np.float64]) -> NDArray[np.intp]:
         block[np.arange(len(block)), np.arange(start, start + len(block))] = -np.inf
         found[start : start + len(block)] = block.argmax(axis=1)
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The nearest other vectors of the vectors of two forms.
+
+    Attributes:
+        before: Index of the neighbour in the first form, of each vector.
+        after: The same in the second form.
+        changed: Whether it is another one in both forms. Of copies in the data, each is as near as the other.
+    """
+
+    before: NDArray[np.intp]
+    after: NDArray[np.intp]
+    changed: NDArray[np.bool_]
+
+
+def compare_neighbours(before: NDArray[np.float64], after: NDArray[np.float64]) -> Neighbours:
+    """The neighbours in two forms; vectors have length 1 and shape (rows, width)."""
+    old, new = find_neighbours(before), find_neighbours(after)
+    as_near = _are_as_near(before, old, new) | _are_as_near(after, new, old)
+    return Neighbours(old, new, (old != new) & ~as_near)
+
+
+def _are_as_near(
+    vectors: NDArray[np.float64], best: NDArray[np.intp], other: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """Whether the cosine of another neighbour equals that of the best one, but for rounding."""
+    nearest, further = ((vectors * vectors[rows]).sum(axis=1) for rows in (best, other))
+    return np.asarray(nearest - further <= _ROUNDING, bool)
 
 
 def _distances(before: NDArray[Any], after: NDArray[Any]) -> Counts:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ptq.data.exporter_metadata import read_names
 from ptq.evaluation.answers import Answer, AnswerBox
+from ptq.evaluation.metrics import NO_CLASS
 from ptq.evaluation.tasks.box_heads import CONFIDENCE, SUPPRESSION_IOU
 from ptq.evaluation.tasks.classify import ClassifyTask
 from ptq.evaluation.tasks.ctc import CtcTask
@@ -38,8 +39,8 @@ def read_answer(
         metadata: Metadata of the model, which may name classes and characters.
     """
     if isinstance(task, ClassifyTask):
-        scores = outputs[task.output]
-        return Answer((_name(read_names(metadata), int(scores.argmax())),) if scores.size else ())
+        best = task.decode(outputs[task.output])
+        return Answer((_name(read_names(metadata), best),) if best != NO_CLASS else ())
     if isinstance(task, CtcTask):
         lines = task.decode(outputs[task.output])
         tokens = [_name(task.alphabet, label) for line in lines for label in line]

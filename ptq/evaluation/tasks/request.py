@@ -9,12 +9,11 @@ from typing import get_args
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_choice
 from ptq.evaluation.drop import TaskChoice
-from ptq.evaluation.metrics import is_scores
-from ptq.evaluation.tasks.classify import find_classes
+from ptq.evaluation.tasks.classify import ClassifyTask, find_classes
 from ptq.evaluation.tasks.ctc import find_text
 from ptq.evaluation.tasks.detect import find_boxes
 from ptq.evaluation.tasks.embed import find_vectors
-from ptq.evaluation.tasks.segment import find_masks
+from ptq.evaluation.tasks.segment import SegmentTask, find_masks
 from ptq.evaluation.tasks.sequence import find_tokens
 from ptq.evaluation.tasks.task import Example, Found, Task, TaskName
 from ptq.evaluation.tasks.task import TaskRequest as TaskRequest
@@ -33,6 +32,13 @@ _FINDERS: Mapping[TaskName, _Finder] = {
     "classify": find_classes,
 }
 """In the order in which they are tried: the special before the general."""
+
+
+def _is_assumed(task: Task, examples: Sequence[Example]) -> bool:
+    """Whether the shape of an output is all that shows its classes."""
+    if not isinstance(task, ClassifyTask | SegmentTask):
+        return False
+    return not all(task.shows_classes(example.outputs[task.output]) for example in examples)
 
 
 def require_task(name: object, metric: object) -> TaskName | None:
@@ -75,19 +81,22 @@ def recognize_task(
         if found is not None:
             return found[0], TaskChoice(needed, found[0].output, found[1])
         request = replace(request, name=needed)  # labels say what the outputs decide
+    if request.name == "none":
+        return None, TaskChoice("none", "", "drops are the energy of the error", asked=True)
     if request.name is not None:
         found = _FINDERS[request.name](examples, request)
         if found is None:
             shapes = ", ".join(f"{k} {list(v.shape)}" for k, v in examples[0].outputs.items())
             raise UsageError(
-                f"task {request.name}: no output fits ({shapes}); give another task, or none to have it recognized"
+                f"task {request.name}: no output fits ({shapes}); give another task, or leave it out to have it "
+                "recognized"
             )
         return found[0], TaskChoice(found[0].name, found[0].output, found[1], asked=True)
-    scores = any(is_scores(array) for array in examples[0].outputs.values())
-    finders: Sequence[_Finder] = [find_classes] if labelled and scores else [*_FINDERS.values()]
-    for find in finders:
+    finders = [find_classes] if labelled else []
+    for find in (*finders, *_FINDERS.values()):
         found = find(examples, request)
         if found is not None:
             task, why = found
-            return task, TaskChoice(task.name, task.output, why)
+            assumed = not labelled and _is_assumed(task, examples)
+            return task, TaskChoice(task.name, task.output, why, assumed=assumed)
     return None, TaskChoice("none", "", "nothing in the outputs shows what they decide")

@@ -67,6 +67,17 @@ class SegmentTask:
             labels = output.argmax(axis=self.axis)
         return np.clip(labels.reshape(-1).astype(np.int64), 0, self.classes - 1)
 
+    def shows_classes(self, output: NDArray[Any]) -> bool:
+        """Whether the name or the values show that these are classes of pixels."""
+        named = _MASKS.search(self.output) is not None
+        return named or self.axis is None or is_distribution(output, self.axis)
+
+    def describe_output(self, output: NDArray[Any]) -> str:
+        """What the output holds."""
+        if self.axis is None:
+            return "the class of each pixel"
+        return "one mask" if output.shape[self.axis] == 1 else f"{self.classes} classes of pixels"
+
     def compare(self, reference: Arrays, other: Arrays, feed: Arrays) -> Counts:
         """Pixels that differ, pixels, then intersections and unions by class."""
         del feed
@@ -99,8 +110,7 @@ def find_masks(examples: Sequence[Example], request: TaskRequest) -> Found | Non
         if sides and arrays[0].ndim in (3, 4) and arrays[0].size:
             task = _find_mask(name, arrays, asked=request.asked)
             if task is not None:
-                what = "one mask" if task.classes == 2 else f"{task.classes} classes of pixels"
-                return task, f"output {name} gives {what}"
+                return task, f"output {name} gives {task.describe_output(arrays[0])}"
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from ptq.evaluation.tasks.task import (
 )
 
 MASK = "attention_mask"
+_MASKS = re.compile("^(?!.*pad).*mask", re.IGNORECASE)
+"""Other names of it; a mask of the padding has 1 where others have 0."""
 _SCORES = re.compile(r"logit|score|prob", re.IGNORECASE)
 
 
@@ -60,10 +62,13 @@ class SequenceTask:
 
 def find_positions(feed: Arrays, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Positions that are not padding: those of the attention mask, if the model has one of this shape."""
-    mask: NDArray[Any] | None = feed.get(MASK)
-    if mask is None or mask.shape != shape:
-        return np.ones(shape, bool)
-    return np.asarray(mask != 0, bool)
+    fitting = {name: array for name, array in feed.items() if array.shape == shape}
+    if MASK in fitting:
+        return np.asarray(fitting[MASK] != 0, bool)
+    for name, array in fitting.items():
+        if _MASKS.search(name) and array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():
+            return np.asarray(array != 0, bool)
+    return np.ones(shape, bool)
 
 
 def find_tokens(examples: Sequence[Example], request: TaskRequest) -> Found | None:

@@ -21,7 +21,8 @@ from ptq.evaluation.intervals import Interval
 from ptq.evaluation.metrics import Figure
 from ptq.model.graph import Graph
 
-TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence"]
+TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence", "none"]
+"""``none`` is no task: outputs are numbers that decide nothing."""
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays of one sample by name: its inputs, or the outputs of a model."""

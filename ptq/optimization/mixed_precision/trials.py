@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.data.labelling import Labelling
-from ptq.data.splits import takes_any_batch
+from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.engines import Engine, open_session_engine, session_engine
 from ptq.evaluation.evaluate import evaluate_engines
@@ -59,7 +59,7 @@ class Trials:
         self.count = 0
         self._metric, self._labelling, self._run = metric, labelling, run
         self._task = TaskRequest.from_graph(task, model.source, labels)
-        self._batch = run.evaluation_batch if takes_any_batch(model.source) else 1
+        self._batch = choose_batch(run, model.source)
         self.outputs = [name_of(v) for v in model.source.outputs]
         self.engine = session_engine(open_float_session(model, run))
         self._reference: list[list[NDArray[Any]]] = []

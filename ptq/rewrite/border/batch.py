@@ -9,6 +9,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError, UsageError
+from ptq.core.wording import OPEN_BATCH
 from ptq.model.graph import Graph
 from ptq.model.node import Value, name_of, shape_of
 
@@ -22,13 +23,14 @@ def with_fixed_batch(graph: Graph, batch: int) -> Graph:
     changed = graph.copy()
     names: set[str] = set()
     for value in changed.inputs:
-        if value.shape is None or not len(value.shape):
+        lengths = shape_of(value)
+        if value.shape is None or not lengths:
             continue
-        length = value.shape[0]
-        if isinstance(length, int) and length != batch:
+        if lengths[0] not in (None, batch):
             raise UsageError(
-                f"input {name_of(value)} has a batch of {length}, not {batch}; leave static_batch out"
+                f"input {name_of(value)} has a batch of {lengths[0]}, not {batch}; leave static_batch out"
             )
+        length = value.shape[0]
         if not isinstance(length, int) and length.value is not None:
             names.add(length.value)
         value.shape = ir.Shape([batch, *value.shape[1:]])
@@ -41,8 +43,14 @@ def with_fixed_batch(graph: Graph, batch: int) -> Graph:
 def _fix_axes(value: Value, names: set[str], batch: int) -> None:
     if value.shape is None:
         return
+    lengths = [
+        ir.SymbolicDim(None)
+        if isinstance(n, int) and n < 0
+        else n  # shape inference keeps Paddle's -1
+        for n in value.shape
+    ]
     value.shape = ir.Shape(
-        [batch if not isinstance(n, int) and n.value in names else n for n in value.shape]
+        [batch if not isinstance(n, int) and n.value in names else n for n in lengths]
     )
 
 
@@ -61,6 +69,6 @@ def require_own_batch(graph: Graph, feed: Mapping[str, NDArray[Any]], name: str)
         batch, given = (shape_of(value) or (None,))[0], feed[name_of(value)].shape[:1]
         if batch is not None and given not in ((), (batch,)):
             raise ModelError(
-                f"{name} has a fixed batch of {batch}, and the samples have {given[0]}; quantize it without "
-                "`static_batch`, or give a folder of .npz with feeds of that batch"
+                f"{name} has a fixed batch of {batch}, and the samples have {given[0]}; "
+                f"{OPEN_BATCH}, or give a folder of .npz with feeds of that batch"
             )

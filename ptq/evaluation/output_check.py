@@ -1,0 +1,84 @@
+"""Doubts about measured outputs: NaN, numbers taken for decisions, samples that hide others, labels that fit none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptq.core.wording import format_decibels, plural
+from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.drop import SOME_POINTS
+from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.metrics import LOSSY_DB
+
+MOST_APART_DB = 6.0
+"""Distance of the SQNR over all samples from that of the median sample: twice the amplitude of the error."""
+
+
+def check_outputs(evaluation: Evaluation, model: str = "the float model") -> Iterator[Diagnosis]:
+    """Diagnose outputs whose figures say little.
+
+    Args:
+        evaluation: The evaluation.
+        model: What the diagnosis calls the model that gives the reference.
+    """
+    yield from _check_numbers(evaluation, model)
+    yield from _check_decisions(evaluation)
+    yield from _check_samples(evaluation)
+    yield from _check_labels(evaluation)
+
+
+def _check_numbers(evaluation: Evaluation, model: str) -> Iterator[Diagnosis]:
+    for output, count in evaluation.undefined.items():
+        yield Diagnosis(
+            f"{model} gives NaN on {count} of {plural(evaluation.samples, 'sample')}, which SQNR leaves out",
+            f"output {output}",
+            "check these samples and their preprocessing",
+            serious=True,
+        )
+
+
+def _check_decisions(evaluation: Evaluation) -> Iterator[Diagnosis]:
+    """Numbers that only look like scores: a large error changes hardly any of their decisions."""
+    if evaluation.task is None or not evaluation.task.assumed:
+        return
+    for form in evaluation.forms.values():
+        fidelity = form.outputs.get(evaluation.head)
+        if form.drop is None or fidelity is None or fidelity.other_shapes:
+            continue
+        if fidelity.sqnr_db < LOSSY_DB and form.drop.points <= SOME_POINTS:
+            yield Diagnosis(
+                f"SQNR is {format_decibels(fidelity.sqnr_db)} dB, but {form.drop.points:.2f} % of its best classes "
+                "change: its values may be numbers, not scores",
+                f"output {evaluation.head}",
+                "if they are, give task none, which measures the energy of the error",
+                serious=True,
+            )
+            return
+
+
+def _check_samples(evaluation: Evaluation) -> Iterator[Diagnosis]:
+    """Samples with larger outputs than others: they alone decide the SQNR."""
+    for form in evaluation.forms.values():
+        fidelity = form.outputs.get(evaluation.head)
+        if fidelity is None or fidelity.median_sqnr_db is None:
+            continue
+        if fidelity.sqnr_db > fidelity.median_sqnr_db + MOST_APART_DB:
+            yield Diagnosis(
+                f"SQNR is {format_decibels(fidelity.sqnr_db)} dB over all samples, but "
+                f"{format_decibels(fidelity.median_sqnr_db)} dB on the median sample: samples with large outputs "
+                "hide the others",
+                f"output {evaluation.head}",
+                "give samples of one kind at a time, or a metric that counts each alike (option metric)",
+            )
+            return
+
+
+def _check_labels(evaluation: Evaluation) -> Iterator[Diagnosis]:
+    task = evaluation.task
+    other = task is not None and task.name not in ("classify", "none")
+    if evaluation.unread_labels and (not other or len(evaluation.forms) == 1):
+        yield Diagnosis(
+            f"those of {plural(evaluation.unread_labels, 'sample')} do not fit the outputs, and are not read",
+            "labels",
+            "ptq reads one class a sample, from one score for each class, or from one value for classes 0 and 1",
+        )

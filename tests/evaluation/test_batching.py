@@ -1,0 +1,81 @@
+"""Samples run at once only where shapes show that outputs can be shared out among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ptq import evaluate
+from ptq.core.run_options import DEFAULT_RUN
+from ptq.evaluation.batching import choose_batch
+from ptq.model.graph import Graph
+
+STEPS, CLASSES = 8, 12
+Dims = list[int | str | None]
+
+
+def build(nodes: list[onnx.NodeProto], batch: int | str | None, output: Dims) -> onnx.ModelProto:
+    """A model of time steps whose output is declared with these dimensions."""
+    graph = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, STEPS, CLASSES])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, output)],
+        [
+            numpy_helper.from_array(np.array([-1, STEPS * CLASSES]), "rows"),
+            numpy_helper.from_array(np.float32(0), "zero"),
+        ],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+RELU = [helper.make_node("Relu", ["x"], ["y"])]
+STEPS_FIRST = [helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0, 2])]
+FLAT = [helper.make_node("Reshape", ["x", "rows"], ["y"])]
+POSITIVE = [  # as boxes after suppression: as many rows as values give
+    helper.make_node("Greater", ["x", "zero"], ["g"]),
+    helper.make_node("NonZero", ["g"], ["n"]),
+    helper.make_node("Transpose", ["n"], ["t"]),
+    helper.make_node("Cast", ["t"], ["y"], to=TensorProto.FLOAT),
+]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "batch", "output", "apart"),
+    [
+        (RELU, "N", ["N", STEPS, CLASSES], True),
+        (RELU, "N", ["unk__1", STEPS, CLASSES], True),
+        (RELU, None, [None, None, None], True),
+        (RELU, -1, [-1, STEPS, CLASSES], True),  # as Paddle writes it
+        (RELU, 1, [1, STEPS, CLASSES], False),
+        (FLAT, "N", ["unk__1", None], True),
+        (STEPS_FIRST, "N", [STEPS, "N", CLASSES], False),
+        (STEPS_FIRST, "N", ["T", "N", CLASSES], False),
+        (POSITIVE, "N", ["M", 3], False),
+    ],
+)
+def test_samples_stay_apart_where_declared_or_inferred_shapes_say_so(
+    nodes: list[onnx.NodeProto], batch: int | str | None, output: Dims, apart: bool
+) -> None:
+    graph = Graph.from_proto(build(nodes, batch, output))
+    same = Graph.from_proto(build(RELU, "N", ["N", STEPS, CLASSES]))
+    expected = DEFAULT_RUN.evaluation_batch if apart else 1
+    assert choose_batch(DEFAULT_RUN, graph) == expected
+    assert choose_batch(DEFAULT_RUN, same, graph) == expected
+
+
+def test_as_many_steps_as_samples_of_a_batch_are_not_taken_for_samples() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(STEPS, STEPS, CLASSES)).astype(np.float32)
+    scores[..., 0] += 2
+    model = build(STEPS_FIRST, "N", [STEPS, "N", CLASSES])
+
+    def right(outputs: Any, samples: Any) -> list[float]:
+        pairs = zip(outputs, samples, strict=True)
+        return [float((o["y"][:, 0] == s.feed["x"][0]).all()) for o, s in pairs]
+
+    found = evaluate(model, {"x": scores}, metric=right, batch=STEPS)
+    assert found.forms["float"].figures[0].value == 1

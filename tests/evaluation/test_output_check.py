@@ -1,0 +1,165 @@
+"""Doubts about measured outputs; engines written by hand are the oracle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from networks import gaussian_array
+
+from ptq.core.errors import DataError
+from ptq.data import Sample
+from ptq.evaluation.changed_samples import ChangedSamples
+from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
+from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.output_check import check_outputs
+from ptq.evaluation.tasks.task import TaskRequest
+
+Array = np.ndarray[Any, Any]
+COUNT = 20
+
+
+def evaluate(
+    rows: list[Array],
+    change: Callable[[Array], Array],
+    *,
+    labels: list[tuple[int, ...]] | None = None,
+    task: TaskRequest | None = None,
+) -> Evaluation:
+    """The rows as outputs of a float model, and changed ones of another form."""
+    given = [()] * len(rows) if labels is None else labels
+    samples = [Sample(f"s{k}", {"x": x}, given[k]) for k, x in enumerate(rows)]
+    return evaluate_engines(
+        lambda feed: [feed["x"]], {"int8": lambda feed: [change(feed["x"])]}, samples, ["y"],
+        task=TaskRequest() if task is None else task,
+    )  # fmt: skip
+
+
+def scores(count: int = COUNT, classes: int = 10) -> list[Array]:
+    return [gaussian_array(1, classes, seed=k) for k in range(count)]
+
+
+def words(evaluation: Evaluation) -> str:
+    return "; ".join(map(str, check_outputs(evaluation)))
+
+
+def test_sound_outputs_have_no_doubts() -> None:
+    assert words(evaluate(scores(), lambda x: x + 0.01)) == ""
+
+
+def test_samples_with_nan_in_float_are_counted_and_said_first() -> None:
+    rows = [x * np.nan if k < 5 else x for k, x in enumerate(scores())]
+    found = evaluate(rows, lambda x: x)
+    assert found.undefined == {"y": 5}
+    [doubt] = check_outputs(found)
+    assert doubt.serious
+    assert "NaN on 5 of 20 samples" in str(doubt)
+
+
+def test_nan_is_no_class_in_top_1_and_agreement_alike() -> None:
+    rows = scores(4, 3)
+    rows[0][0] = [np.nan, 1, 2]
+    rows[1][0] = [np.nan, 5, np.nan]
+    rows[2][0] = np.nan
+    labels: list[tuple[int, ...]] = [(2,), (1,), (0,), (int(rows[3].argmax()),)]
+    found = evaluate(rows, lambda x: x, labels=labels)
+    assert found.forms["float"].accuracy is not None
+    assert found.forms["float"].accuracy.top1 == 3 / 4
+    assert evaluate(rows, np.nan_to_num).forms["int8"].outputs["y"].agreement == 3 / 4
+
+
+def test_numbers_that_are_taken_for_scores_are_doubted_and_task_none_measures_them() -> None:
+    rows = [np.abs(x) for x in scores()]
+    found = evaluate(rows, lambda x: 0.8 * x)  # 14 dB, and the largest one stays the largest
+    assert found.forms["int8"].drop is not None
+    assert (found.forms["int8"].drop.metric, found.forms["int8"].drop.points) == (AGREEMENT, 0)
+    assert "SQNR is 14.0 dB, but 0.00 % of its best classes change" in words(found)
+    assert "give task none" in words(found)
+    none = evaluate(rows, lambda x: 0.8 * x, task=TaskRequest("none"), labels=[(1,)] * COUNT)
+    drop = none.forms["int8"].drop
+    assert drop is not None
+    assert (drop.metric, drop.points) == (ERROR, pytest.approx(4))
+    assert none.task is not None
+    assert (none.task.name, none.task.asked) == ("none", True)
+    assert none.forms["int8"].outputs["y"].agreement is None
+    assert none.forms["float"].accuracy is None
+    assert words(none) == ""
+
+
+@pytest.mark.parametrize("change", [lambda x: x[:, ::-1], lambda x: x + 0.01])
+def test_numbers_are_not_doubted_where_decisions_or_values_tell_the_same(
+    change: Callable[[Array], Array],
+) -> None:
+    assert words(evaluate(scores(), change)) == ""
+
+
+def test_probabilities_are_decisions_whatever_their_sqnr() -> None:
+    rows = [np.exp(x) / np.exp(x).sum() for x in scores()]
+    assert words(evaluate(rows, lambda x: 0.8 * x)) == ""
+
+
+def test_loud_samples_that_hide_the_others_are_named_with_both_figures() -> None:
+    loud = [x.reshape(1, 2, 5) * (100 if k < 2 else 1) for k, x in enumerate(scores())]
+    found = evaluate(loud, lambda x: x + 1)
+    fidelity = found.forms["int8"].outputs["y"]
+    assert fidelity.median_sqnr_db is not None
+    alone = [10 * math.log10(float((x**2).sum()) / x.size) for x in loud]
+    assert fidelity.median_sqnr_db == pytest.approx(sorted(alone)[(COUNT - 1) // 2], abs=1e-4)
+    assert f"{fidelity.sqnr_db:.1f} dB over all samples" in words(found)
+    assert f"{fidelity.median_sqnr_db:.1f} dB on the median sample" in words(found)
+    assert words(evaluate([x.reshape(1, 2, 5) for x in scores()], lambda x: x + 1)) == ""
+
+
+@pytest.mark.parametrize(
+    ("squash", "threshold"), [(lambda x: x, 0.0), (lambda x: 1 / (1 + np.exp(-x)), 0.5)]
+)
+def test_one_value_is_two_classes_where_labels_are_0_and_1(
+    squash: Callable[[Array], Array], threshold: float
+) -> None:
+    logits = [gaussian_array(1, 1, seed=k) for k in range(COUNT)]
+    labels: list[tuple[int, ...]] = [(int(x.item() > 0),) for x in logits]
+    labels[3] = (1 - labels[3][0],)
+    rows = [np.asarray(squash(3 * x)) for x in logits]
+    found = evaluate(rows, lambda x: x - 0.4, labels=labels)
+    moved = [
+        int(x.item() - 0.4 > threshold) == label[0] for x, label in zip(rows, labels, strict=True)
+    ]
+    float_, int8 = found.forms["float"], found.forms["int8"]
+    assert float_.accuracy is not None
+    assert int8.accuracy is not None
+    assert int8.drop is not None
+    assert (float_.accuracy.top1, int8.accuracy.top1) == (19 / 20, sum(moved) / 20)
+    assert int8.drop.metric == TOP1
+    asked = evaluate(rows, lambda x: x - 0.4, task=TaskRequest("classify")).forms["int8"].drop
+    assert asked is not None
+    changes = sum((x.item() > threshold) != (x.item() - 0.4 > threshold) for x in rows)
+    assert (asked.metric, asked.lost) == (AGREEMENT, changes)
+    with pytest.raises(DataError, match=r"^s9: label 2 is not a class .* 0 to 1"):
+        evaluate(rows, lambda x: x, labels=[*labels[:9], (2,), *labels[10:]])
+
+
+def test_labels_that_fit_no_output_are_said() -> None:
+    ages = [gaussian_array(1, 1, seed=k) for k in range(COUNT)]
+    found = evaluate(ages, lambda x: x, labels=[(30 + k,) for k in range(COUNT)])
+    assert found.forms["float"].accuracy is None
+    assert "labels: those of 20 samples do not fit the outputs" in words(found)
+    assert not found.needs_labels
+
+
+def test_figures_and_changed_samples_are_of_the_same_output() -> None:
+    rows = [gaussian_array(1, 20, seed=k) for k in range(COUNT)]
+    samples = [Sample(f"s{k}", {"x": x}, (int(x[:, 10:].argmax()),)) for k, x in enumerate(rows)]
+    changed = ChangedSamples("int8", None, {})
+    found = evaluate_engines(
+        lambda feed: [feed["x"][:, :10], feed["x"][:, 10:]],
+        {"int8": lambda feed: [-feed["x"][:, :10], feed["x"][:, 10:]]},
+        samples, ["aux", "main"], changed=changed,
+    )  # fmt: skip
+    assert found.task is not None
+    assert (found.head, found.task.output) == ("main", "main")
+    assert "main" in found.task.why
+    assert (found.changed_samples, found.changed) == (0, ())
