@@ -184,6 +184,25 @@ class GraphBuilder:
         self._first[number] = first
         self.write(number, self.add_helper("Transpose", [first], perm=_LAST))
 
+    def reshape(self, number: int, value: str, shape: Sequence[int]) -> str:
+        """A value with the scale of a tensor in another shape; −1 is an open axis.
+
+        Raises:
+            UnsupportedError: Several axes are open.
+        """
+        if [*shape].count(-1) > 1:
+            raise UnsupportedError(
+                f"several axes of {self.tensor(number).name} are open; fix the shape of the input"
+            )
+        rows = self._requantize(number, value, "before_reshape")
+        target = self.literal(np.asarray(shape, np.int64))
+        return self._requantize(number, self.add_helper("Reshape", [rows, target]), "reshaped")
+
+    def squeeze(self, number: int, value: str, axes: Sequence[int]) -> str:
+        """A value with the scale of a tensor without some axes of length 1."""
+        value = self._requantize(number, value, "before_squeeze")
+        return self.add_helper("Squeeze", [value, self.literal(np.asarray(axes, np.int64))])
+
     def activate(self, number: int, value: str, activation: str) -> str:
         """A value after a fused activation, which clamps the integers of the tensor."""
         bounds = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}

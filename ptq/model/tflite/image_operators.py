@@ -98,7 +98,11 @@ def read_conv_transpose(b: GraphBuilder, o: ParsedOperator) -> None:
 
 
 def read_fully_connected(b: GraphBuilder, o: ParsedOperator) -> None:
-    """FULLY_CONNECTED as Gemm, or MatMul where it keeps several axes."""
+    """FULLY_CONNECTED as Gemm on rows, or MatMul where it keeps several axes without a bias.
+
+    Raises:
+        UnsupportedError: Several axes of its output are open.
+    """
     weight, x = b.constant_of(o.inputs[1]), o.inputs[0]
     source, rank = b.read(x), len(b.tensor(x).signature)
     has_bias = len(o.inputs) > 2 and o.inputs[2] >= 0
@@ -107,14 +111,13 @@ def read_fully_connected(b: GraphBuilder, o: ParsedOperator) -> None:
         b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
         return
     if rank != 2:
-        raise UnsupportedError(
-            f"FULLY_CONNECTED with a bias reads {rank} axes ({b.tensor(x).name}); only 2 are read"
-        )
+        source = b.reshape(x, source, (-1, weight.shape[1]))
     inputs = [source, b.read_weight(o.inputs[1], weight, 0)]
     if has_bias:
         inputs.append(b.read_weight(o.inputs[2], b.constant_of(o.inputs[2]), 0))
-    y = b.add("Gemm", inputs, transB=1)
-    b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+    result, shape = o.outputs[0], b.tensor(o.outputs[0]).signature
+    y = b.activate(result, b.add("Gemm", inputs, transB=1), activation_of(o))
+    b.write(result, y if len(shape) == 2 else b.reshape(result, y, shape))
 
 
 def read_pool(op: str) -> Row:
