@@ -41,7 +41,8 @@ def compare(
     """Compare two models on the same samples.
 
     Each may be float or quantized; inputs and outputs must be the same. Reports accuracy if the
-    samples are labelled, how often the two agree, the SQNR of the outputs, size and speed. With
+    samples are labelled, how often the two agree, the SQNR of the outputs, size and speed. A
+    .tflite file runs in LiteRT, and for the speed the other model too if LiteRT has its operators. With
     --max-drop, the exit code is 3 if NEW is worse by more than that.
     """
     from functools import partial

@@ -66,7 +66,7 @@ def convert(
     float_nodes = not_converted(graph) if form == "qoperator" else runs_in_float(graph)
     if form == "tflite":
         float_nodes = ()
-    summary = ConversionSummary(form, float_nodes)
+    summary = ConversionSummary(form, float_nodes, converted.load_failure)
     if not documents.write_document(json, summary, output=output):
-        render_verification.render_conversion(float_nodes, output)
+        render_verification.render_conversion(summary, output)
     outputs.print_replaced(replaced)

@@ -53,12 +53,14 @@ class ConversionSummary:
     """Result of ``ptq convert``.
 
     Attributes:
-        form: ``qdq`` or ``qoperator``.
+        form: ``qdq``, ``qoperator`` or ``tflite``.
         float_nodes: Operators that the converted model computes in float, each with its reason.
+        load_failure: Why ONNX Runtime cannot load the converted model; empty if it can, and of a `.tflite` file.
     """
 
     form: str
     float_nodes: tuple[NodeStatus, ...]
+    load_failure: str = ""
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,8 @@ def render_float_reasons(nodes: Iterable[tuple[str, str]]) -> Iterator[Renderabl
 def render_inspection(result: Inspection) -> None:
     """Print what will be quantized."""
     purpose = "quantized" if result.quantized else f"for target {result.target}"
-    show(format_heading(f"{result.model}, opset {result.opset}, {purpose}"))
+    opset = "" if result.opset is None else f"opset {result.opset}, "
+    show(format_heading(f"{result.model}, {opset}{purpose}"))
     show(
         *(format_paragraph(change) for change in result.changes),
         *format_record(result.preprocess, "as recorded by the model"),

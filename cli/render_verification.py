@@ -34,9 +34,10 @@ from .screen import (
 )
 
 if TYPE_CHECKING:
-    from ptq.verification.node_status import NodeStatus
     from ptq.verification.portability import NodeRisk, Portability
     from ptq.verification.verify import TensorDifference, Verification
+
+    from .document_types import ConversionSummary
 
 
 def render_verification(result: Verification) -> None:
@@ -69,12 +70,13 @@ def _differences_table(differing: Sequence[TensorDifference]) -> Table:
     return table
 
 
-def render_conversion(float_nodes: Sequence[NodeStatus], path: Path) -> None:
+def render_conversion(summary: ConversionSummary, path: Path) -> None:
     """Print the nodes that stay between quantizers, and the path of the model."""
-    show(
-        format_heading("verified: both forms compute identical integers"),
-        *render_float_reasons((s.op, s.why.removeprefix("must stay float: ")) for s in float_nodes),
-    )
+    heading = "verified: both forms compute identical integers"
+    if summary.load_failure:
+        heading = f"not verified: {summary.load_failure}; do not use it there"
+    reasons = [(s.op, s.why.removeprefix("must stay float: ")) for s in summary.float_nodes]
+    show(format_heading(heading), *render_float_reasons(reasons))
     show(f"Written: {one_line(str(path))}")
 
 

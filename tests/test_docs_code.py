@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
 from document_blocks import DOCS, python_block, python_blocks
+from networks import build_network
+from onnxruntime import InferenceSession
 from onnxruntime.quantization import CalibrationDataReader
 from PIL import Image
 from small_classifier import build_small_classifier
@@ -121,6 +124,23 @@ def test_the_code_for_weights_and_biases_runs_without_a_server(
     assert b"calibration_samples" in run.read_bytes()
 
 
+def test_the_code_for_constants_that_an_exporter_left_as_inputs_makes_them_constants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ["image", "normalization/Sub/y:0", "normalization/Sqrt/x:0"]
+    network = build_network("y = Sum(image, mean, variance)", dict.fromkeys(names, (1, 1, 1, 3)))
+    network.graph.node[0].input[:] = names
+    onnx.save(network, "exported.onnx")
+    layer = SimpleNamespace(mean=[1.0, 2.0, 3.0], variance=np.float64([[4, 5, 6]]))
+    block = python_block("troubleshooting", "numpy_helper")
+    exec(compile(block, "troubleshooting.md", "exec"), {"layer": layer})
+    session = InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+    [value] = session.get_inputs()
+    [y] = session.run(None, {value.name: np.zeros((1, 1, 1, 3), np.float32)})
+    np.testing.assert_array_equal(y.ravel(), [5, 7, 9])
+
+
 def test_every_short_block_is_run_or_named() -> None:
     for page in sorted({*RUN, *ELSEWHERE, "ci", "targets"}):
         known = (*RUN.get(page, ()), *ELSEWHERE.get(page, ()))
@@ -137,6 +157,7 @@ def test_every_page_with_code_has_a_test() -> None:
         *ELSEWHERE,
         "ci",
         "targets",
+        "troubleshooting",
         "arithmetic",
         "data",
         "extending",

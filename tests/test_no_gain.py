@@ -14,7 +14,9 @@ from ptq_cli.main import app
 from ptq_cli.process import run
 
 import ptq
+from ptq.core.wording import describe_size_ratio
 from ptq.evaluation import benefit_check
+from ptq.model.serialize import serialized_size
 
 WIDTH = 16
 
@@ -100,6 +102,32 @@ def test_a_result_that_is_only_larger_is_warned_about_in_the_first_line():
     report = quantize(tiny_network(), target="litert").report
     assert report.warnings[0].startswith("the quantized model: ")
     assert "times larger than float (its weights are few" in report.warnings[0]
+
+
+def test_the_first_line_of_a_tflite_file_has_the_size_of_that_file():
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    made = quantize(tiny_network(), target="litert", form="tflite")
+    assert made.tflite is not None
+    ratio = describe_size_ratio(made.report.float_bytes, len(made.tflite))
+    assert made.report.warnings[0].startswith(f"the quantized model: {ratio} than float")
+
+
+def test_the_first_line_of_a_model_with_integer_inputs_has_its_size():
+    made = quantize(tiny_network(), target="litert", io="int8")
+    ratio = describe_size_ratio(made.report.float_bytes, serialized_size(made.graph.model))
+    assert made.report.warnings[0].startswith(f"the quantized model: {ratio} than float")
+
+
+@pytest.mark.parametrize("form", ["qdq", "tflite"])
+def test_only_an_onnx_model_is_warned_of_its_opset(form):
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    gelu = "g = Gemm(x, w)\nd = Div(g, root)\ne = Erf(d)\na = Add(e, one)\nm = Mul(g, a)\ny = Mul(m, half)"
+    model = build_network(
+        gelu, {"x": ("n", WIDTH)}, w=gaussian_array(WIDTH, WIDTH, seed=1),
+        root=np.float32(2**0.5), one=np.float32(1), half=np.float32(0.5),
+    )  # fmt: skip
+    warnings = quantize(model, target="litert", form=form, force=True).report.warnings
+    assert any("raised from 17 to 20" in text for text in warnings) is (form == "qdq")
 
 
 def test_the_warning_stands_above_serious_ones_and_above_the_budget():

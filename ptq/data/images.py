@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError
 from ptq.data.folder import FolderListing
 from ptq.data.image_reader import ImageReader
-from ptq.data.input_spec import InputSpec
+from ptq.data.input_spec import InputSpec, explain_left_constants
 from ptq.data.labelled_folder import LabelledFolder
 from ptq.data.preprocess import Preprocess
 
@@ -25,8 +25,9 @@ class ImageFolder(LabelledFolder):
         """Raise DataError or UsageError if the model's inputs do not take images."""
         if len(inputs) != 1:
             names = ", ".join(repr(spec.name) for spec in inputs) or "none"
+            advice = explain_left_constants(inputs) or "give .npz"
             raise DataError(
-                f"{listing.root}: images feed one input, but the model's inputs are {names}; give .npz"
+                f"{listing.root}: images feed one input, but the model's inputs are {names}; {advice}"
             )
         super().__init__(listing)
         self._spec = inputs[0]

@@ -8,6 +8,7 @@ use it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -147,6 +148,20 @@ _LABEL_NAMES = ("y", "label", "target", "targets", "class", "classes", "y_train"
 """Names that other tools give the array of labels."""
 
 
+_OPERAND = re.compile(r"/[A-Z]\w*/[xy](:\d+)?$")
+"""End of the name that TensorFlow gives a constant operand of an operator, such as ``normalization/Sub/y:0``."""
+_LEFT_CONSTANTS = (
+    "the exporter left constants of a layer as inputs (such as mean and variance of a Normalization): make them "
+    "initializers of the model"
+)
+
+
+def explain_left_constants(inputs: Sequence[InputSpec]) -> str:
+    """What to do if an input is named as a constant operand and has a fixed shape; empty without one."""
+    names = [spec.name for spec in inputs if None not in spec.shape]
+    return _LEFT_CONSTANTS if any(map(_OPERAND.search, names)) else ""
+
+
 def match_keys(
     keys: Sequence[str], inputs: Sequence[InputSpec], where: str
 ) -> tuple[Mapping[str, str], str | None]:
@@ -174,6 +189,8 @@ def match_keys(
         advice = ""
         if not missing and len(extra) == 1 and extra[0].lower() in _LABEL_NAMES:
             advice = f"; if {extra[0]!r} holds the class numbers, rename it to 'labels'"
+        left = explain_left_constants([spec for spec in inputs if spec.name in missing])
+        advice = f"; {left}" if left else advice
         if not names:
             raise DataError(f"{where}: the model has no inputs to feed")
         raise DataError(

@@ -47,6 +47,7 @@ Further files:
 
 benefit_check        quantized models that are no improvement: larger or slower than float
 budget               accuracy budgets: a measured drop compared with the largest loss that the user accepts
+compared_pair        both models of a comparison, each in its runtime
 compare              two models on the same samples: accuracy, agreement, error, size and speed
 diagnosis            one warning of a report: what was found, where, and what to do
 form_titles          what the forms of a model are called in tables

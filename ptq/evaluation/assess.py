@@ -138,7 +138,7 @@ def build_report(
             *shift.find(),
             *overlap.warnings,
             *([] if range_warning is None else [range_warning]),
-            *check_opset(model.source.opset, quantized.quantized_graph.opset),
+            *_check_opset(quantized),
             *diagnose(
                 quantized.plan,
                 calibration.tensors,
@@ -194,3 +194,10 @@ def _list_skipped(samples: SampleSplit) -> dict[str, str]:
     return dict(
         s for subset in (samples.calibration, samples.evaluation) if subset for s in subset.skipped
     )
+
+
+def _check_opset(quantized: QuantizedModel) -> Iterator[Diagnosis]:
+    """Diagnose a raised opset; a `.tflite` file has none."""
+    if quantized.recipe.form != "tflite":
+        before = quantized.calibrated_model.source.opset
+        yield from check_opset(before, quantized.quantized_graph.opset)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from ptq.core.errors import ModelError
@@ -25,15 +24,9 @@ from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.budget import Budget, check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
+from ptq.evaluation.compared_pair import ComparedModel, ComparedPair
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import AGREEMENT, Drop, TaskChoice
-from ptq.evaluation.engines import (
-    named_engine,
-    open_reference,
-    open_session_engine,
-    reference_engine,
-    session_engine,
-)
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
@@ -41,7 +34,6 @@ from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.record_check import check_other_record, choose_record
 from ptq.evaluation.sample_count_check import check_sample_count
-from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.tasks.label_options import LabelOptions
 from ptq.evaluation.tasks.request import TaskRequest, require_task
 from ptq.evaluation.tasks.task import TaskName
@@ -52,9 +44,7 @@ from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
 from ptq.model.open import Model, count_file_bytes, display_name, source_path
 from ptq.model.serialize import serialized_size
-from ptq.model.session import Session
 from ptq.rewrite.border.batch import require_own_batch
-from ptq.rewrite.border.element_types import open_with_float_border
 
 AGREEMENT_WITH_OLD = "agreement with the old model"
 _NEW, _OLD_MODEL = "new", "the old model"
@@ -77,7 +67,7 @@ class Comparison:
         drop: Loss of the new model, with its interval.
         old_bytes: Size of the old model's files.
         new_bytes: Size of the new model's files.
-        speed: Speed of the new model relative to the old one in ONNX Runtime with batch 1, in interleaved runs.
+        speed: Speed of the new model relative to the old one with batch 1, in interleaved runs.
         preprocessing: Operations applied to images, audio or text; empty for arrays.
         budget: The drop compared with the budget; None without a budget.
         skipped: Skipped bad samples, each with its reason.
@@ -92,6 +82,8 @@ class Comparison:
         new_confusion: The same of the new model.
         old_by_class: Label, number of samples and of right ones of the old model.
         new_by_class: The same of the new model.
+        speed_runtimes: What ran the old and the new model for the speed: ``ort``, or ``litert`` if one of them is a
+            `.tflite` file and LiteRT has the operators of the other.
     """
 
     old: str
@@ -119,6 +111,7 @@ class Comparison:
     new_confusion: tuple[tuple[int, int, int], ...] = ()
     old_by_class: tuple[tuple[int, int, int], ...] = ()
     new_by_class: tuple[tuple[int, int, int], ...] = ()
+    speed_runtimes: tuple[str, str] = ("ort", "ort")
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -151,6 +144,8 @@ def compare(
     progress: Progress | None = None,
 ) -> Comparison:
     """Measure what a new model loses or wins against an old one; each may be float or quantized.
+
+    A `.tflite` file runs in LiteRT, every other model in ONNX Runtime.
 
     Args:
         old: The model to compare with.
@@ -187,11 +182,10 @@ def compare(
     run = start_workers(
         RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers, cluster
     )
-    old_graph, new_graph = open_with_float_border(old), open_with_float_border(new)
+    compared = ComparedModel.read(old), ComparedModel.read(new)
+    old_graph, new_graph = (model.graph for model in compared)
     _require_same_types(old_graph, new_graph)
-    session, names = open_reference(
-        old_graph, new_graph, run, "Compare models with the same inputs and outputs"
-    )
+    pair = ComparedPair(*compared, run)
     with explain_failure(new_graph):
         reading = SampleOptions(
             preprocess, samples, skip_bad_samples, cache=cache,
@@ -201,23 +195,19 @@ def compare(
         first = None if takes_any_batch(old_graph) else next(iter(opened), None)
         if first is not None:
             require_own_batch(old_graph, first.feed, display_name(old))
-        new_session = Session(new_graph, threads=run.threads)
     shift = InputShiftCheck(recorded_inputs(new_graph, old_graph))
     evaluation = evaluate_engines(
-        named_engine(session, names),
-        {_NEW: session_engine(new_session)},
+        pair.old_engine(),
+        {_NEW: pair.new_engine()},
         run.track(opened, "comparing"),
         [name_of(v) for v in new_graph.outputs],
-        batch=choose_batch(run, old_graph, new_graph),
+        batch=1 if pair.has_fixed_batch else choose_batch(run, old_graph, new_graph),
         metric=metric,
         task=TaskRequest.from_graph(task, new_graph, labels.read(opened, new_graph)),
         labelling=lambda: opened.labelling,
         changed=ChangedSamples(_NEW, opened.preprocess, new_graph.metadata),
         watch=shift.add,
-        openers=(
-            partial(reference_engine, old_graph, new_graph, run.for_job()),
-            partial(open_session_engine, new_graph, run.for_job()),
-        ),
+        openers=pair.openers(),
         run=run,
     )
     form = evaluation.forms[_NEW]
@@ -233,7 +223,7 @@ def compare(
             evaluation,
             opened,
             [name_of(v) for v in new_graph.outputs],
-            lambda: named_engine(session, names),
+            pair.old_engine,
             _OLD_MODEL,
         ),
         *check_other_record(new_graph, old_graph, _OLD_MODEL, opened),
@@ -245,6 +235,7 @@ def compare(
     if difference:
         serious, advice = given, _OPTION_ADVICE if given else _SAMPLES_ADVICE
         suspects = (Diagnosis(difference, "samples", advice, serious), *suspects)
+    speed, runtimes = pair.measure_speed(next(iter(opened)).feed)
     return Comparison(
         old=display_name(old),
         new=display_name(new),
@@ -256,11 +247,7 @@ def compare(
         drop=drop,
         old_bytes=_count_bytes(old, old_graph),
         new_bytes=_count_bytes(new, new_graph),
-        speed=measure_speed(
-            Session.for_timing(old_graph, threads=run.threads, opened=session),
-            Session.for_timing(new_graph, threads=run.threads, opened=new_session),
-            next(iter(opened)).feed,
-        ).ratio,
+        speed=speed,
         preprocessing={} if opened.preprocess is None else opened.preprocess.describe(),
         budget=budget,
         skipped=tuple(opened.skipped),
@@ -275,6 +262,7 @@ def compare(
         new_confusion=form.confusion,
         old_by_class=evaluation.forms[REFERENCE].by_class,
         new_by_class=form.by_class,
+        speed_runtimes=runtimes,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ptq.core.preprocess_wording import describe_preprocessing
 from ptq.core.wording import format_decibels, format_size, plural
 from ptq.evaluation.compare import Comparison
+from ptq.evaluation.compared_pair import describe_runtimes
 from ptq.evaluation.drop import describe_change, describe_drop
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
@@ -58,7 +59,11 @@ def _summarize(result: Comparison) -> Iterator[VerdictFigure]:
     fidelity = result.outputs[result.head]
     decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
     yield VerdictFigure("SQNR of new against old", decibels, (describe_sqnr(fidelity),))
-    yield VerdictFigure("speed", f"{result.speed:.2f}× the old model", ("ONNX Runtime, batch 1",))
+    yield VerdictFigure(
+        "speed",
+        f"{result.speed:.2f}× the old model",
+        (f"{describe_runtimes(result.speed_runtimes)}, batch 1",),
+    )
     sizes = f"{format_size(result.old_bytes)} → {format_size(result.new_bytes)}"
     yield VerdictFigure("size", f"× {result.new_bytes / max(result.old_bytes, 1):.2f}", (sizes,))
 
@@ -95,7 +100,8 @@ def describe_comparison(result: Comparison) -> Iterator[str]:
         )
     ratio = result.new_bytes / max(result.old_bytes, 1)
     yield f"size {format_size(result.old_bytes)} → {format_size(result.new_bytes)} (× {ratio:.2f})"
-    yield f"speed {result.speed:.2f}× the old model (ONNX Runtime, batch 1)"
+    where = describe_runtimes(result.speed_runtimes)
+    yield f"speed {result.speed:.2f}× the old model ({where}, batch 1)"
 
 
 def _format_percent(share: float) -> str:

@@ -75,8 +75,8 @@ def find_float_results(graph: Graph, arithmetic: str, names: Collection[str]) ->
     return frozenset(map(name_of, integers))
 
 
-def named_engine(session: Session, names: Sequence[str]) -> Engine:
-    """Engine of a model in ONNX Runtime that returns the outputs of these names."""
+def named_engine(session: Session | RuntimeModel, names: Sequence[str]) -> Engine:
+    """Engine of a model in ONNX Runtime, or in another runtime, that returns the outputs of these names."""
     return lambda feed: [numeric_output(output) for output in session.run(feed, names)]
 
 
@@ -88,7 +88,8 @@ def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
     Raises:
         ModelError: The reference has other inputs or outputs, so it is another model.
     """
-    engine = named_engine(*open_reference(reference, graph, run))
+    names = match_outputs(reference, graph, "Pass the float model this one was quantized from")
+    engine = named_engine(Session(reference, threads=run.threads), names)
     given = {name_of(v): dtype_of(v) for v in graph.inputs}
     cast = {name_of(v): FLOAT16 for v in reference.inputs if dtype_of(v) == FLOAT16}
     cast = {name: dtype for name, dtype in cast.items() if given[name] == FLOAT32}
@@ -99,22 +100,16 @@ def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
     )
 
 
-def open_reference(
-    reference: Graph,
-    graph: Graph,
-    run: RunOptions,
-    advice: str = "Pass the float model this one was quantized from",
-) -> tuple[Session, list[str]]:
-    """Open the model that a graph is compared with.
+def match_outputs(reference: Graph, graph: Graph, advice: str) -> list[str]:
+    """The outputs of the model that a graph is compared with.
 
     Args:
         reference: The model.
         graph: The graph that is compared with it.
-        run: How the job runs.
         advice: What to do if they do not fit.
 
     Returns:
-        The session, and the names of its outputs: those of the graph, or all in order if a name is missing.
+        Their names: those of the graph, or all in order if a name is missing.
 
     Raises:
         ModelError: The reference has other inputs or outputs, so it is another model.
@@ -137,7 +132,7 @@ def open_reference(
             f"the reference model has different inputs or outputs: {_describe_signature(reference)}; "
             f"expected {_describe_signature(graph)}. {advice}"
         )
-    return Session(reference, threads=run.threads), reference_names
+    return reference_names
 
 
 def _is_compatible_shape(one: Shape | None, other: Shape | None) -> bool:

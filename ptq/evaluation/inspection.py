@@ -25,8 +25,8 @@ class Inspection:
     Attributes:
         model: Path or name.
         target: Name of the target.
-        opset: Opset of the original model.
-        changes: Changes of the graph by preparation, a sentence each.
+        opset: Opset of the original model; None for a `.tflite` file, which has none.
+        changes: Changes of the graph by preparation, a sentence each; of a `.tflite` file, how to feed arrays.
         nodes: Result for each node of the prepared graph.
         observed: Number of tensors that calibration will observe; 0 for a quantized model.
         quantized: Whether the model is already quantized. ``nodes`` then says how each node runs.
@@ -37,7 +37,7 @@ class Inspection:
 
     model: str
     target: str
-    opset: int
+    opset: int | None
     changes: tuple[str, ...]
     nodes: tuple[NodeRow, ...]
     observed: int

@@ -22,6 +22,7 @@ subgraph: the model of some nodes of a graph
 axes: the axis of a Softmax, and which Resize attributes are supported
 layer_weights: the layout of the weights of Conv, ConvTranspose, Gemm and MatMul
 shared_weights: which nodes share one weight
+same_padding: what padding SAME adds to an image
 matrix_layout: the layout of the right operand of Gemm and MatMul, from attributes alone
 channel_affine: which nodes compute y = a·x + b by channel
 

@@ -21,12 +21,14 @@ class Converted:
         form: ``qdq``, ``qoperator`` or ``tflite``.
         source: File of the model before; None if it was in memory.
         tflite: The `.tflite` file, in form ``tflite``.
+        load_failure: Why ONNX Runtime cannot load the model; empty if it can, and in form ``tflite``.
     """
 
     graph: Graph
     form: str
     source: Path | None = None
     tflite: bytes | None = None
+    load_failure: str = ""
 
     def __repr__(self) -> str:
         return f"Converted(form={self.form!r}, nodes={len(self.graph.nodes)})"

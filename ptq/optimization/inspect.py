@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import get_args
 
 from ptq.core.errors import UsageError
@@ -10,7 +11,16 @@ from ptq.core.option_checks import refuse_unknown_options, require_choice, requi
 from ptq.core.targets import TargetName, get_target
 from ptq.evaluation.inspection import Inspection, build_inspection, inspect_quantized
 from ptq.model.failure import explain_failure
-from ptq.model.open import Model, display_name, first_quantized_node, open_model
+from ptq.model.open import (
+    Model,
+    display_name,
+    first_quantized_node,
+    open_model,
+    tflite_content,
+)
+from ptq.model.tflite.describe_orders import describe_orders
+from ptq.model.tflite.graph_builder import is_helper
+from ptq.model.wide_activations import has_16_bit_activations
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 from ptq.verification.node_status import node_statuses
 
@@ -31,13 +41,18 @@ def inspect(
     """
     row, names = get_target(target), require_names("skip", skip)
     require_choice("opset", opset, get_args(OpsetOption))
-    graph = open_model(model)
+    graph, content = open_model(model), tflite_content(model)
     if first_quantized_node(graph) is not None:
         if names:
             raise UsageError("the model is already quantized; skip applies to a float model")
         with explain_failure(graph):
-            statuses = node_statuses(graph)
-            return inspect_quantized(display_name(model), graph, row, statuses)
+            if content is None:
+                return inspect_quantized(display_name(model), graph, row, node_statuses(graph))
+            row = get_target("litert-a16" if has_16_bit_activations(graph) else "litert")
+            statuses = node_statuses(graph, row.arithmetic)
+            of_file = [status for status in statuses if not is_helper(status.node)]
+            found = inspect_quantized(display_name(model), graph, row, of_file)
+        return replace(found, opset=None, changes=describe_orders(content))
     graph, prepared = open_and_prepare(graph, opset=opset)
     with explain_failure(graph):
         return build_inspection(display_name(model), graph, prepared, row, names)

@@ -37,6 +37,7 @@ from ptq.model.open import count_file_bytes
 from ptq.model.processor import name_machine
 from ptq.model.serialize import serialized_size
 from ptq.model.session import library_versions
+from ptq.model.tflite.describe_orders import describe_orders
 from ptq.optimization.options import list_result_options
 from ptq.optimization.pipeline import Job
 from ptq.rewrite.border.apply import apply_border
@@ -87,17 +88,11 @@ def build_result(
             write_record(graph, PREPROCESS, applied)
         plan_digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
         write_record(graph, PROVENANCE, _build_provenance(job, made, report, reading, plan_digest))
-    # serialized again, a model has other bytes than its file
-    size = count_file_bytes(source) if source else serialized_size(job.source.model)
-    report = replace(report, float_bytes=size, int8_bytes=serialized_size(graph.model))
-    found = [*check_benefit(report), *report.suspects]
-    found.sort(key=lambda suspect: not (suspect.headline and suspect.serious))
-    report = replace(report, suspects=tuple(found))
     tflite = None
     if job.options.form == "tflite":
         file = encode_tflite(graph, job.options.to_tflite_options(job.samples))
         tflite = file.content
-        report = replace(report, int8_bytes=len(tflite))
+        report = replace(report, changes=(*report.changes, *describe_orders(tflite)))
         report = add_litert_check(report, file, graph, job.samples)
     io, batch = job.options.io, job.options.static_batch
     try:
@@ -106,9 +101,15 @@ def build_result(
         if tflite is None:
             raise
     else:
-        if notes and tflite is None:
-            size = serialized_size(graph.model)
-            report = replace(report, changes=(*report.changes, *notes), int8_bytes=size)
+        if tflite is None:
+            report = replace(report, changes=(*report.changes, *notes))
+    # serialized again, a model has other bytes than its file
+    float_bytes = count_file_bytes(source) if source else serialized_size(job.source.model)
+    int8_bytes = serialized_size(graph.model) if tflite is None else len(tflite)
+    report = replace(report, float_bytes=float_bytes, int8_bytes=int8_bytes)
+    found = [*check_benefit(report), *report.suspects]
+    found.sort(key=lambda suspect: not (suspect.headline and suspect.serious))
+    report = replace(report, suspects=tuple(found))
     return Result(graph, plan, report, calibration, source, tflite)
 
 

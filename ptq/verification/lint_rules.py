@@ -116,7 +116,7 @@ class _Rules:
             yield self._finding(quantized.integers, "per-tensor", f"{where}, granularity", text)
 
     def check_weight(self, quantized: QuantizedTensor, where: str) -> Iterator[Finding]:
-        """Check a weight: int8 in [-127, 127], zero point 0, per-tensor scale or scales along the output channels."""
+        """Check a weight: type and range; zero point 0, unless the target has others; scales of output channels."""
         params, wanted = quantized.params, self.row.weight
         array = constant_of(quantized.integers)
         assert array is not None
@@ -126,7 +126,7 @@ class _Rules:
         elif low := int(np.count_nonzero(array < wanted.lo)):
             text = f"{low} weights are {int(array.min())}, below {wanted.lo}"
             yield self._finding(quantized.integers, "weight-range", f"{where}, range", text)
-        if params.zero_point.any():
+        if params.zero_point.any() and not self.row.weight_zero_point:
             zeros = params.zero_point.reshape(-1)
             text = f"zero point is {int(zeros[zeros != 0][0])}, not 0"
             yield self._finding(

@@ -10,7 +10,7 @@ import numpy as np
 
 from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.opspec import OpSpec, OutputRule, QLinearForm, Role
-from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program_reader import read_program
 from ptq.model.graph import Graph
@@ -56,9 +56,9 @@ def node_statuses(graph: Graph, arithmetic: str = "ort") -> tuple[NodeStatus, ..
     Raises:
         UsageError: The arithmetic is unknown.
     """
-    kernels = kernels_of_arithmetic(arithmetic)
-    normalized = normalize_qdq(graph)
-    program = read_program(normalized, kernels.__contains__)
+    row = get_arithmetic(arithmetic)
+    kernels, normalized = row.kernels, normalize_qdq(graph)
+    program = read_program(normalized, kernels.__contains__, wide=row.wide_kernels)
     integers = {step.name for step in program.steps if not isinstance(step, FloatIsland)}
     others = {node.name: node for node in normalized.nodes if node.name not in integers}
     statuses = []

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from ptq.core.errors import UsageError
+from ptq.core.errors import ModelError, UsageError
 from ptq.core.option_checks import (
     refuse_unknown_options,
     require_choice,
@@ -29,6 +29,7 @@ from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.metadata import PROVENANCE, read_record, write_record
 from ptq.model.open import Model, open_model, require_quantized, source_path, tflite_content
+from ptq.model.session import Session
 from ptq.rewrite.border.element_types import has_integer_border, open_with_float_border
 from ptq.rewrite.tflite.write import DEFAULT_TFLITE, InputOutputType, TfliteOptions
 from ptq.solver.recipe import QuantizedForm
@@ -181,7 +182,8 @@ def convert(
 ) -> Converted:
     """Convert a quantized model to another form, with the same integer function.
 
-    Its metadata stay; a provenance names the new form too, as ``converted_to``.
+    Its metadata stay; a provenance names the new form too, as ``converted_to``. The result says why if ONNX Runtime
+    cannot load it.
 
     Args:
         model: A quantized model.
@@ -217,7 +219,17 @@ def convert(
     provenance = read_record(converted, PROVENANCE)
     if provenance is not None:
         write_record(converted, PROVENANCE, {**provenance, "converted_to": form})
-    return Converted(converted, form, source_path(model))
+    failure = _find_load_failure(converted)
+    return Converted(converted, form, source_path(model), load_failure=failure)
+
+
+def _find_load_failure(graph: Graph) -> str:
+    """Why ONNX Runtime cannot load a model; empty if it can."""
+    try:
+        Session.for_check(graph)
+    except ModelError as error:
+        return str(error)
+    return ""
 
 
 def _convert_to_tflite(graph: Graph, options: TfliteOptions, source: Path | None) -> Converted:

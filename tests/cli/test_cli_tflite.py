@@ -205,6 +205,28 @@ def test_benchmark_times_the_file_itself(tflite, ptq, model):
     assert reason.startswith("timed is a translation of the file into ONNX, not the file itself")
 
 
+def test_compare_runs_the_file_in_litert(tflite, ptq, model, data):
+    document = json.loads(ptq("compare", model, "m.tflite", "--data", data, "--json", "-").out)
+    evaluated = ["evaluate", "m.tflite", "--data", data, "--against", model, "--json", "-"]
+    form = json.loads(ptq(*evaluated).out)["forms"]["int8"]
+    assert document["outputs"] == form["outputs"]
+    assert document["speed_runtimes"] == ["litert", "litert"]
+    turned = ptq("compare", "m.tflite", model, "--data", data)
+    assert "the old model (LiteRT, batch 1)" in turned.out
+
+
+def test_compare_names_both_runtimes_where_litert_does_not_take_the_other_model(
+    tflite, ptq, model, data
+):
+    options = ("--data", data, "--effort", "fast", "--force", "-o", "q.onnx")
+    assert ptq("quantize", model, *options).code == 0
+    result = ptq("compare", "q.onnx", "m.tflite", "--data", data)
+    assert result.code == 0
+    assert "(the old model in ONNX Runtime, the new one in LiteRT, batch 1)" in " ".join(
+        result.out.split()
+    )
+
+
 def test_benchmark_names_a_model_that_litert_does_not_take(tflite, ptq, model, data):
     options = ("--data", data, "--effort", "fast", "--force", "-o", "q.onnx")
     assert ptq("quantize", model, *options).code == 0

@@ -59,3 +59,27 @@ def test_a_stranger_of_another_name_is_not_taken_for_labels() -> None:
     spec = InputSpec("x", np.dtype(np.float32), (None, 4))
     with pytest.raises(DataError, match=r"unexpected 'weights'$"):
         match_keys(["x", "weights"], [spec], "data.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "is_named"),
+    [
+        ("functional_1/normalization/Sub/y:0", (1, 1, 1, 3), True),
+        ("normalization_1/Sqrt/x:0", (3,), True),
+        ("model/truediv_1/y", (1, 3), False),
+        ("model/RealDiv_1/y", (1, 3), True),
+        ("other/y:0", (1, 3), False),
+        ("functional_1/normalization/Sub/y:0", (None, 3), False),
+        ("mask", (1, 3), False),
+    ],
+)
+def test_constants_that_an_exporter_left_as_inputs_are_named(
+    name: str, shape: tuple[int | None, ...], is_named: bool
+) -> None:
+    specs = [
+        InputSpec("image", np.dtype(np.float32), (None, 3)),
+        InputSpec(name, np.dtype(np.float32), shape),
+    ]
+    with pytest.raises(DataError, match="missing") as caught:
+        match_keys(["image"], specs, "data.npz")
+    assert ("make them initializers" in str(caught.value)) is is_named

@@ -231,6 +231,14 @@ def test_what_ptq_quantizes_for_litert_passes_its_own_lint():
     assert [f for f in findings if f.severity == "error"] == []
 
 
+def test_what_ptq_quantizes_for_gemmlowp_passes_its_own_lint():
+    nodes = "c = Conv<pads = [1, 1, 1, 1]>(x, w, b)\ny = Relu(c)"
+    model = build_network(nodes, w=gaussian_array(4, 3, 3, 3) + 1, b=gaussian_array(4))
+    graph = quantize_network(model, target="gemmlowp", per_tensor=True).qdq
+    assert lint_graph(graph, "gemmlowp") == ()
+    assert "weight-zero-point" in _rules(graph)  # LiteRT wants 0
+
+
 def test_a_target_without_a_specification_cannot_be_linted():
     with pytest.raises(UsageError, match="has no rules"):
         lint_graph(_conv(), "ort")

@@ -10,5 +10,6 @@
 Further files:
 
 - ``crashes``: `.tflite` models that would end the process in LiteRT's kernels; they are refused.
+- ``describe_orders``: which inputs and outputs a file stores in other axes than the ONNX model.
 - ``image_operators``: LiteRT's convolutions, products, pools and resizing as ONNX nodes.
 """

@@ -22,7 +22,19 @@ OPSET = 20
 _WIDE_OPSET = 21
 """From this opset on, quantizers take integers of 16 bits."""
 _IR_VERSIONS = {OPSET: 9, _WIDE_OPSET: 10}
+_HELPER = "_helper"
+"""End of the names of nodes that the file does not have; names of others end with their operator."""
 _FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
+def is_helper(node: str) -> bool:
+    """Whether a node of a graph that was read stands for no operator of the file."""
+    return node.endswith(_HELPER)
+
+
+def is_index(tensor: ParsedTensor) -> bool:
+    """Whether a tensor holds integers of 32 bits that stand for themselves: they have 64 bits in the ONNX graph."""
+    return tensor.dtype == np.int32 and tensor.params is None
 
 
 class GraphBuilder:
@@ -58,6 +70,12 @@ class GraphBuilder:
         self._nodes.append(helper.make_node(op, [*inputs], [output], f"{output}_{op}", **attrs))
         return output
 
+    def add_helper(self, op: str, inputs: Sequence[str], output: str = "", **attrs: Any) -> str:
+        """Add a node that stands for no operator of the file, such as a change of layout; return its output."""
+        output = self.add(op, inputs, output, **attrs)
+        self._nodes[-1].name = f"{output}{_HELPER}"
+        return output
+
     def add_split(self, inputs: Sequence[str], outputs: Sequence[str], axis: int) -> None:
         """Add a Split."""
         self._nodes.append(
@@ -84,7 +102,7 @@ class GraphBuilder:
     def _read_constant(self, tensor: ParsedTensor) -> str:
         assert tensor.content is not None
         array = tensor.content
-        if array.dtype == np.int32 and tensor.params is None:
+        if is_index(tensor):
             array = array.astype(np.int64)
         name = self.literal(array, tensor.name)
         return name if tensor.params is None else self._dequantize(name, tensor)
@@ -156,7 +174,7 @@ class GraphBuilder:
     def read_image(self, number: int) -> str:
         """A tensor with its channels first."""
         if number not in self._first:
-            value = self.add("Transpose", [self.read(number)], perm=_FIRST)
+            value = self.add_helper("Transpose", [self.read(number)], perm=_FIRST)
             self._first[number] = self._requantize(number, value, "channels_first")
         return self._first[number]
 
@@ -164,7 +182,26 @@ class GraphBuilder:
         """Let a value with its channels first be the content of a tensor."""
         first = self._requantize(number, value, "channels_first")
         self._first[number] = first
-        self.write(number, self.add("Transpose", [first], perm=_LAST))
+        self.write(number, self.add_helper("Transpose", [first], perm=_LAST))
+
+    def reshape(self, number: int, value: str, shape: Sequence[int]) -> str:
+        """A value with the scale of a tensor in another shape; −1 is an open axis.
+
+        Raises:
+            UnsupportedError: Several axes are open.
+        """
+        if [*shape].count(-1) > 1:
+            raise UnsupportedError(
+                f"several axes of {self.tensor(number).name} are open; fix the shape of the input"
+            )
+        rows = self._requantize(number, value, "before_reshape")
+        target = self.literal(np.asarray(shape, np.int64))
+        return self._requantize(number, self.add_helper("Reshape", [rows, target]), "reshaped")
+
+    def squeeze(self, number: int, value: str, axes: Sequence[int]) -> str:
+        """A value with the scale of a tensor without some axes of length 1."""
+        value = self._requantize(number, value, "before_squeeze")
+        return self.add_helper("Squeeze", [value, self.literal(np.asarray(axes, np.int64))])
 
     def activate(self, number: int, value: str, activation: str) -> str:
         """A value after a fused activation, which clamps the integers of the tensor."""
@@ -226,24 +263,28 @@ class GraphBuilder:
             tensor, order = self.tensor(number), self.model.orders.get(name)
             value = name
             if order is not None and order != tuple(sorted(order)):
-                value = self.add("Transpose", [value], perm=order)
+                value = self.add_helper("Transpose", [value], perm=order)
             if tensor.dtype == np.float16:
-                value = self.add("Cast", [value], to=onnx.TensorProto.FLOAT16)
+                value = self.add_helper("Cast", [value], to=onnx.TensorProto.FLOAT16)
+            if is_index(tensor):
+                value = self.add_helper("Cast", [value], to=onnx.TensorProto.INT64)
             self.write(number, value)
 
     def _write_output(self, name: str, number: int) -> str:
         value, order = self.read(number), self.model.orders.get(name)
         if self.tensor(number).dtype == np.float16:
-            value = self.add("Cast", [value], to=onnx.TensorProto.FLOAT)
+            value = self.add_helper("Cast", [value], to=onnx.TensorProto.FLOAT)
+        if is_index(self.tensor(number)):
+            value = self.add_helper("Cast", [value], to=onnx.TensorProto.INT32)
         if order is not None and order != tuple(sorted(order)):
-            return self.add("Transpose", [value], name, perm=np.argsort(order).tolist())
+            return self.add_helper("Transpose", [value], name, perm=np.argsort(order).tolist())
         maker = next((n for n in self._nodes if value in n.output), None)
         readers = [n for n in self._nodes if value in n.input]
         is_alone = [*self.model.outputs.values()].count(number) == 1
         if maker is not None and not readers and is_alone:
             maker.output[0] = name
             return name
-        return self.add("Identity", [value], name)
+        return self.add_helper("Identity", [value], name)
 
     def _kind(self, number: int) -> tuple[int]:
         tensor = self.tensor(number)

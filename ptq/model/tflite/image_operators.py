@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ptq.core.errors import UnsupportedError
+from ptq.model.same_padding import count_same_pads
 from ptq.model.tflite.graph_builder import GraphBuilder
 from ptq.model.tflite.parsed import ParsedOperator
 from ptq.model.tflite.schema import load_schema
@@ -26,15 +27,34 @@ def activation_of(o: ParsedOperator) -> str:
     return _name_in("ActivationFunctionType", number)
 
 
-def _window(o: ParsedOperator) -> dict[str, Any]:
+def _window(b: GraphBuilder, o: ParsedOperator, kernel: Sequence[int]) -> dict[str, Any]:
+    """Strides, padding and dilations. Pads of a dilated window are explicit: runtimes read auto_pad differently.
+
+    Raises:
+        UnsupportedError: The pads of a dilated window depend on the size of the image, which is open.
+    """
     padding = _name_in("Padding", o.options.padding)
-    found: dict[str, Any] = {
-        "strides": [o.options.strideH, o.options.strideW],
-        "auto_pad": "SAME_UPPER" if padding == "SAME" else "VALID",
-    }
-    if hasattr(o.options, "dilationHFactor"):
-        found["dilations"] = [o.options.dilationHFactor, o.options.dilationWFactor]
+    strides = [o.options.strideH, o.options.strideW]
+    found: dict[str, Any] = {"strides": strides}
+    dilations = [getattr(o.options, f"dilation{axis}Factor", 1) for axis in "HW"]
+    if dilations == [1, 1]:
+        return {**found, "auto_pad": "SAME_UPPER" if padding == "SAME" else "VALID"}
+    found["dilations"] = dilations
+    if padding == "SAME":
+        name, sizes = b.tensor(o.inputs[0]).name, b.tensor(o.inputs[0]).signature[1:3]
+        windows = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+        totals = [_count_pads(name, *axis) for axis in zip(sizes, windows, strides, strict=True)]
+        found["pads"] = [*(t // 2 for t in totals), *(t - t // 2 for t in totals)]
     return found
+
+
+def _count_pads(image: str, size: int, window: int, stride: int) -> int:
+    """Elements that SAME adds along one axis; with stride 1 the same for every size."""
+    if size == -1 and stride != 1:
+        raise UnsupportedError(
+            f"a dilated window with strides reads {image}, whose size is open; fix the size of the input"
+        )
+    return count_same_pads(size, window, stride)
 
 
 def read_conv(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -46,7 +66,13 @@ def read_conv(b: GraphBuilder, o: ParsedOperator) -> None:
     if len(o.inputs) > 2 and o.inputs[2] >= 0:
         inputs.append(b.read_weight(o.inputs[2], b.constant_of(o.inputs[2]), 0))
     group = channels // weight.shape[1]
-    y = b.add("Conv", inputs, kernel_shape=weight.shape[2:], group=group, **_window(o))
+    y = b.add(
+        "Conv",
+        inputs,
+        kernel_shape=weight.shape[2:],
+        group=group,
+        **_window(b, o, weight.shape[2:]),
+    )
     b.write_image(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
 
 
@@ -72,7 +98,11 @@ def read_conv_transpose(b: GraphBuilder, o: ParsedOperator) -> None:
 
 
 def read_fully_connected(b: GraphBuilder, o: ParsedOperator) -> None:
-    """FULLY_CONNECTED as Gemm, or MatMul where it keeps several axes."""
+    """FULLY_CONNECTED as Gemm on rows, or MatMul where it keeps several axes without a bias.
+
+    Raises:
+        UnsupportedError: Several axes of its output are open.
+    """
     weight, x = b.constant_of(o.inputs[1]), o.inputs[0]
     source, rank = b.read(x), len(b.tensor(x).signature)
     has_bias = len(o.inputs) > 2 and o.inputs[2] >= 0
@@ -81,14 +111,13 @@ def read_fully_connected(b: GraphBuilder, o: ParsedOperator) -> None:
         b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
         return
     if rank != 2:
-        raise UnsupportedError(
-            f"FULLY_CONNECTED with a bias reads {rank} axes ({b.tensor(x).name}); only 2 are read"
-        )
+        source = b.reshape(x, source, (-1, weight.shape[1]))
     inputs = [source, b.read_weight(o.inputs[1], weight, 0)]
     if has_bias:
         inputs.append(b.read_weight(o.inputs[2], b.constant_of(o.inputs[2]), 0))
-    y = b.add("Gemm", inputs, transB=1)
-    b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+    result, shape = o.outputs[0], b.tensor(o.outputs[0]).signature
+    y = b.activate(result, b.add("Gemm", inputs, transB=1), activation_of(o))
+    b.write(result, y if len(shape) == 2 else b.reshape(result, y, shape))
 
 
 def read_pool(op: str) -> Row:
@@ -96,7 +125,7 @@ def read_pool(op: str) -> Row:
 
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
         kernel = [o.options.filterHeight, o.options.filterWidth]
-        y = b.add(op, [b.read_image(o.inputs[0])], kernel_shape=kernel, **_window(o))
+        y = b.add(op, [b.read_image(o.inputs[0])], kernel_shape=kernel, **_window(b, o, kernel))
         b.write_image(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
 
     return row
@@ -124,9 +153,13 @@ def read_resize(b: GraphBuilder, o: ParsedOperator) -> None:
         }
     elif o.options.halfPixelCenters:
         how = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
-    sizes = b.literal(np.array([height, width], np.int64))
-    y = b.add(
-        "Resize", [b.read_image(o.inputs[0]), "", "", sizes], axes=[2, 3],
-        mode="linear" if linear else "nearest", **how,
-    )  # fmt: skip
+    image, batch, channels = b.read_image(o.inputs[0]), *b.tensor(o.inputs[0]).signature[::3]
+    # sizes of all axes: with the attribute axes, ONNX Runtime's optimizer breaks a Resize beside a Transpose
+    if batch == -1:
+        rest = b.literal(np.array([channels, height, width], np.int64))
+        sizes = b.add_helper("Shape", [image], start=0, end=1)
+        sizes = b.add_helper("Concat", [sizes, rest], axis=0)
+    else:
+        sizes = b.literal(np.array([batch, channels, height, width], np.int64))
+    y = b.add("Resize", [image, "", "", sizes], mode="linear" if linear else "nearest", **how)
     b.write_image(o.outputs[0], y)

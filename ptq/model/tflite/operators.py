@@ -125,8 +125,8 @@ def _slice(b: GraphBuilder, o: ParsedOperator) -> None:
 
 def _strided_slice(b: GraphBuilder, o: ParsedOperator) -> None:
     options = o.options
-    if options.ellipsisMask or options.newAxisMask or options.shrinkAxisMask:
-        raise UnsupportedError("STRIDED_SLICE that adds or removes axes is not read")
+    if options.ellipsisMask or options.newAxisMask:
+        raise UnsupportedError("STRIDED_SLICE that adds axes is not read")
     begins, ends, steps = (b.constant_of(i).astype(np.int64) for i in o.inputs[1:4])
     limit = np.iinfo(np.int64).max
     for axis, step in enumerate(steps):
@@ -134,9 +134,13 @@ def _strided_slice(b: GraphBuilder, o: ParsedOperator) -> None:
             begins[axis] = 0 if step > 0 else limit
         if options.endMask >> axis & 1:
             ends[axis] = limit if step > 0 else -limit
+    removed = [axis for axis in range(len(steps)) if options.shrinkAxisMask >> axis & 1]
+    for axis in removed:  # one element, whatever end and step say
+        ends[axis], steps[axis] = (begins[axis] + 1 if begins[axis] != -1 else limit), 1
     axes = b.literal(np.arange(len(steps)))
     inputs = [b.read(o.inputs[0]), b.literal(begins), b.literal(ends), axes, b.literal(steps)]
-    b.write(o.outputs[0], b.add("Slice", inputs))
+    y = b.add("Slice", inputs)
+    b.write(o.outputs[0], b.squeeze(o.outputs[0], y, removed) if removed else y)
 
 
 def _split(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -149,6 +153,15 @@ def _split(b: GraphBuilder, o: ParsedOperator) -> None:
     b.add_split([b.read(source), lengths], names, axis)
     for y, name in zip(o.outputs, names, strict=True):
         b.write(y, name)
+
+
+def _unpack(b: GraphBuilder, o: ParsedOperator) -> None:
+    names = [b.unique("part") for _ in o.outputs]
+    axis = o.options.axis % len(b.tensor(o.inputs[0]).signature)
+    lengths = b.literal(np.ones(len(names), np.int64))
+    b.add_split([b.read(o.inputs[0]), lengths], names, axis)
+    for y, name in zip(o.outputs, names, strict=True):
+        b.write(y, b.squeeze(y, name, [axis]))
 
 
 def _cast(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -195,6 +208,22 @@ def _rsqrt(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Reciprocal", [b.add("Sqrt", [b.read(o.inputs[0])])]))
 
 
+def _square(b: GraphBuilder, o: ParsedOperator) -> None:
+    b.write(o.outputs[0], b.add("Mul", [b.read(o.inputs[0])] * 2))
+
+
+def _not_equal(b: GraphBuilder, o: ParsedOperator) -> None:
+    b.write(o.outputs[0], b.add("Not", [b.add("Equal", [b.read(i) for i in o.inputs])]))
+
+
+def _select(b: GraphBuilder, o: ParsedOperator) -> None:
+    shapes = {b.tensor(i).signature for i in o.inputs}
+    if len(shapes) > 1 and b.tensor(o.inputs[0]).signature:
+        name = b.tensor(o.outputs[0]).name
+        raise UnsupportedError(f"SELECT of {name} by a condition of another shape is not read")
+    b.write(o.outputs[0], b.add("Where", [b.read(i) for i in o.inputs]))
+
+
 def _squared_difference(b: GraphBuilder, o: ParsedOperator) -> None:
     difference = b.add("Sub", [b.read(i) for i in o.inputs])
     b.write(o.outputs[0], b.add("Mul", [difference, difference]))
@@ -232,6 +261,7 @@ ROWS: Mapping[str, Row] = {
     "MAX_POOL_2D": read_pool("MaxPool"),
     "MEAN": _reduce("ReduceMean"),
     "MIRROR_PAD": _pad,
+    "NOT_EQUAL": _not_equal,
     "PAD": _pad,
     "PADV2": _pad,
     "QUANTIZE": _quantize,
@@ -243,16 +273,19 @@ ROWS: Mapping[str, Row] = {
     "RESIZE_BILINEAR": read_resize,
     "RESIZE_NEAREST_NEIGHBOR": read_resize,
     "RSQRT": _rsqrt,
+    "SELECT": _select,
     "SLICE": _slice,
     "SOFTMAX": _with("Softmax", axis=-1),
     "SPACE_TO_DEPTH": read_regrouping("SpaceToDepth"),
     "SPLIT": _split,
     "SPLIT_V": _split,
     "SQUARED_DIFFERENCE": _squared_difference,
+    "SQUARE": _square,
     "STRIDED_SLICE": _strided_slice,
     "SUM": _reduce("ReduceSum"),
     "TILE": _with_constants("Tile"),
     "TRANSPOSE": _transpose,
     "TRANSPOSE_CONV": read_conv_transpose,
+    "UNPACK": _unpack,
 }
 """Rows by the name of the builtin operator."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, attributes_of, operator_of, shape_of
+from ptq.model.same_padding import count_same_pads
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_attributes
 
@@ -48,7 +49,7 @@ def _resolve(node: Node) -> bool:
     strides = attrs.get("strides", [1] * len(kernel))
     for size, k, stride in zip(shape[2:], kernel, strides, strict=True):
         assert size is not None
-        total = max((-(-size // stride) - 1) * stride + k - size, 0)
+        total = count_same_pads(size, k, stride)
         small, large = total // 2, total - total // 2
         begins.append(small if mode == "SAME_UPPER" else large)
         ends.append(large if mode == "SAME_UPPER" else small)

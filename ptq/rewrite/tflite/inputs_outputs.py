@@ -6,7 +6,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import FLOAT16, FLOAT32
 from ptq.rewrite.tflite.emitter import Emitter, Stored
 from ptq.rewrite.tflite.operations import Operation, OperationList
-from ptq.rewrite.tflite.orders import channels_last, natural_order, permute_shape
+from ptq.rewrite.tflite.orders import Order, channels_last, natural_order, permute_shape
 
 
 def integer_borders(listed: OperationList) -> tuple[dict[str, str], dict[str, str]]:
@@ -54,9 +54,8 @@ def write_float16_input(e: Emitter, name: str, *, is_image: bool) -> int:
     return half
 
 
-def write_float16_output(e: Emitter, name: str) -> int:
-    """A CAST of an output to float16."""
-    order = e.order(name) or natural_order(e.rank(name))
+def write_float16_output(e: Emitter, name: str, order: Order) -> int:
+    """A CAST of an output to float16, in an order."""
     shape, signature = (permute_shape(s, order) for s in (e.shape(name), e.signature(name)))
     half = e.temporary(f"{name}_float16", shape, FLOAT16, signature=signature)
     e.op("CAST", [e.read(name, order)], [half], "CastOptions")

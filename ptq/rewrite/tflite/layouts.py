@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ptq.rewrite.tflite.measured_shapes import MeasuredShapes
 from ptq.rewrite.tflite.operations import Operation, OperationList
-from ptq.rewrite.tflite.orders import KEEPS_ORDER, SPATIAL, channels_last
+from ptq.rewrite.tflite.orders import KEEPS_ORDER, channels_last, reads_images
 from ptq.rewrite.tflite.rows_views import find_view_order
 
 _FLATTENING = ("Flatten", "Reshape")
@@ -20,11 +20,15 @@ def values_preferring_last(listed: OperationList, measured: MeasuredShapes) -> f
     """Names of values that an image operator reads, directly or through operators that keep the order."""
     found: set[str] = set()
     for o in reversed(listed.operations):
-        is_spatial = o.op in SPATIAL
+        is_spatial = _is_image_operator(o, measured)
         if is_spatial or (o.op in KEEPS_ORDER and any(name in found for name in o.outputs)):
             read = o.inputs[:1] if is_spatial else o.inputs
             found.update(n for n in read if n and len(measured.shapes.get(n, ())) > 2)
     return frozenset(found)
+
+
+def _is_image_operator(o: Operation, measured: MeasuredShapes) -> bool:
+    return bool(o.inputs) and reads_images(o.op, len(measured.shapes.get(o.inputs[0] or "", ())))
 
 
 def values_stored_last(
@@ -40,7 +44,7 @@ def values_stored_last(
     found = {name for name in listed.inputs if name in images}
     for o in listed.operations:
         passes = o.op in KEEPS_ORDER and any(name in found for name in o.inputs)
-        if o.op in SPATIAL or passes:
+        if _is_image_operator(o, measured) or passes:
             found.update(n for n in o.outputs if len(measured.shapes.get(n, ())) > 2)
     return found
 

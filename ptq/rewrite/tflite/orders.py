@@ -20,9 +20,12 @@ SPATIAL = frozenset(
     ]
 )  # fmt: skip
 """Operators whose images are stored channels last."""
+GLOBAL_POOLS = frozenset(["GlobalAveragePool", "GlobalMaxPool"])
+"""Operators that reduce in any order. With three axes they also are means of the features of a sequence."""
 KEEPS_ORDER = UNARY | frozenset(
     [
-        "Add", "And", "Cast", "Concat", "CumSum", "DequantizeLinear", "Div", "Equal", "Expand", "Gather", "Greater",
+        "Add", "And", "Cast", "Concat", "CumSum", "DequantizeLinear", "Div", "Equal", "Expand", "Gather",
+        "GlobalAveragePool", "GlobalMaxPool", "Greater",
         "GreaterOrEqual", "Identity", "LayerNormalization", "Less", "LessOrEqual", "LogSoftmax",
         "LpNormalization", "Max", "Min", "Mul", "Not", "Or", "PRelu", "Pad", "QuantizeLinear", "ReduceL1",
         "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
@@ -30,6 +33,11 @@ KEEPS_ORDER = UNARY | frozenset(
     ]
 )  # fmt: skip
 """Operators that work in any order and keep that of their input."""
+
+
+def reads_images(op: str, rank: int) -> bool:
+    """Whether an operator stores images of so many axes channels last."""
+    return op in SPATIAL and (op not in GLOBAL_POOLS or rank > 3)
 
 
 def channels_last(rank: int) -> Order:

@@ -12,7 +12,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter
 from ptq.rewrite.tflite.images import pad_image, read_image, temporary_image, write_image
 from ptq.rewrite.tflite.operations import Operation
-from ptq.rewrite.tflite.orders import channels_last, permute_shape
+from ptq.rewrite.tflite.orders import channels_last, natural_order, permute_shape, reads_images
 from ptq.rewrite.tflite.samplings import find_sampling
 from ptq.rewrite.tflite.windows import read_averages, read_window
 
@@ -119,11 +119,11 @@ def write_space_to_depth(e: Emitter, o: Operation) -> None:
 
 
 def write_global_pool(e: Emitter, o: Operation) -> None:
-    """MEAN or REDUCE_MAX over the spatial axes."""
+    """MEAN or REDUCE_MAX over the spatial axes; of three axes in the stored order."""
     x, y = str(o.inputs[0]), o.outputs[0]
     rank = e.rank(x)
-    order = channels_last(rank)
-    axes = e.integers(range(1, rank - 1), f"{y}_axes")
+    order = channels_last(rank) if reads_images(o.op, rank) else e.order(x) or natural_order(rank)
+    axes = e.integers(sorted(order.index(a) for a in range(2, rank)), f"{y}_axes")
     builtin = "MEAN" if o.op == "GlobalAveragePool" else "REDUCE_MAX"
     e.op(builtin, [e.read(x, order), axes], [e.write(y, order)], "ReducerOptions", keepDims=True)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptq.core.errors import UnsupportedError
+from ptq.model.same_padding import count_same_pads
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _ends(
 
 def _same_pads(size: int, stride: int, reach: int) -> tuple[int, int]:
     """LiteRT's padding SAME: the output has size / stride elements, rounded up; the rest of an odd number is last."""
-    total = max((-(-size // stride) - 1) * stride + reach - size, 0)
+    total = count_same_pads(size, reach, stride)
     return total // 2, total - total // 2
 
 

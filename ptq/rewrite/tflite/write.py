@@ -27,7 +27,7 @@ from ptq.rewrite.tflite.layouts import (
 )
 from ptq.rewrite.tflite.measured_shapes import measure_shapes
 from ptq.rewrite.tflite.operations import Operation, OperationList, list_operations
-from ptq.rewrite.tflite.orders import channels_last, natural_order
+from ptq.rewrite.tflite.orders import Order, channels_last, natural_order
 from ptq.rewrite.tflite.rows import ROWS
 from ptq.rewrite.tflite.standard_metadata import (
     NOTHING_KNOWN,
@@ -112,7 +112,8 @@ def _write(
     _check_types(listed)
     listed = fuse_clamps(listed)
     images = values_preferring_last(listed, measured)
-    features = find_feature_orders(listed, measured, values_stored_last(listed, measured, images))
+    last = values_stored_last(listed, measured, images)
+    features = find_feature_orders(listed, measured, last)
     model = FlatbufferModel()
     e = Emitter(listed, measured, model, make_table, features, images)
     inner = integer_borders(listed) if options.io == "int8" and make_table else ({}, {})
@@ -121,13 +122,18 @@ def _write(
     }
     for o in without_quantizers(listed, *inner):
         write_operation(e, o)
-    outputs = {name: _write_output(e, inner[1].get(name, name), options) for name in listed.outputs}
-    model.set_inputs_and_outputs(inputs, outputs)
-    orders = {
-        name: [*(e.order(side.get(name, name)) or ())]
-        for names, side in ((listed.inputs, inner[0]), (listed.outputs, inner[1]))
-        for name in names
+    sources = {name: inner[1].get(name, name) for name in listed.outputs}
+    # an image stays channels last; a Transpose of the model is written, for it is what the model returns
+    ends = {
+        name: e.order(source) if name in last else natural_order(e.rank(source))
+        for name, source in sources.items()
     }
+    outputs = {
+        name: _write_output(e, source, ends[name], options) for name, source in sources.items()
+    }
+    model.set_inputs_and_outputs(inputs, outputs)
+    begins = {name: e.order(inner[0].get(name, name)) for name in listed.inputs}
+    orders = {name: [*(order or ())] for name, order in (begins | ends).items()}
     for key, text in _metadata(graph, orders).items():
         model.add_metadata(key, text.encode())
     shapes = {name: model.shape_of(number) for name, number in outputs.items()}
@@ -168,10 +174,10 @@ def _write_input(e: Emitter, name: str, inner: str, options: TfliteOptions) -> i
     return e.write(inner, channels_last(rank) if is_image else natural_order(rank))
 
 
-def _write_output(e: Emitter, name: str, options: TfliteOptions) -> int:
+def _write_output(e: Emitter, name: str, order: Order | None, options: TfliteOptions) -> int:
     if options.io == "float16" and e.dtype(name) == FLOAT32:
-        return write_float16_output(e, name)
-    return e.read(name)
+        return write_float16_output(e, name, order or natural_order(e.rank(name)))
+    return e.read(name, order)
 
 
 def _check_types(listed: OperationList) -> None:

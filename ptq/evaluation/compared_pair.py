@@ -1,0 +1,142 @@
+"""The two models of a comparison, each in its runtime: a `.tflite` file in LiteRT, others in ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ptq.core.errors import PtqError
+from ptq.core.run_options import RunOptions
+from ptq.evaluation.engines import (
+    Engine,
+    match_outputs,
+    named_engine,
+    open_session_engine,
+    reference_engine,
+    session_engine,
+)
+from ptq.evaluation.run_forms import Opener
+from ptq.evaluation.speed import measure_speed
+from ptq.executor.runtimes.litert_model import InterpretedModel
+from ptq.executor.runtimes.runtime import RuntimeModel
+from ptq.executor.tflite_export import encode_tflite
+from ptq.model.graph import Graph
+from ptq.model.open import Model, tflite_content
+from ptq.model.session import Session
+from ptq.rewrite.border.element_types import open_with_float_border
+from ptq.rewrite.tflite.write import TfliteOptions
+
+_ADVICE = "Compare models with the same inputs and outputs"
+_TITLES = {"ort": "ONNX Runtime", "litert": "LiteRT"}
+
+
+def describe_runtimes(runtimes: tuple[str, str]) -> str:
+    """Where the speed of two models was measured, in words."""
+    old, new = (_TITLES[name] for name in runtimes)
+    return new if old == new else f"the old model in {old}, the new one in {new}"
+
+
+def _name_runtime(session: Session | RuntimeModel) -> str:
+    return "ort" if isinstance(session, Session) else "litert"
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedModel:
+    """One of the two models.
+
+    Attributes:
+        graph: Its graph.
+        content: The bytes of a `.tflite` file; None for an ONNX model.
+    """
+
+    graph: Graph
+    content: bytes | None
+
+    @classmethod
+    def read(cls, model: Model) -> ComparedModel:
+        """Read a model that a user passes.
+
+        Raises:
+            ModelError: It cannot be read.
+        """
+        return cls(open_with_float_border(model), tflite_content(model))
+
+    def load(self, threads: int) -> Session | RuntimeModel:
+        """Load it into the runtime that it is for.
+
+        Raises:
+            ModelError: The runtime refuses it.
+        """
+        if self.content is None:
+            return Session(self.graph, threads=threads)
+        return InterpretedModel(self.graph, threads=threads, content=self.content)
+
+
+class ComparedPair:
+    """Both models, loaded."""
+
+    def __init__(self, old: ComparedModel, new: ComparedModel, run: RunOptions) -> None:
+        """Load both.
+
+        Raises:
+            ModelError: A runtime refuses one, or they have other inputs or outputs.
+        """
+        self._old, self._new, self._run = old, new, run
+        self._names = match_outputs(old.graph, new.graph, _ADVICE)
+        self._sessions = old.load(run.threads), new.load(run.threads)
+        self._has_file = old.content is not None or new.content is not None
+
+    @property
+    def has_fixed_batch(self) -> bool:
+        """Whether a `.tflite` file takes one batch only."""
+        return any(s.fixed_batch for s in self._sessions if not isinstance(s, Session))
+
+    def old_engine(self) -> Engine:
+        """The old model; its outputs stand in the order of the new one's."""
+        return named_engine(self._sessions[0], self._names)
+
+    def new_engine(self) -> Engine:
+        """The new model."""
+        return session_engine(self._sessions[1])
+
+    def openers(self) -> tuple[Opener, ...]:
+        """What opens both in another process; LiteRT runs in this one."""
+        if self._has_file:
+            return ()
+        job = self._run.for_job()
+        old = partial(reference_engine, self._old.graph, self._new.graph, job)
+        return old, partial(open_session_engine, self._new.graph, job)
+
+    def measure_speed(self, feed: Mapping[str, NDArray[Any]]) -> tuple[float, tuple[str, str]]:
+        """The speed of the new model relative to the old one, and the runtime of each.
+
+        Beside a `.tflite` file the other model runs in LiteRT too, if it can be written for that.
+        """
+        old = self._load_for_timing(self._old, self._sessions[0], feed)
+        new = self._load_for_timing(self._new, self._sessions[1], feed)
+        ratio = measure_speed(old, new, feed).ratio
+        return ratio, (_name_runtime(old), _name_runtime(new))
+
+    def _load_for_timing(
+        self,
+        model: ComparedModel,
+        session: Session | RuntimeModel,
+        feed: Mapping[str, NDArray[Any]],
+    ) -> Session | RuntimeModel:
+        if not isinstance(session, Session):
+            return session
+        if self._has_file:
+            shapes = {name: array.shape for name, array in feed.items()}
+            try:
+                content = encode_tflite(model.graph, TfliteOptions(shapes=shapes)).content
+                written = InterpretedModel(model.graph, threads=self._run.threads, content=content)
+                written.run(feed)
+            except PtqError:  # LiteRT lacks an operator of it
+                pass
+            else:
+                return written
+        return Session.for_timing(model.graph, threads=self._run.threads, opened=session)

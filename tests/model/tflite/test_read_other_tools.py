@@ -1,0 +1,167 @@
+"""Operators that TensorFlow's converter writes and ptq does not: their graph computes LiteRT's integers.
+
+Each file is built from the objects of the schema.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptq.core.errors import UnsupportedError
+from ptq.executor.executor import Executor
+from ptq.model.node import name_of
+from ptq.model.open import open_model
+from ptq.verification.node_status import node_statuses
+
+pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+
+import flatbuffers
+
+from ptq.model.tflite.interpreter import LitertModel
+from ptq.model.tflite.schema import load_schema, tensor_type
+
+RNG = np.random.default_rng(3)
+
+
+class FileBuilder:
+    """A file of one operator; int8 tensors have scale 0.05, and int32 biases the product of two."""
+
+    def __init__(self) -> None:
+        self.schema = load_schema()
+        self.model = self.schema.ModelT()
+        self.model.version = 3
+        self.model.buffers = [self.schema.BufferT()]
+        self.graph = self.schema.SubGraphT()
+        self.graph.tensors, self.graph.operators = [], []
+
+    def tensor(
+        self, name: str, shape: Any, dtype: Any = np.int8, content: Any = None, scale: float = 0
+    ) -> int:
+        tensor, dtype = self.schema.TensorT(), np.dtype(dtype)
+        tensor.name, tensor.type = name.encode(), tensor_type(dtype)
+        tensor.shape, tensor.shapeSignature = [abs(n) for n in shape], [*shape]
+        if content is not None:
+            tensor.buffer = len(self.model.buffers)
+            self.model.buffers.append(self.schema.BufferT())
+            data = np.frombuffer(np.asarray(content, dtype).tobytes(), np.uint8)
+            self.model.buffers[-1].data = data
+        if scale:
+            tensor.quantization = self.schema.QuantizationParametersT()
+            tensor.quantization.scale, tensor.quantization.zeroPoint = [scale], [0]
+        self.graph.tensors.append(tensor)
+        return len(self.graph.tensors) - 1
+
+    def build(self, builtin: str, inputs: list[int], outputs: list[int], options: Any) -> bytes:
+        code, operator = self.schema.OperatorCodeT(), self.schema.OperatorT()
+        code.builtinCode = getattr(self.schema.BuiltinOperator, builtin)
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+        operator.inputs, operator.outputs = inputs, outputs
+        if options is not None:
+            kind = type(options).__name__.removesuffix("T")
+            operator.builtinOptionsType = getattr(self.schema.BuiltinOptions, kind)
+            operator.builtinOptions = options
+        self.graph.operators = [operator]
+        self.graph.inputs = [i for i in inputs if not self.graph.tensors[i].buffer]
+        self.graph.outputs = outputs
+        self.model.operatorCodes, self.model.subgraphs = [code], [self.graph]
+        builder = flatbuffers.Builder()
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+
+def _compare(content: bytes, feed: dict[str, Any], *, integers: bool = True) -> None:
+    graph = open_model(content)
+    found = Executor(graph, "litert").run(feed)
+    for name, array in LitertModel(content, kernels="reference").run(feed).items():
+        np.testing.assert_array_equal(found[name], array)
+    if integers:
+        assert "float" not in {s.runs for s in node_statuses(graph, "litert") if s.op == "Gemm"}
+    assert {name_of(v) for v in graph.outputs} == {*found}
+
+
+def _fully_connected(shape: tuple[int, ...], *, keeps: bool) -> bytes:
+    b = FileBuilder()
+    weight = RNG.integers(-127, 128, (4, 6))
+    inputs = [
+        b.tensor("x", shape, scale=0.05),
+        b.tensor("w", (4, 6), content=weight, scale=0.01),
+        b.tensor("b", (4,), np.int32, RNG.integers(-99, 99, 4), scale=0.0005),
+    ]
+    options = b.schema.FullyConnectedOptionsT()
+    options.keepNumDims = keeps
+    options.fusedActivationFunction = b.schema.ActivationFunctionType.RELU
+    rows = -1 if -1 in shape else int(np.prod(shape[:-1]))
+    result = (*shape[:-1], 4) if keeps else (rows, 4)
+    return b.build("FULLY_CONNECTED", inputs, [b.tensor("y", result, scale=0.1)], options)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("shape", [(-1, 5, 6), (1, 2, 5, 6)])
+def test_a_product_of_several_axes_with_a_bias_is_an_integer_product_of_rows(
+    shape: tuple[int, ...], keeps: bool
+) -> None:
+    given = tuple(3 if n == -1 else n for n in shape)
+    feed = {"x": RNG.normal(0, 2, given).astype(np.float32)}
+    _compare(_fully_connected(shape, keeps=keeps), feed)
+
+
+def test_a_product_of_several_open_axes_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="several axes of y are open; fix the shape"):
+        open_model(_fully_connected((-1, -1, 6), keeps=True))
+
+
+@pytest.mark.parametrize("begin", [2, -1])
+def test_a_slice_that_removes_an_axis_keeps_one_element_of_it(begin: int) -> None:
+    b = FileBuilder()
+    inputs = [b.tensor("x", (-1, 4, 6), scale=0.05)]
+    for name, values in (("begin", (0, begin, 1)), ("end", (0, 0, 5)), ("step", (1, 1, 2))):
+        inputs.append(b.tensor(name, (3,), np.int32, values))
+    options = b.schema.StridedSliceOptionsT()
+    options.beginMask, options.endMask, options.shrinkAxisMask = 1, 1, 2
+    content = b.build("STRIDED_SLICE", inputs, [b.tensor("y", (-1, 2), scale=0.05)], options)
+    _compare(content, {"x": RNG.normal(0, 2, (3, 4, 6)).astype(np.float32)})
+
+
+def test_unpacked_parts_lose_their_axis() -> None:
+    b = FileBuilder()
+    options = b.schema.UnpackOptionsT()
+    options.num, options.axis = 3, -2
+    outputs = [b.tensor(f"y{k}", (-1, 4), scale=0.05) for k in range(3)]
+    content = b.build("UNPACK", [b.tensor("x", (-1, 3, 4), scale=0.05)], outputs, options)
+    _compare(content, {"x": RNG.normal(0, 2, (1, 3, 4)).astype(np.float32)})
+
+
+def test_a_square_is_a_product_with_itself() -> None:
+    b = FileBuilder()
+    x, y = (b.tensor(name, (2, 4), np.float32) for name in "xy")
+    feed = {"x": RNG.normal(0, 2, (2, 4)).astype(np.float32)}
+    _compare(b.build("SQUARE", [x], [y], b.schema.SquareOptionsT()), feed, integers=False)
+
+
+def test_comparisons_and_choices_are_read() -> None:
+    b = FileBuilder()
+    x, z, y = (
+        b.tensor("x", (2, 3), np.int32),
+        b.tensor("z", (2, 3), np.int32),
+        b.tensor("y", (2, 3), np.bool_),
+    )
+    feed = {"x": np.int32([[1, 2, 3], [4, 5, 6]]), "z": np.int32([[1, 0, 3], [0, 5, 0]])}
+    _compare(b.build("NOT_EQUAL", [x, z], [y], b.schema.NotEqualOptionsT()), feed, integers=False)
+    b = FileBuilder()
+    which = b.tensor("which", (2, 3), np.bool_)
+    x, z, y = (b.tensor(name, (2, 3), np.float32) for name in "xzy")
+    feed = {name: array.astype(np.float32) for name, array in feed.items()}
+    feed["which"] = np.array([[True, False, True], [False, False, True]])
+    options = b.schema.SelectOptionsT()
+    _compare(b.build("SELECT", [which, x, z], [y], options), feed, integers=False)
+
+
+def test_a_choice_by_a_condition_of_fewer_axes_is_refused() -> None:
+    b = FileBuilder()
+    which = b.tensor("which", (2,), np.bool_)
+    x, z, y = (b.tensor(name, (2, 3), np.float32) for name in "xzy")
+    with pytest.raises(UnsupportedError, match="SELECT of y by a condition of another shape"):
+        open_model(b.build("SELECT", [which, x, z], [y], b.schema.SelectOptionsT()))

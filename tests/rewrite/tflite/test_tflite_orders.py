@@ -1,0 +1,110 @@
+"""Orders in which a `.tflite` file stores inputs and outputs: channels last for images, ONNX's own for all else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from networks import build_network, gaussian_array
+
+import ptq
+from ptq.executor.tflite_export import encode_tflite
+from ptq.model.graph import Graph
+from ptq.model.session import Session
+
+pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+
+from ptq.model.tflite.describe_orders import describe_orders
+from ptq.model.tflite.interpreter import ORDERS, LitertModel, read_metadata
+from ptq.model.tflite.parsed import parse_tflite
+from ptq.rewrite.tflite.write import InputOutputType, TfliteOptions
+
+WEIGHT = gaussian_array(6, 6, seed=1)
+
+
+def _orders_of(content: bytes) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = json.loads(read_metadata(content)[ORDERS])
+    return found
+
+
+def _has_transpose(content: bytes) -> bool:
+    return any(o.builtin == "TRANSPOSE" for o in parse_tflite(content).operators)
+
+
+def _check_numbers(model: onnx.ModelProto, content: bytes, feed: dict[str, np.ndarray]) -> None:
+    expected = Session(Graph.from_proto(model)).run(feed)
+    for array, found in zip(expected, LitertModel(content).run(feed).values(), strict=True):
+        np.testing.assert_allclose(found, array, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pool", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_a_pool_over_the_features_of_a_sequence_makes_it_no_image(pool: str) -> None:
+    nodes = f"m = {pool}(seq)\nd = Sub(seq, m)\nh = MatMul(d, w)\ny = {pool}(h)"
+    model = build_network(nodes, {"seq": ("n", 5, 6)}, w=WEIGHT)
+    content = encode_tflite(Graph.from_proto(model)).content
+    assert _orders_of(content) == {"seq": [0, 1, 2], "y": [0, 1, 2]}
+    assert not _has_transpose(content)
+    assert describe_orders(content) == ()
+    _check_numbers(model, content, {"seq": gaussian_array(3, 5, 6, seed=2)})
+
+
+def test_a_sequence_that_a_convolution_reads_is_stored_channels_last() -> None:
+    nodes = "c = Conv(seq, w)\nr = Relu(c)\np = GlobalAveragePool(r)\ny = Flatten(p)"
+    weight = gaussian_array(4, 5, 3, seed=1)
+    model = build_network(nodes, {"seq": ("n", 5, 6)}, ("r", "y"), w=weight)
+    content = encode_tflite(Graph.from_proto(model)).content
+    assert not _has_transpose(content)
+    assert describe_orders(content) == (
+        "input seq is stored as N × 6 × 5: transpose your arrays by (0, 2, 1)",
+        "output r is stored as N × 4 × 4: transpose it back by (0, 2, 1)",
+    )
+    _check_numbers(model, content, {"seq": gaussian_array(3, 5, 6, seed=2)})
+
+
+@pytest.mark.parametrize("io", ["float", "float16"])
+@pytest.mark.parametrize("behind", ["", "Relu"])
+def test_a_transpose_at_the_end_of_the_model_is_written(io: InputOutputType, behind: str) -> None:
+    nodes = "h = MatMul(seq, w)\nt = Transpose<perm = [0, 2, 1]>(h)"
+    nodes += "\ny = Relu(t)" if behind else ""
+    end = "y" if behind else "t"
+    model = build_network(nodes, {"seq": ("n", 5, 6)}, ("h", end), w=WEIGHT)
+    content = encode_tflite(Graph.from_proto(model), TfliteOptions(io)).content
+    assert _orders_of(content) == {"seq": [0, 1, 2], "h": [0, 1, 2], end: [0, 1, 2]}
+    assert _has_transpose(content)
+    if io == "float":
+        _check_numbers(model, content, {"seq": gaussian_array(3, 5, 6, seed=2)})
+
+
+def test_the_report_and_inspect_say_how_arrays_are_transposed(tmp_path) -> None:
+    model = build_network(
+        "y = Conv(image, w)", {"image": ("n", 3, 6, 8)}, w=gaussian_array(4, 3, 3, 3, seed=1)
+    )
+    data = {"image": gaussian_array(20, 3, 6, 8, seed=2)}
+    made = ptq.quantize(
+        model, data, target="litert", form="tflite", effort="fast", threads=1, force=True
+    )
+    lines = (
+        "input image is stored as N × 6 × 8 × 3: transpose your arrays by (0, 2, 3, 1)",
+        "output y is stored as N × 4 × 6 × 4: transpose it back by (0, 3, 1, 2)",
+    )
+    assert set(lines) <= set(made.report.changes)
+    made.save(tmp_path / "m.tflite")
+    inspection = ptq.inspect(tmp_path / "m.tflite")
+    assert inspection.changes == lines
+    assert (inspection.opset, inspection.target) == (None, "litert")
+
+
+@pytest.mark.parametrize("target", ["litert", "litert-a16"])
+def test_a_file_that_is_fully_integer_has_no_float_node(target: str, tmp_path) -> None:
+    nodes = "c = ConvTranspose<strides = [2, 2]>(image, w)\ny = Tanh(c)"
+    model = build_network(nodes, {"image": ("n", 3, 6, 8)}, w=gaussian_array(3, 4, 2, 2, seed=1))
+    data = {"image": gaussian_array(20, 3, 6, 8, seed=2)}
+    made = ptq.quantize(
+        model, data, target=target, form="tflite", effort="fast", threads=1, force=True
+    )
+    made.save(tmp_path / "m.tflite")
+    inspection = ptq.inspect(tmp_path / "m.tflite")
+    assert inspection.target == target
+    assert [row for row in inspection.nodes if row.fate == "float"] == []
