@@ -28,7 +28,8 @@ Normal forms:
 
 Fusion and constants:
 
-- ``fuse_layer_norm``, ``fuse_softmax``, ``fuse_activations``: elementary operators → one operator.
+- ``fuse_layer_norm``, ``fuse_softmax``, ``fuse_activations``: elementary operators → one operator. The first uses
+  ``layer_norm_pattern``.
 - ``simplify_constant_ops``: Div, PRelu, Max and Min with a constant → Mul, LeakyRelu and Clip.
 - ``fold_scale_forward``, ``fold_shift_forward``: Mul and Add with constants → the layers behind.
 """
