@@ -61,6 +61,7 @@ class Target:
             float for speed.
         wide_activation: Integer type of activations that 8 bits do not hold: the pieces of a normalization that is
             written in several operators.
+        wide_target: Name of the target of the same runtime whose activations have 16 bits; None if there is none.
         integer_normalizations: Normalizations in several operators become integers too, because a float node would
             leave the device.
         lint: Name of the published rules that its files are checked against; None if it has none.
@@ -102,6 +103,7 @@ class Target:
     leaves_layers_float: bool = False
     integer_border: bool = False
     wide_activation: QType | None = None
+    wide_target: str | None = None
     integer_normalizations: bool = False
     lint: LintRules | None = None
     runtime: str | None = None

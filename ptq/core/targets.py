@@ -59,6 +59,7 @@ _LITERT = Target(
     float_division=True,
     lint="litert",
     writes_tflite=True,
+    wide_target="litert-a16",
 )
 
 _QNN = Target(
@@ -76,6 +77,7 @@ _QNN = Target(
     wide_activation=UINT16,
     integer_normalizations=True,
     runtime="qnn",
+    wide_target="qnn-a16",
 )
 
 TARGETS: Mapping[str, Target] = {
@@ -112,6 +114,7 @@ TARGETS: Mapping[str, Target] = {
         replace(
             _LITERT,
             name="litert-a16",
+            wide_target=None,
             activation=INT16,
             symmetric_divisor=INT16.hi,
             integer_ops=WIDE_LITERT_OPS,
@@ -198,7 +201,7 @@ TARGETS: Mapping[str, Target] = {
             float_biases=True,
         ),
         _QNN,
-        replace(_QNN, name="qnn-a16", activation=UINT16, wide_activation=None),
+        replace(_QNN, name="qnn-a16", activation=UINT16, wide_activation=None, wide_target=None),
         Target(
             "ort-xnnpack",
             INT8,

@@ -53,6 +53,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "separate_output_weights": ("weight", "separated {what} from the graph outputs"),
     "cast_to_float32": ("{old} product", "computed {what} in float32"),
     "remove_no_ops": ("{old} node", "removed {what} without effect"),
+    "cancel_transposes": ("pair", "removed {what} of inverse Transposes"),
     "bypass_concat": ("segment", "read {what} of a Concat directly from its inputs"),
     "separate_pieces": (
         "piece",
@@ -70,7 +71,10 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "fuse_layer_norm": _FUSED,
     "fuse_softmax": _FUSED,
     "fuse_activations": _FUSED,
+    "fuse_prelu": _FUSED,
     "simplify_constant_ops": _TURNED,
+    "move_views": ("activation", "moved {what} directly behind the layer"),
+    "cancel_views": ("pair", "removed {what} of reshapes that restore a shape"),
     "fold_scale_forward": ("constant factor", "folded {what} into the weights behind"),
     "fold_shift_forward": ("constant summand", "folded {what} into the biases behind"),
     # normalization of imported models

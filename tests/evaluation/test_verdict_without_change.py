@@ -1,4 +1,4 @@
-"""The first line where no sample changed: it says what loss the samples cannot exclude."""
+"""The first lines of a report: the loss that samples cannot exclude, and what the SQNR means."""
 
 from __future__ import annotations
 
@@ -61,3 +61,28 @@ def test_a_best_class_is_compared_only_where_classes_decide(report: Report) -> N
     forms = {**report.evaluation.forms, "int8": replace(form, outputs=outputs)}
     boxes = replace(report.evaluation, forms=forms)
     assert "same answer" not in "".join(describe_verdict(replace(report, evaluation=boxes)))
+
+
+@pytest.mark.parametrize(
+    ("target", "sqnr_db", "named"),
+    [
+        ("litert", 19.9, "try target litert-a16"),
+        ("litert-xnnpack", 3.0, "try target litert-a16"),
+        ("qnn", 15.5, "try target qnn-a16"),
+        ("litert", 20.0, ""),
+        ("litert-a16", 15.5, ""),
+        ("ort", 15.5, ""),
+    ],
+)
+def test_a_low_sqnr_names_the_target_with_activations_of_16_bits(
+    report: Report, target: str, sqnr_db: float, named: str
+) -> None:
+    assert report.evaluation is not None
+    form = report.evaluation.forms["int8"]
+    head = report.evaluation.head
+    outputs = {**form.outputs, head: replace(form.outputs[head], sqnr_db=sqnr_db)}
+    forms = {**report.evaluation.forms, "int8": replace(form, outputs=outputs)}
+    evaluation = replace(report.evaluation, forms=forms)
+    line = describe_verdict(replace(report, target=target, evaluation=evaluation))[1]
+    assert ("try target" in line) == bool(named)
+    assert named in line

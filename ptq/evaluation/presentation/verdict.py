@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from ptq.core.targets import get_target
 from ptq.core.wording import describe_size_ratio, format_decibels, format_size, plural
 from ptq.data.splits import ON_CALIBRATION
 from ptq.evaluation.drop import (
@@ -55,7 +56,11 @@ def summarize_verdict(report: ReportData) -> tuple[VerdictFigure, ...]:
         if evaluation is None
         else [
             _accuracy(report, evaluation),
-            summarize_similarity(evaluation.forms["int8"], evaluation.head),
+            _advise_wide_target(
+                report,
+                evaluation,
+                summarize_similarity(evaluation.forms["int8"], evaluation.head),
+            ),
         ]
     )
     speed = [] if report.speed is None else [_speed(report, report.speed)]
@@ -164,6 +169,19 @@ def summarize_similarity(form: FormMetrics, head: str) -> VerdictFigure:
     agrees = f"{100 * fidelity.agreement:.2f} %"
     tone = _tone(100 * fidelity.agreement, 100 - _MANY_POINTS, 100 - SOME_POINTS)
     return VerdictFigure("same answer as float", agrees, (f"SQNR {decibels}: {meaning}",), tone)
+
+
+def _advise_wide_target(
+    report: ReportData, evaluation: Evaluation, figure: VerdictFigure
+) -> VerdictFigure:
+    """Name the target with activations of 16 bits where 8 bits are likely to lose accuracy."""
+    fidelity, wide = (
+        evaluation.forms["int8"].outputs[evaluation.head],
+        get_target(report.target).wide_target,
+    )
+    if wide is None or fidelity.other_shapes or not -math.inf < fidelity.sqnr_db < _USUAL_DB:
+        return figure
+    return replace(figure, notes=(*figure.notes, f"try target {wide}, with activations of 16 bits"))
 
 
 def _tone(value: float, bad: float, warn: float) -> Tone:

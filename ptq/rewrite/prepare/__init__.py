@@ -14,6 +14,7 @@ Normal forms:
 - ``separate_output_weights``: copies of weights that are graph outputs too.
 - ``cast_to_float32``: float16, bfloat16 and float64 models in float32.
 - ``remove_no_ops``: removal of nodes without effect.
+- ``cancel_transposes``: pairs of inverse Transposes around elementwise operators → the operators.
 - ``bypass_concat``: Split or Slice of whole inputs of a Concat → those inputs.
 - ``separate_pieces``: Reshape and Concat of joined tensors that are split later → the same of the pieces. It uses
   ``shape_readers`` (sizes of the joined tensor); both use ``locate_cut`` (places of Split and Slice).
@@ -28,7 +29,9 @@ Normal forms:
 
 Fusion and constants:
 
-- ``fuse_layer_norm``, ``fuse_softmax``, ``fuse_activations``: elementary operators → one operator.
+- ``fuse_layer_norm``, ``fuse_softmax``, ``fuse_activations``, ``fuse_prelu``: elementary operators → one operator.
+  They use ``layer_norm_pattern`` and ``activation_pattern``.
 - ``simplify_constant_ops``: Div, PRelu, Max and Min with a constant → Mul, LeakyRelu and Clip.
+- ``move_views``: Reshape, Squeeze and Transpose between a layer and its activation → behind the activation.
 - ``fold_scale_forward``, ``fold_shift_forward``: Mul and Add with constants → the layers behind.
 """

@@ -11,7 +11,7 @@ from collections import Counter
 
 import numpy as np
 
-from ptq.model.channel_affine import ChannelAffine, arithmetic_affine, batch_norm_affine
+from ptq.model.channel_affine import arithmetic_affine, batch_norm_affine
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import output_channel_count, scale_output_channels
 from ptq.model.node import (
@@ -109,7 +109,7 @@ def _fold_into(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
     channels = output_channel_count(linear, weight.shape)
     rank = max(weight.ndim, 2) if read is linear.outputs[0] else len(shape_of(read) or ())
     affine = batch_norm_affine(node) or arithmetic_affine(node, rank, channels)
-    if affine is None or affine.x is not read or _is_hard_sigmoid_shift(node, affine):
+    if affine is None or affine.x is not read:
         return False
     if affine.a.size not in (1, channels) or affine.b.size not in (1, channels):
         return False
@@ -130,13 +130,6 @@ def _fold_into(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
         set_attributes(linear, beta=1.0)
     replace_node(graph, node, read)
     return True
-
-
-def _is_hard_sigmoid_shift(node: Node, affine: ChannelAffine) -> bool:
-    """Whether the node adds a scalar before a Clip: part of a hard sigmoid, which is fused as one function."""
-    after = consumers_of(node.outputs[0])
-    shifts = affine.a.ndim == 0 and affine.b.ndim == 0 and bool(affine.b != 0)
-    return shifts and any(n.op_type == "Clip" for n in after)
 
 
 def _replace_batchnorm(graph: Graph, node: Node) -> str:

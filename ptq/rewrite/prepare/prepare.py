@@ -17,6 +17,7 @@ from ptq.model.open import Model, open_model, require_float
 from ptq.rewrite.change import Change, Rewrite, describe_change
 from ptq.rewrite.prepare.add_zero_bias import add_zero_bias
 from ptq.rewrite.prepare.bypass_concat import bypass_concat
+from ptq.rewrite.prepare.cancel_transposes import cancel_transposes
 from ptq.rewrite.prepare.cast_to_float32 import cast_to_float32
 from ptq.rewrite.prepare.check_nodes import check_nodes
 from ptq.rewrite.prepare.decompose_attention import decompose_attention
@@ -28,8 +29,10 @@ from ptq.rewrite.prepare.fuse_activations import fuse_activations
 from ptq.rewrite.prepare.fuse_batchnorm import fuse_batchnorm
 from ptq.rewrite.prepare.fuse_layer_norm import fuse_layer_norm
 from ptq.rewrite.prepare.fuse_pad_into_conv import fuse_pad_into_conv
+from ptq.rewrite.prepare.fuse_prelu import fuse_prelu
 from ptq.rewrite.prepare.fuse_softmax import fuse_softmax
 from ptq.rewrite.prepare.matmul_add_to_gemm import matmul_add_to_gemm
+from ptq.rewrite.prepare.move_views import move_views
 from ptq.rewrite.prepare.name_dimensions import name_dimensions
 from ptq.rewrite.prepare.node_shapes import infer_shapes
 from ptq.rewrite.prepare.normalize_gemm import normalize_gemm
@@ -53,6 +56,7 @@ PREPARE: tuple[Rewrite, ...] = (
     separate_output_weights,
     cast_to_float32,
     remove_no_ops,
+    cancel_transposes,
     bypass_concat,
     separate_pieces,
     resolve_auto_pad,
@@ -66,7 +70,9 @@ PREPARE: tuple[Rewrite, ...] = (
     fuse_layer_norm,
     fuse_softmax,
     fuse_activations,
+    fuse_prelu,
     simplify_constant_ops,
+    move_views,
     fold_scale_forward,
     fold_shift_forward,
     remove_unused,
@@ -74,6 +80,13 @@ PREPARE: tuple[Rewrite, ...] = (
     infer_shapes,
 )
 """All rewrites of a float model, in their order."""
+NEWER: Mapping[str, Rewrite] = {
+    "cancel_transposes": cancel_transposes,
+    "separate_pieces": separate_pieces,
+    "move_views": move_views,
+    "cancel_views": move_views,
+}
+"""By kind of change: rewrites that remove tensors which statistics and plans of older versions name."""
 KEEPING_OPSET: Mapping[Rewrite, Rewrite] = {
     upgrade_opset: partial(upgrade_opset, keep_opset=True),
     fuse_layer_norm: partial(fuse_layer_norm, keep_opset=True),
@@ -117,7 +130,7 @@ class PreparedModel:
         return (*map(describe_change, self.changes), *self.notes)
 
 
-def prepare(graph: Graph, *, keep_opset: bool = False, separate: bool = True) -> PreparedModel:
+def prepare(graph: Graph, *, keep_opset: bool = False, newer: bool = True) -> PreparedModel:
     """Apply the rewrites of `PREPARE` to a copy of the graph.
 
     Nodes inside sub-graphs stay unchanged. Names of inputs, outputs and remaining tensors stay.
@@ -126,14 +139,14 @@ def prepare(graph: Graph, *, keep_opset: bool = False, separate: bool = True) ->
         graph: A float model.
         keep_opset: Do not raise the opset. Functions whose operator needs a newer one stay in several operators,
             in float.
-        separate: Keep pieces of a Concat apart that are split later.
+        newer: Apply the rewrites of `NEWER` too.
 
     Raises:
         ModelError: The opset is too old and cannot be raised, or a node has an invalid constant or attribute.
     """
     prepared, changes = graph.copy(), list[Change]()
     for rewrite in PREPARE:
-        if rewrite is separate_pieces and not separate:
+        if not newer and rewrite in NEWER.values():
             continue
         apply = KEEPING_OPSET.get(rewrite, rewrite) if keep_opset else rewrite
         changes += apply(prepared)
@@ -154,8 +167,8 @@ def open_and_prepare(
     Args:
         model: The model.
         opset: Whether the opset may be raised.
-        known: Tensors and nodes of statistics or a plan. If they name a joined tensor, its pieces stay joined: these
-            were made before `separate_pieces` existed.
+        known: Tensors and nodes of statistics or a plan. If they name what only a rewrite of `NEWER` removes, these
+            rewrites are left out: they did not exist then.
 
     Raises:
         ModelError: The model cannot be read, is not a float model, or is refused by ONNX Runtime.
@@ -164,10 +177,10 @@ def open_and_prepare(
     with explain_failure(graph):
         prepared = prepare(graph, keep_opset=keep_opset)
         missing = set(known) - _names(prepared.graph)
-        if missing and any(change.kind == "separate_pieces" for change in prepared.changes):
-            joined = prepare(graph, keep_opset=keep_opset, separate=False)
-            if missing & _names(joined.graph):
-                return graph, joined
+        if missing and any(change.kind in NEWER for change in prepared.changes):
+            older = prepare(graph, keep_opset=keep_opset, newer=False)
+            if missing & _names(older.graph):
+                return graph, older
         return graph, prepared
 
 

@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from ptq.model.graph import Graph
 from ptq.model.node import Node, constant_of, consumers_of, is_constant, operator_of
 
-_REDUCTIONS = frozenset(["ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare"])
+_REDUCTIONS = frozenset(
+    ["GlobalAveragePool", "ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare"]
+)
 _ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
 _STATISTICS_OPS = _ARITHMETIC | {
     *("Clip", "Expand", "Identity", "Max", "Neg", "Pow", "Reciprocal"),

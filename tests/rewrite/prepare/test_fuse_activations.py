@@ -21,6 +21,8 @@ CONSTANTS = {
     "inverse": np.float32(0.70710677),
     "cubic": np.float32(0.044715),
     "slope": np.float32(0.7978845608),
+    "rows": np.array([[0.5], [-2], [3]], np.float32),
+    "columns": np.array([1, 2, 3, 4], np.float32),
 }
 PIECES = {
     "hard swish, divided last": (
@@ -122,3 +124,48 @@ def test_a_value_that_others_read_survives(parsed, same_function, rng) -> None:
     changes = fuse_activations(after)
     assert changes == [Change("fuse_activations", 1, new="HardSwish")]
     same_function(before, after, {"x": rng.normal(0, 3, (2, 3, 4)).astype(np.float32)})
+
+
+SCALED = {
+    "in the gate": (
+        "Gelu",
+        "h = Mul(half, x) d = Div(x, root2) e = Erf(d) a = Add(e, one) c = Mul(a, rows) y = Mul(h, c)",
+    ),
+    "with the number of the function": (
+        "HardSwish",
+        "a = Add(x, three) c = Clip(a, zero, top) s = Mul(c, rows) y = Mul(x, s)",
+    ),
+    "two constants": (
+        "Mish",
+        "s = Softplus(x) t = Tanh(s) u = Mul(t, rows) v = Mul(x, u) w = Mul(half, v) y = Mul(columns, w)",
+    ),
+    "of a scaled tensor": (
+        "Mish",
+        "z = Mul(x, rows) s = Softplus(z) t = Tanh(s) u = Mul(t, columns) y = Mul(z, u)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("op", "body"), SCALED.values(), ids=list(SCALED))
+def test_a_constant_among_the_factors_stays_behind_the_function(
+    op, body, parsed, same_function, operators, rng
+) -> None:
+    before = parsed(HEAD + "{" + body + "}", opset=20, **CONSTANTS).with_shapes()
+    after = before.copy()
+    assert fuse_activations(after) == [Change("fuse_activations", 1, new=op)]
+    assert operators(after) == {op: 1, "Mul": 1 + ("z = " in body)}
+    assert after.nodes[-1].op_type == "Mul"
+    same_function(before, after, {"x": rng.normal(0, 3, (2, 3, 4)).astype(np.float32)}, 2e-3)
+
+
+def test_a_function_keeps_the_constant_behind_it(parsed, operators) -> None:
+    body = "{s = Softplus(x) t = Tanh(s) m = Mul(x, t) y = Mul(m, rows)}"
+    graph = parsed(HEAD + body, opset=20, **CONSTANTS).with_shapes()
+    assert fuse_activations(graph) == [Change("fuse_activations", 1, new="Mish")]
+    assert [node.op_type for node in graph.nodes] == ["Mish", "Mul"]
+    assert graph.nodes[-1].inputs[1].name == "rows"
+
+
+def test_silu_has_no_operator_and_stays(parsed) -> None:
+    graph = parsed(HEAD + "{t = Sigmoid(x) u = Mul(t, rows) y = Mul(x, u)}", **CONSTANTS)
+    assert fuse_activations(graph.with_shapes()) == []

@@ -236,14 +236,18 @@ def test_a_conv_that_a_sub_graph_reads_too_keeps_its_output(parsed, operators, s
     same_function(before, after, feeds)
 
 
-def test_the_shift_of_a_hard_sigmoid_in_pieces_stays(parsed, operators, rng):
+def test_the_shift_of_a_hard_sigmoid_in_pieces_becomes_a_bias(
+    parsed, operators, same_function, rng
+):
     text = """g (float[1,3,4,4] x) => (float[1,3,4,4] y) {
         t = Conv(x, w) a = Add(t, three) k = Clip(a, zero, six) y = Div(k, six) }"""
     scalars = {"three": 3.0, "zero": 0.0, "six": 6.0}
     constants = {name: np.float32(value) for name, value in scalars.items()}
-    graph = parsed(text, w=rng.standard_normal((3, 3, 1, 1)).astype(np.float32), **constants)
-    assert fuse_batchnorm(graph) == []
-    assert operators(graph)["Add"] == 1
+    before = parsed(text, w=rng.standard_normal((3, 3, 1, 1)).astype(np.float32), **constants)
+    after = before.copy()
+    assert fuse_batchnorm(after) == [Change("fuse_batchnorm", 1, old="Add", new="convolutions")]
+    assert operators(after) == {"Conv": 1, "Clip": 1, "Div": 1}
+    same_function(before, after, {"x": rng.standard_normal((1, 3, 4, 4)).astype(np.float32)})
 
 
 def test_a_float16_weight_that_would_overflow_is_not_folded(parsed, operators):

@@ -40,6 +40,7 @@ d = Div(x, r)
 h = Mul(d, g)
 """
 POWER = RMS.replace("r = Sqrt(e)\nd = Div(x, r)", "r = Pow(e, half)\nd = Mul(x, r)")
+POOLED = RMS.replace("ReduceMean<axes=[1]>", "GlobalAveragePool")
 UNIT = """
 r = ReduceL2<axes=[-1]>(x)
 e = Clip(r, eps)
@@ -70,7 +71,7 @@ def pieces(nodes: str) -> tuple[Graph, set[str]]:
 @pytest.mark.parametrize(
     "target", ["ort", "litert", "litert-xnnpack", "litert-a16", "gemmlowp", "ort-xnnpack"]
 )
-@pytest.mark.parametrize("body", [LAYER, RMS, POWER, UNIT])
+@pytest.mark.parametrize("body", [LAYER, RMS, POWER, POOLED, UNIT])
 def test_a_normalization_in_pieces_stays_float_and_its_product_does_not(
     body: str, target: str
 ) -> None:

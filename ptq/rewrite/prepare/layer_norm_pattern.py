@@ -1,0 +1,261 @@
+"""The pattern of a layer normalization in several operators.
+
+    (x − m) · s [+ beta],   x · s − m · s [+ beta],   s = [gamma] / √(v + eps)
+    m = mean(x),   v = mean((x − m)²)   or   v = mean(x²) − m², perhaps with 0 as its lower bound
+
+over the last axis. Exporters write a quotient as a product too, and a difference as a sum with a negated value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptq.model.graph import Graph
+from ptq.model.node import (
+    FLOAT_TYPES,
+    Node,
+    Value,
+    constant_of,
+    consumers_of,
+    dtype_of,
+    is_constant,
+    name_of,
+    operator_of,
+    shape_of,
+)
+from ptq.rewrite.match import (
+    is_close,
+    match_reduction,
+    outputs_between,
+    producer_inputs,
+    producer_op,
+    scalar_constant,
+)
+
+_MAX_DEPTH = 3
+"""Nested sums and signs of the longest form, x·s + (beta − m·s) with a Neg."""
+_POOLED_RANK = 3
+"""A GlobalAveragePool of three axes is a mean over the last one."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerNormPattern:
+    """A node that computes (x − mean(x)) / √(variance + epsilon) · gamma + beta.
+
+    Attributes:
+        node: The node.
+        x: The tensor to normalize.
+        size: Length of its last axis.
+        epsilon: The eps of the equation.
+        gamma: Constant factor of ``size`` elements; None if there is none.
+        beta: Constant summand of ``size`` elements; None if there is none.
+    """
+
+    node: Node
+    x: Value
+    size: int
+    epsilon: float
+    gamma: Value | None
+    beta: Value | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """tensor · gamma / √total; gamma is None if there is none."""
+
+    tensor: Value
+    total: Value
+    gamma: Value | None
+
+
+def find_layer_norms(graph: Graph) -> list[LayerNormPattern]:
+    """The layer normalizations of a graph, each with all its operators."""
+    found, inside = list[LayerNormPattern](), set[str]()
+    for node in reversed(graph.nodes):
+        pattern = None if name_of(node.outputs[0]) in inside else _match_layer_norm(node)
+        if pattern is not None:
+            found.append(pattern)
+            inside.update(outputs_between(pattern.x, node))
+    return found[::-1]
+
+
+def _match_layer_norm(node: Node) -> LayerNormPattern | None:
+    y = node.outputs[0]
+    if operator_of(node) not in ("Add", "Div", "Mul", "Sub") or dtype_of(y) not in FLOAT_TYPES:
+        return None
+    terms = _sum_terms(y)
+    betas = [value for sign, value in terms if is_constant(value) and sign > 0]
+    products = [(sign, value) for sign, value in terms if not is_constant(value)]
+    if len(terms) != len(betas) + len(products) or len(betas) > 1:
+        return None
+    found = _match_product(products)
+    if found is None:
+        return None
+    x, scaled = found
+    shape, constants = shape_of(x), [v for v in (scaled.gamma, *betas) if v is not None]
+    if not shape or shape[-1] is None:
+        return None
+    if not all(_is_along_last_axis(value, shape[-1], len(shape)) for value in constants):
+        return None
+    epsilon = _match_epsilon(scaled.total, x)
+    if epsilon is None:
+        return None
+    beta = betas[0] if betas else None
+    return LayerNormPattern(node, x, shape[-1], epsilon, scaled.gamma, beta)
+
+
+def _sum_terms(value: Value, sign: int = 1, depth: int = 0) -> list[tuple[int, Value]]:
+    """The summands of a value, each with its sign; a summand that other nodes read too stays whole."""
+    op, operands = producer_op(value)[0], producer_inputs(value)
+    if (
+        op not in ("Add", "Neg", "Sub")
+        or depth > _MAX_DEPTH
+        or (depth and not _has_one_reader(value))
+    ):
+        return [(sign, value)]
+    first = -sign if op == "Neg" else sign
+    signs = (first, -sign if op == "Sub" else sign)
+    return [
+        term
+        for operand, sign in zip(operands, signs, strict=False)
+        for term in _sum_terms(operand, sign, depth + 1)
+    ]
+
+
+def _match_product(products: list[tuple[int, Value]]) -> tuple[Value, _Scaled] | None:
+    """The x of (x − m)·s or of x·s − m·s, and the scaled tensor."""
+    found = [(sign, _match_scaled(value)) for sign, value in products]
+    if len(found) == 1:
+        (sign, scaled) = found[0]
+        x = _match_centred(scaled.tensor) if scaled is not None and sign > 0 else None
+        return None if x is None or scaled is None else (x, scaled)
+    if len(found) != 2:
+        return None
+    for (plus, scaled), (minus, offset) in (found, found[::-1]):
+        if scaled is None or offset is None or plus < 0:
+            continue
+        mean = offset.tensor
+        if producer_op(mean)[0] == "Neg":
+            mean, minus = producer_inputs(mean)[0], -minus
+        same = scaled.total is offset.total and scaled.gamma is offset.gamma
+        if same and minus < 0 and _match_mean(mean) is scaled.tensor:
+            return scaled.tensor, scaled
+    return None
+
+
+def _match_scaled(value: Value) -> _Scaled | None:
+    """The parts of tensor · gamma / √total; None if the value is something else."""
+    op, operands = producer_op(value)[0], producer_inputs(value)
+    if op == "Div":
+        total = _match_root(operands[1])
+        return None if total is None else _Scaled(operands[0], total, None)
+    for tensor, factor in (operands, operands[::-1]) if op == "Mul" else ():
+        scale = _match_scale(factor)
+        if scale is not None and not is_constant(tensor):
+            return _Scaled(tensor, *scale)
+        inner = _match_scaled(tensor) if is_constant(factor) and _has_one_reader(tensor) else None
+        if inner is not None and inner.gamma is None and not is_constant(inner.tensor):
+            return _Scaled(inner.tensor, inner.total, factor)
+    return None
+
+
+def _match_scale(value: Value) -> tuple[Value, Value | None] | None:
+    """The total and the gamma of gamma / √total; gamma is None if it is 1."""
+    op, operands = producer_op(value)[0], producer_inputs(value)
+    total = _match_inverse_root(value)
+    if total is not None:
+        return total, None
+    if op == "Div" and is_constant(operands[0]):
+        total = _match_root(operands[1])
+        return None if total is None else (total, operands[0])
+    for factor, gamma in (operands, operands[::-1]) if op == "Mul" else ():
+        total = _match_inverse_root(factor) if is_constant(gamma) else None
+        if total is not None:
+            return total, gamma
+    return None
+
+
+def _match_inverse_root(value: Value) -> Value | None:
+    """The total of 1 / √total."""
+    op, operands = producer_op(value)[0], producer_inputs(value)
+    if op == "Reciprocal":
+        return _match_root(operands[0])
+    if op == "Div" and scalar_constant(operands[0]) == 1:
+        return _match_root(operands[1])
+    return operands[0] if op == "Pow" and scalar_constant(operands[1]) == -0.5 else None
+
+
+def _match_root(value: Value) -> Value | None:
+    """The total of √total."""
+    op, operands = producer_op(value)[0], producer_inputs(value)
+    is_root = op == "Sqrt" or (op == "Pow" and scalar_constant(operands[1]) == 0.5)
+    return operands[0] if is_root else None
+
+
+def _match_epsilon(total: Value, x: Value) -> float | None:
+    """The positive eps of v + eps, with v the variance of x; None if the value is something else."""
+    operands = producer_inputs(total) if producer_op(total)[0] == "Add" else []
+    for variance, summand in (operands, operands[::-1]) if operands else ():
+        epsilon = scalar_constant(summand)
+        if epsilon is not None and epsilon > 0 and _is_variance(variance, x):
+            return epsilon
+    return None
+
+
+def _is_variance(value: Value, x: Value) -> bool:
+    """Whether the value is mean((x − m)²) or mean(x²) − m²; exporters write x − m once or twice."""
+    centred = _match_square(_match_mean(value))
+    if centred is not None:
+        return _match_centred(centred) is x
+    op, operands = producer_op(value)[0], producer_inputs(value)
+    if op == "Relu":
+        return _is_variance(operands[0], x)
+    if op == "Max" and len(operands) == 2:
+        return any(
+            scalar_constant(bound) == 0 and _is_variance(inner, x)
+            for inner, bound in (operands, operands[::-1])
+        )
+    if op != "Sub":
+        return False
+    mean = _match_square(operands[1])
+    return (
+        _match_square(_match_mean(operands[0])) is x and mean is not None and _match_mean(mean) is x
+    )
+
+
+def _match_square(value: Value | None) -> Value | None:
+    """The x of x²."""
+    op, operands = ("", []) if value is None else (producer_op(value)[0], producer_inputs(value))
+    if op == "Pow":
+        return operands[0] if is_close(scalar_constant(operands[1]), 2.0) else None
+    return operands[0] if op == "Mul" and operands[0] is operands[1] else None
+
+
+def _match_centred(value: Value) -> Value | None:
+    """The x of x − mean(x)."""
+    if producer_op(value)[0] != "Sub":
+        return None
+    x, mean = producer_inputs(value)
+    return x if _match_mean(mean) is x else None
+
+
+def _match_mean(value: Value) -> Value | None:
+    """The tensor of a mean over the last axis that keeps this axis."""
+    if producer_op(value)[0] == "GlobalAveragePool":
+        x = producer_inputs(value)[0]
+        return x if len(shape_of(x) or ()) == _POOLED_RANK else None
+    found = match_reduction(value, "ReduceMean")
+    if found is None:
+        return None
+    x, axis = found
+    return x if axis == len(shape_of(x) or ()) - 1 else None
+
+
+def _has_one_reader(value: Value) -> bool:
+    return not value.is_graph_output() and len(consumers_of(value)) == 1
+
+
+def _is_along_last_axis(value: Value, size: int, rank: int) -> bool:
+    """Whether a constant has one element for each place of the last axis."""
+    array = constant_of(value)
+    return array is not None and array.shape[-1:] == (size,) == (array.size,) and array.ndim <= rank

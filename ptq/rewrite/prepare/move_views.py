@@ -1,0 +1,108 @@
+"""Layer → Reshape, Squeeze or Transpose → activation: the activation directly behind the layer.
+
+An activation directly behind a layer costs nothing on integers: the layer clamps its result. Pairs of Reshape,
+Squeeze and Unsqueeze that then stand together and restore a shape are removed.
+"""
+
+from __future__ import annotations
+
+from ptq.core.ops import LINEAR_OPS, OPS
+from ptq.model.graph import Graph
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    consumers_of,
+    dtype_of,
+    is_constant,
+    name_of,
+    operator_of,
+)
+from ptq.rewrite.change import Change
+from ptq.rewrite.edit import replace_node
+from ptq.rewrite.prepare.node_shapes import refine_node_shapes
+from ptq.rewrite.prepare.shape_inference import symbolic_shape
+
+_RESHAPES = frozenset(["Flatten", "Reshape", "Squeeze", "Unsqueeze"])
+_VIEWS = _RESHAPES | {"Transpose"}
+_ACTIVATIONS = frozenset(row.op for row in OPS.values() if row.is_activation)
+
+
+def move_views(graph: Graph) -> list[Change]:
+    """Move views of layers behind their activations and remove views that cancel, in place; values stay exact."""
+    moved = sum(_move_behind(graph, node) for node in graph.nodes)
+    cancelled = sum(_cancel(graph, node) for node in graph.nodes)
+    graph.remove_unused()
+    counts = (("move_views", moved), ("cancel_views", cancelled))
+    return [Change(kind, count) for kind, count in counts if count]
+
+
+def _move_behind(graph: Graph, node: Node) -> bool:
+    """Put an activation between a layer and the views behind it; whether the node is one behind such views."""
+    x = node.inputs[0] if node.inputs else None
+    if (
+        operator_of(node) not in _ACTIVATIONS
+        or x is None
+        or not all(map(_is_bound, node.inputs[1:]))
+    ):
+        return False
+    last, view = x, None
+    while (maker := _only_producer(x, node)) is not None and operator_of(maker) in _VIEWS:
+        view, source = maker, maker.inputs[0]
+        assert source is not None
+        x = source
+    if maker is None or view is None or operator_of(maker) not in LINEAR_OPS:
+        return False
+    result = graph.insert(
+        operator_of(node),
+        [x, *node.inputs[1:]],
+        attrs=attributes_of(node),
+        after=maker,
+        output=f"{name_of(x)}_activated",
+        dtype=dtype_of(x),
+        shape_like=x,
+    )
+    view.replace_input_with(0, result)
+    replace_node(graph, node, last)
+    return True
+
+
+def _is_bound(value: Value | None) -> bool:
+    return value is None or is_constant(value)
+
+
+def _only_producer(value: Value, node: Node) -> Node | None:
+    """The node, in the same graph, that computes a value which one node alone reads."""
+    maker = value.producer()
+    alone = not value.is_graph_output() and len(consumers_of(value)) == 1
+    return maker if alone and maker is not None and maker.graph is node.graph else None
+
+
+def _cancel(graph: Graph, last: Node) -> bool:
+    """Let the readers of two views in a row read the value before them, if its shape is theirs."""
+    first = last.inputs[0].producer() if operator_of(last) in _RESHAPES and last.inputs[0] else None
+    if first is None or operator_of(first) not in _RESHAPES or first.graph is not last.graph:
+        return False
+    x, y = first.inputs[0], last.outputs[0]
+    if x is None or not _is_shape_equal(x, y, graph.opset):
+        return False
+    if y.is_graph_output() and (x.producer() is None or x.is_graph_output()):
+        return False
+    graph.substitute(y, x)
+    graph.remove(last)
+    return True
+
+
+def _is_shape_equal(x: Value, y: Value, opset: int) -> bool:
+    """Whether two tensors of equally many elements have the same shape for certain."""
+    for value in (x, y):
+        maker = value.producer()
+        if value.shape is None and maker is not None:
+            refine_node_shapes(maker, opset)
+    before, after = symbolic_shape(x), symbolic_shape(y)
+    if before is None or after is None or len(before) != len(after):
+        return False
+    same = [a for a, b in zip(before, after, strict=True) if a == b]
+    # the number of elements gives one size if the others are known
+    sizes_known = all(isinstance(size, int) and size > 0 for size in same)
+    return len(same) == len(before) or (len(same) == len(before) - 1 and sizes_known)
