@@ -31,6 +31,7 @@ from ptq.evaluation.engines import (
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.noise_check import check_noise
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.record_check import REFERENCE_MODEL, check_other_record, choose_record
 from ptq.evaluation.relation_check import check_reference, check_relation
@@ -202,8 +203,9 @@ def evaluate(
         ),
         "the float model" if against is not None or form == "float" else "the model",
     )
+    noise = check_noise(graph) if compared is None else check_noise(graph, compared)
     suspects = (
-        *check_relation(evaluation),
+        *(noise or check_relation(evaluation)),
         *(() if compared is None else check_reference(compared)),
         *(() if compared is None else check_other_record(graph, compared, REFERENCE_MODEL, opened)),
         *found,
