@@ -1,7 +1,7 @@
 """Nodes that draw random numbers: with them, a model computes other outputs on each run.
 
-A seed does not help. ONNX Runtime keeps the state of the generator from run to run, so the numbers depend on how often
-a session ran before.
+A seed does not help. ONNX Runtime keeps the state of its generator from run to run, so the numbers depend on the
+earlier runs of a session.
 """
 
 from __future__ import annotations

@@ -101,8 +101,9 @@ def search_for_budget(
 def search_within_budget(
     job: Job, model: CalibratedModel, draft: Draft, labels: TaskLabels
 ) -> tuple[Draft, BudgetSearch | None]:
-    """The draft with the nodes that have to stay float for the budget; unchanged without a budget, with a plan, or if the
-    model draws random numbers: measurements are noise then.
+    """The draft with the nodes that have to stay float for the budget.
+
+    It is unchanged without a budget, with a plan, and if the model draws random numbers: measurements are noise then.
 
     Returns:
         The draft; the search, None where there was none.
