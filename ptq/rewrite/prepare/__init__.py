@@ -13,6 +13,7 @@ Normal forms:
 
 - ``separate_output_weights``: copies of weights that are graph outputs too.
 - ``cast_to_float32``: float16, bfloat16 and float64 models in float32.
+- ``einsum_to_matmul``: Einsum of two operands → MatMul.
 - ``remove_no_ops``: removal of nodes without effect.
 - ``bypass_concat``: Split or Slice of whole inputs of a Concat → those inputs.
 - ``separate_pieces``: Reshape and Concat of joined tensors that are split later → the same of the pieces. It uses
