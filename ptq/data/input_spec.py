@@ -20,6 +20,11 @@ from ptq.core.errors import DataError
 MAX_SAMPLE_BYTES = 2**31
 """Largest sample. A larger one counts as a damaged or hostile file; a 512³ float32 volume is a quarter of it."""
 
+FIXED_BATCH_ADVICE = (
+    "export with a batch of 1 or a dynamic one; if ptq fixed it, quantize without `static_batch`"
+)
+"""What to do about a model that takes several samples at once, and no other number."""
+
 _CASTS = {"f": "f", "b": "biu", "i": "iu", "u": "iu", "c": "c", "U": "UO", "O": ""}
 
 

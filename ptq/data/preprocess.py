@@ -26,7 +26,7 @@ from ptq.core.option_checks import (
     require_count,
     require_number,
 )
-from ptq.data.input_spec import InputSpec
+from ptq.data.input_spec import FIXED_BATCH_ADVICE, InputSpec
 from ptq.data.processor_config.read import read_processor_config
 
 Layout = Literal["NCHW", "NHWC"]
@@ -158,8 +158,7 @@ class Preprocess:
         if len(spec.shape) == 4 and spec.shape[0] not in (1, None):
             raise UsageError(
                 f"input {spec.name!r} takes {spec}, {spec.shape[0]} images at once, because its batch is fixed; "
-                "quantize without `static_batch`, export the model with a batch of 1 or a dynamic one, or give a "
-                "folder of .npz"
+                f"{FIXED_BATCH_ADVICE}, or give a folder of .npz"
             )
         layout = self.layout or _guess_layout(spec)
         depth, height, width = _image_dimensions(spec, layout)

@@ -12,7 +12,13 @@ from ptq.data.arrays import Table, open_npz, read_array
 from ptq.data.class_names import CLASS_LIST
 from ptq.data.folder import FolderListing
 from ptq.data.folder_labels import find_unused_label_files
-from ptq.data.input_spec import InputSpec, cast_to_input, check_header, match_keys
+from ptq.data.input_spec import (
+    FIXED_BATCH_ADVICE,
+    InputSpec,
+    cast_to_input,
+    check_header,
+    match_keys,
+)
 from ptq.data.label_rows import (
     ONE_HOT_CONVERTED,
     LabelReader,
@@ -62,7 +68,7 @@ class TableSource(IndexedSource):
             if batched and spec.shape[0] not in (1, None):
                 raise DataError(
                     f"{where}: the model takes {spec}, {spec.shape[0]} rows at once, so one row is "
-                    "not a sample; quantize without `static_batch`, or give a folder of .npz with one feed each"
+                    f"not a sample; {FIXED_BATCH_ADVICE}, or give a folder of .npz with one feed each"
                 )
             row = (1, *header.shape[1:]) if batched else header.shape[1:]
             check_header(spec, row, header.dtype, f"{where} (its leading axis counts the samples)")

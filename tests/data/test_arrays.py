@@ -168,7 +168,8 @@ def test_inputs_of_different_length_are_refused(tmp_path: Path) -> None:
 def test_a_fixed_batch_is_not_taken_for_samples(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", x=X)
     with pytest.raises(
-        DataError, match=r"12 rows at once.*without `static_batch`.*folder of \.npz"
+        DataError,
+        match=r"12 rows at once.*export with a batch of 1 or a dynamic one.*of \.npz",
     ):
         open_samples(tmp_path / "d.npz", [spec("x", 12, 3, 4)])
 

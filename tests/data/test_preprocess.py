@@ -52,7 +52,7 @@ def test_the_shape_shows_layout_channels_and_size(
             {},
             (4, 3, 8, 8),
             "float32",
-            "4 images at once, because its batch is fixed; quantize without `static_batch`",
+            "4 images at once, because its batch is fixed; export with a batch of 1",
         ),
         ({}, (1, 4, 8, 8), "float32", "4 channels"),
         ({}, (1, 10), "float32", "images feed 3 or 4 dimensions"),
