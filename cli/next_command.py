@@ -24,8 +24,11 @@ def suggest_after_quantize(
     skip_bad_samples: bool,
     unrecorded: Mapping[str, Any],
     static_batch: int | None,
+    has_integers: bool,
 ) -> str:
     """The verification of a quantized model on the same samples; its inspection where it cannot run them.
+
+    Without integers there is nothing to verify; the inspection gives the reasons.
 
     Args:
         output: The quantized model.
@@ -35,8 +38,9 @@ def suggest_after_quantize(
         skip_bad_samples: Whether bad samples are left out.
         unrecorded: Preprocessing options that the model's metadata do not record; see `list_unrecorded`.
         static_batch: The batch that the quantized model has alone; None for any. Samples are single ones.
+        has_integers: Whether a node of the model computes on integers.
     """
-    if samples is None or static_batch not in (None, 1):
+    if samples is None or static_batch not in (None, 1) or not has_integers:
         return format_command(["ptq", "inspect", _as_argument(output)])
     some = ["--samples", str(VERIFIED)] if count > VERIFIED else []
     skip = ["--skip-bad-samples"] if skip_bad_samples else []

@@ -227,6 +227,7 @@ def quantize(
             metadata=metadata,
         ),
         static_batch=static_batch,
+        has_integers=result.report.has_integers,
     )  # fmt: skip
     write_page(page, result.to_html, output=path, following=following)
     if not documents.write_document(json, result.report, output=path):

@@ -13,7 +13,12 @@ from ptq.data.arrays import Table, open_npz, read_array
 from ptq.data.class_names import CLASS_LIST
 from ptq.data.folder import FolderListing
 from ptq.data.folder_labels import find_unused_label_files
-from ptq.data.input_spec import InputSpec, cast_to_input, check_header, match_keys
+from ptq.data.input_spec import (
+    InputSpec,
+    cast_to_input,
+    check_header,
+    match_keys,
+)
 from ptq.data.label_rows import (
     ONE_HOT_CONVERTED,
     LabelReader,

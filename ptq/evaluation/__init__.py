@@ -52,6 +52,7 @@ compare              two models on the same samples: accuracy, agreement, error,
 diagnosis            one warning of a report: what was found, where, and what to do
 form_titles          what the forms of a model are called in tables
 frontier             the trade of speed against error: points of a Pareto curve
+noise_check          models that draw random numbers
 label_mismatch       labels that do not match the predictions
 litert_check         the check of a `.tflite` file in LiteRT before it is returned
 litert_result        result of the check of a `.tflite` file in LiteRT

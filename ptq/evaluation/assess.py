@@ -17,6 +17,7 @@ from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_range_check import check_input_statistics
 from ptq.evaluation.input_shift_check import InputShiftCheck
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.noise_check import check_noise, leave_noise_undecided
 from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.overlap_check import find_overlap
 from ptq.evaluation.preprocessing_check import explain_low_accuracy
@@ -108,6 +109,8 @@ def build_report(
     if budget is not None and refusal and inside is not None:
         what = "a sample" if inside.model else "the model"
         budget = budget.leave_undecided(f"{inside.runtime.title} cannot run {what}")
+    noise = check_noise(model.source)
+    budget = leave_noise_undecided(budget, noise)
     overlap = find_overlap(samples, calibration.contents)
     return Report(
         model=model.name,
@@ -133,6 +136,7 @@ def build_report(
         search=search,
         suspects=(
             *([] if refusal is None else [refusal]),
+            *noise,
             *input_warnings,
             *_self_check_diagnoses(quantized),
             *shift.find(),

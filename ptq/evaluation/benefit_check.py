@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.core.errors import NoGainError
+from ptq.core.topics import Topic
 from ptq.core.wording import ABOUT_AS_LARGE, describe_size_ratio
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.report import ReportData
@@ -41,14 +42,15 @@ def check_benefit(report: ReportData) -> Iterator[Diagnosis]:
     slower = " and ".join(report.slow_causes) or _SLOWER
     reasons = [_LARGER] * is_larger(report) + [slower] * is_slower(report)
     gain = "; nothing is gained" if len(reasons) == 2 else ""
-    if report.nodes and all(node.fate == "float" for node in report.nodes):
-        reasons = [_NO_INTEGERS]
+    topic: Topic = "slower-than-float" if is_slower(report) else "not-four-times-smaller"
+    if not report.has_integers:
+        reasons, topic = [_NO_INTEGERS], "nothing-or-hardly-anything-is-quantized"
     yield Diagnosis(
         f"{_describe_faults(report)} than float{gain} ({'; '.join(reasons)})",
         "the quantized model",
-        "use the float model, or keep its small layers in float (option skip)",
+        ", or ".join(_list_remedies(report)),
         headline=True,
-        topic="slower-than-float" if is_slower(report) else "not-four-times-smaller",
+        topic=topic,
     )
 
 
@@ -66,10 +68,15 @@ def require_gain(report: ReportData, result: object) -> None:
         report, NOTICEABLY_SLOWER
     ):
         raise NoGainError(
-            f"the quantized model is {_describe_faults(report)} than float: nothing is gained; use the float model, "
-            "keep its small layers in float (option skip), or take the result nevertheless (option force)",
+            f"the quantized model is {_describe_faults(report)} than float: nothing is gained; "
+            f"{', '.join(_list_remedies(report))}, or take the result nevertheless (option force)",
             result,
         )
+
+
+def _list_remedies(report: ReportData) -> list[str]:
+    fewer = ["keep its small layers in float (option skip)"] if report.has_integers else []
+    return ["use the float model", *fewer]
 
 
 def _describe_faults(report: ReportData) -> str:

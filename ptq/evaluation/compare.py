@@ -30,6 +30,7 @@ from ptq.evaluation.drop import AGREEMENT, Drop, TaskChoice
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
+from ptq.evaluation.noise_check import check_noise, leave_noise_undecided
 from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.record_check import check_other_record, choose_record
@@ -215,10 +216,13 @@ def compare(
     drop = form.drop
     if drop.metric == AGREEMENT:
         drop = replace(drop, metric=AGREEMENT_WITH_OLD)
+    noise = check_noise(new_graph, old_graph)
     budget = None if max_drop is None else check_budget(drop, max_drop)
+    budget = leave_noise_undecided(budget, noise)
     given = preprocess not in (None, Preprocess())
     difference = reading.describe(opened, new_graph).difference
     suspects = (
+        *noise,
         *explain_low_accuracy(
             evaluation,
             opened,

@@ -103,7 +103,8 @@ class ReportData:
         cost_note: That the table of times is of another kind of processor than this one, or that a given one has no
             effect; empty if neither is so.
         frontier: The trade of speed against error that the rule of ``prefer`` estimates; None if it does not apply.
-        islands: Operators of each float island of the integer executor, by name; both engines give the same result.
+        islands: Operators of each float island of the integer executor, by name; ONNX Runtime computes them for it,
+            up to last bits as in the whole model.
         tensors: Quantization error of each tensor, lowest SQNR first.
         nodes: Result for each node, in graph order.
         saturable: Nodes whose sums of two products can saturate in ONNX Runtime on x86 without VNNI.
@@ -154,6 +155,11 @@ class ReportData:
     speed_runtime: str = ONNX_RUNTIME
     litert: LitertCheck | None = None
     slow_causes: tuple[str, ...] = ()
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether a node computes on integers, as far as the nodes are listed."""
+        return not self.nodes or any(node.fate != "float" for node in self.nodes)
 
     @property
     def over_budget(self) -> bool:

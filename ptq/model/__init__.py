@@ -54,6 +54,7 @@ fixed_shapes: a model with input shapes that are fixed, for runtimes that need t
 litert_limits: scales on which LiteRT's integer kernels end their process, found with LiteRT 2.3.0
 maker: versions and kind of processor, as far as float results depend on them
 mapped_weight: large weights of a model that stay in their file: the system reads them when they are needed
+random_nodes: nodes that draw random numbers
 provider_session: ONNX Runtime with another execution provider than the CPU's, built in or from a plugin package
 serialize: a model as the bytes of its message, in pieces: large weights are views of their memory, not copies
 single_row_weights: whether the matrix weights of a model multiply single rows, so that they need no packed copy

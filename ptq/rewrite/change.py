@@ -52,6 +52,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "fold_reshape_target": ("Reshape node", "made the target of {what} constant"),
     "separate_output_weights": ("weight", "separated {what} from the graph outputs"),
     "cast_to_float32": ("{old} product", "computed {what} in float32"),
+    "einsum_to_matmul": ("Einsum node", "turned {what} into MatMul"),
     "remove_no_ops": ("{old} node", "removed {what} without effect"),
     "cancel_transposes": ("pair", "removed {what} of inverse Transposes"),
     "bypass_concat": ("segment", "read {what} of a Concat directly from its inputs"),

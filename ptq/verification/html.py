@@ -21,6 +21,7 @@ from ptq.verification.verify import Verification
 from ptq.verification.wording import (
     LSB_NOTE,
     SHARE_NOTE,
+    describe_compared,
     describe_counts,
     describe_largest,
     describe_remedies,
@@ -92,9 +93,7 @@ def _build_cards(result: Verification, portability: Portability | None) -> Itera
     differing = len(list_differing(result))
     alike = result.equal or result.differs_in_last_bits
     value = "equal" if alike else f"{plural(differing, 'tensor')} differ"
-    notes = (
-        f"{plural(len(result.tensors), 'integer tensor')} on {plural(result.samples, 'sample')}",
-    )
+    notes = (f"{describe_compared(result)} on {plural(result.samples, 'sample')}",)
     yield Card(
         "integers", value, notes, "good" if alike else "bad" if not result.passed else "warn"
     )

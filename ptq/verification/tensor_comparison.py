@@ -108,6 +108,7 @@ class TensorComparison:
     Attributes:
         executor: The executor.
         producers: The name and the operator of the node that computes each compared tensor.
+        not_compared: Number of integer tensors that float operators compute.
     """
 
     def __init__(self, job: ComparisonJob) -> None:
@@ -142,6 +143,7 @@ class TensorComparison:
         self._exposed = Session(exposed_graph, threads=job.run.threads, optimize=level)
         self._outputs = [name_of(v) for v in graph.outputs]
         self._borders = self._compared - self.producers.keys()
+        self.not_compared = len(self._borders)
 
     def run_part(self, part: Part) -> Compared:
         """Compare on some samples.

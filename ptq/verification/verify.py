@@ -105,6 +105,8 @@ class Verification:
         runtime: What was compared with the executor; empty for ONNX Runtime.
         arithmetic_version: The arithmetic with the version that it computes like, for example ``ort@1.32``.
         runtime_check: Comparison with another runtime; None if none was asked for.
+        not_compared: Number of further integer tensors: float operators compute them, so that there is nothing to
+            compare.
     """
 
     arithmetic: str
@@ -121,6 +123,7 @@ class Verification:
     arithmetic_version: str = ""
     runtime_check: RuntimeCheck | None = None
     runtime: str = ""
+    not_compared: int = 0
 
     @property
     def first(self) -> TensorDifference | None:
@@ -198,6 +201,7 @@ def verify_graph(
         exact_products=has_exact_int8_sums(),
         ort_version=ORT_VERSION,
         arithmetic_version=versioned_name(arithmetic),
+        not_compared=comparison.not_compared,
     )
 
 

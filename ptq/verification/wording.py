@@ -25,10 +25,18 @@ def describe_verdict(result: Verification) -> str:
     """What was compared, and whether it is equal."""
     elements = sum(t.elements for t in result.tensors)
     return (
-        f"{plural(len(result.tensors), 'integer tensor')}, {elements} elements on "
+        f"{describe_compared(result)}, {elements} elements on "
         f"{plural(result.samples, 'sample')}: {_name_runtime(result)} and the integer "
         f"executor ({result.arithmetic_version}) {_describe_relation(result)}"
     )
+
+
+def describe_compared(result: Verification) -> str:
+    """The number of integer tensors that were compared, and of all if float operators compute some of them."""
+    count = len(result.tensors)
+    if not result.not_compared:
+        return plural(count, "integer tensor")
+    return f"{count} of {plural(count + result.not_compared, 'integer tensor')}"
 
 
 def _describe_relation(result: Verification) -> str:
@@ -70,7 +78,12 @@ def explain_differences(result: Verification) -> Iterator[str]:
         yield "ONNX Runtime ran without optimizations: differences do not fail the verification"
     for op, why in result.explanations.items():
         yield f"{op}: {why}"
-    yield from describe_islands(result.islands)
+    if result.not_compared:
+        yield (
+            f"{plural(result.not_compared, 'integer tensor')} could not be compared: float operators compute "
+            f"{'them' if result.not_compared > 1 else 'it'} in both engines"
+        )
+    yield from describe_islands(result.islands, end_to_end=False)
     yield from explain_floats(
         (s.op, s.why.removeprefix("must stay float: ")) for s in result.floats
     )
@@ -79,7 +92,7 @@ def explain_differences(result: Verification) -> Iterator[str]:
 def describe_risks(result: Portability) -> Iterator[str]:
     """Headroom, ties and saturation of all nodes."""
     if not result.nodes:
-        yield "no operator multiplies constant weights"
+        yield "no operator multiplies constant weights in ONNX Runtime's integers"
         return
     observed = min(node.bits_left_met for node in result.nodes)
     elements = sum(node.elements for node in result.nodes)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from networks import build_network, gaussian_array
 from PIL import Image
 
 from ptq.core.plan import Plan
@@ -286,3 +287,14 @@ def test_inspect_gives_the_reason_of_the_report_for_a_node_left_float(ptq, model
     before = json.loads(ptq("inspect", model, "--skip", "conv", "--json", "-").out)
     listed = {row["name"]: row["why"] for row in before["nodes"] if row["fate"] == "float"}
     assert listed == reasons
+
+
+def test_without_integers_the_next_command_is_no_verification(ptq, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(build_network("y = Sin(x)", {"x": ("n", 4)}), "sin.onnx")
+    np.save("x.npy", gaussian_array(8, 4))
+    text = ptq("quantize", "sin.onnx", "--data", "x.npy", "-o", "q.onnx", "--threads", "1").out
+    assert "0 of 1 nodes in integers" in text
+    assert text.rstrip().endswith("Next: ptq inspect q.onnx")
+    assert "small layers" not in text
+    assert ptq("inspect", "q.onnx").code == 0

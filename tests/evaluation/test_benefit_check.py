@@ -80,9 +80,12 @@ def test_a_result_without_integers_does_not_name_its_quantizers_as_cause() -> No
     assert found.what.endswith(
         "larger than float (no node computes on integers; only names and metadata were added)"
     )
+    assert found.advice == "use the float model"
+    assert found.topic == "nothing-or-hardly-anything-is-quantized"
     mixed = (*nodes, NodeRow("b", "Conv", "int8", ""))
     (found,) = check_benefit(report_of((1000, 1001), nodes=mixed))
     assert "quantizers take more bytes" in found.what
+    assert "small layers" in found.advice
 
 
 @pytest.mark.parametrize(

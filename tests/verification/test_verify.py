@@ -51,6 +51,13 @@ def test_a_model_that_is_right_is_equal(name: str, form: str) -> None:
     assert all(t.elements > 0 for t in result.tensors)
 
 
+@pytest.mark.parametrize(("target", "compared"), [("ort", 4), ("qnn-a16", 1)])
+def test_integers_that_float_operators_compute_are_counted(target: str, compared: int) -> None:
+    done = quantize_network(CHAIN, target=target)
+    result = verify_graph(done.qdq, to_samples(done.feeds[:1]), run=RunOptions(threads=1))
+    assert (len(result.tensors), len(result.tensors) + result.not_compared) == (compared, 4)
+
+
 def changed(graph: Graph, name: str, change: Callable[[np.ndarray], np.ndarray]) -> Graph:
     """The graph with another value of one initializer."""
     proto = graph.to_proto()

@@ -26,6 +26,7 @@ from ptq.evaluation.budget import BudgetSearch
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.tasks.task import NO_LABELS, TaskLabels, TaskName
 from ptq.evaluation.user_metric import Metric
+from ptq.model.random_nodes import find_random_nodes
 from ptq.optimization.mixed_precision.error_attribution import attribute_error
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import (
@@ -100,7 +101,9 @@ def search_for_budget(
 def search_within_budget(
     job: Job, model: CalibratedModel, draft: Draft, labels: TaskLabels
 ) -> tuple[Draft, BudgetSearch | None]:
-    """The draft with the nodes that have to stay float for the budget; unchanged without a budget or with a plan.
+    """The draft with the nodes that have to stay float for the budget.
+
+    It is unchanged without a budget, with a plan, and if the model draws random numbers: measurements are noise then.
 
     Returns:
         The draft; the search, None where there was none.
@@ -110,7 +113,7 @@ def search_within_budget(
         DataError: A sample is bad, or the model fails on it.
     """
     points = job.options.max_drop
-    if points is None or job.given.plan is not None:
+    if points is None or job.given.plan is not None or find_random_nodes(job.source):
         return draft, None
     found = search_for_budget(
         model,

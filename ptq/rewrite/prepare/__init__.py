@@ -13,6 +13,7 @@ Normal forms:
 
 - ``separate_output_weights``: copies of weights that are graph outputs too.
 - ``cast_to_float32``: float16, bfloat16 and float64 models in float32.
+- ``einsum_to_matmul``: Einsum of two operands → MatMul.
 - ``remove_no_ops``: removal of nodes without effect.
 - ``cancel_transposes``: pairs of inverse Transposes around elementwise operators → the operators.
 - ``bypass_concat``: Split or Slice of whole inputs of a Concat → those inputs.

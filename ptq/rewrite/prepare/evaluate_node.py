@@ -15,19 +15,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.model.node import Node, constant_of, dtype_of, operator_of, shape_of
+from ptq.model.random_nodes import draws_random_numbers
 
 MAX_BYTES = 64 * 2**20
-RANDOM_OPERATORS = frozenset(
-    {
-        "Bernoulli",
-        "Dropout",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
 _QUANTIZERS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
 """They are never folded: their constant inputs stay in the graph."""
 
@@ -58,7 +48,7 @@ def is_repeatable(node: Node) -> bool:
     graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
     return (
         "::" not in operator_of(node)
-        and node.op_type not in RANDOM_OPERATORS
+        and not draws_random_numbers(node)
         and not any(a.type in graphs for a in node.attributes.values())
     )
 

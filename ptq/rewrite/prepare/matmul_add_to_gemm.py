@@ -28,8 +28,10 @@ from ptq.rewrite.edit import replace_node
 def matmul_add_to_gemm(graph: Graph) -> list[Change]:
     """Replace MatMul of a tensor and a constant matrix, and the Add of a bias, by Gemm, in place.
 
-    Before a BatchNormalization, a MatMul of two axes becomes a Gemm too, because a Gemm can absorb its offset. If
-    several axes of a tensor vary, no Reshape can name them; its shape is then read when the model runs.
+    Before a BatchNormalization of rows, a MatMul becomes a Gemm too, because a Gemm can absorb its offset. Where a
+    Reshape or Flatten makes these rows of the product, the Gemm computes them itself.
+
+    If several axes of a tensor vary, no Reshape can name them; its shape is then read when the model runs.
     """
     count, flat, leading = 0, dict[Value, Value](), dict[Value, Value]()
     for node in graph.nodes:
@@ -37,39 +39,42 @@ def matmul_add_to_gemm(graph: Graph) -> list[Change]:
         if shape is None:
             continue
         y = node.outputs[0]
-        readers = [] if y.is_graph_output() else consumers_of(y)
-        if len(readers) != 1 or readers[0].graph is not node.graph:
-            continue
-        after, weight = readers[0], constant_of(node.inputs[1])
+        after, weight = _sole_reader(y), constant_of(node.inputs[1])
         assert weight is not None
-        bias = next((v for v in after.inputs if v is not y), None)
-        if operator_of(after) == "Add" and _is_per_column(
-            constant_of(bias), weight.shape[1], len(shape)
+        bias = None if after is None else next((v for v in after.inputs if v is not y), None)
+        if (
+            after is not None
+            and operator_of(after) == "Add"
+            and _is_per_column(constant_of(bias), weight.shape[1], len(shape))
         ):
             last, inputs = after, [*node.inputs, _flatten_bias(graph, bias)]
-        elif operator_of(after) == "BatchNormalization" and len(shape) == 2:
-            last, inputs = node, [*node.inputs]
         else:
+            last, inputs = node, [*node.inputs]
+        rows = _rows_to_normalize(last, len(shape), weight.shape[1])
+        if rows is None and last is node:
             continue
+        end, *inner = dict.fromkeys([rows or last, last, node])
         if len(shape) > 2:
             inputs[0] = _flatten_to_matrix(graph, node, flat)
         gemm = graph.insert(
             "Gemm",
             inputs,
             before=node,
-            output=f"{name_of(last.outputs[0])}_gemm",
+            output=f"{name_of(end.outputs[0])}_gemm",
             dtype=dtype_of(y),
         )
-        if len(shape) > 2:
+        if len(shape) > 2 and rows is None:
             sizes = [*(-1 if d is None else d for d in shape[:-1]), weight.shape[1]]
             if sizes.count(-1) < 2:
                 target = _add_sizes(graph, name_of(gemm), sizes)
             else:
                 target = _output_shape(graph, node, leading)
             gemm = _insert_reshape(graph, gemm, target, node)
-        replace_node(graph, last, gemm)
-        if last is not node:
-            graph.remove(node)
+        replace_node(graph, end, gemm)
+        for reader in consumers_of(last.outputs[0]):  # of its shape
+            replace_node(graph, reader, _output_shape(graph, node, leading))
+        for replaced in inner:
+            graph.remove(replaced)
         count += 1
     return [Change("matmul_add_to_gemm", count)] if count else []
 
@@ -84,6 +89,43 @@ def _match_dense(node: Node) -> tuple[int | None, ...] | None:
     if len(shape) < 2 or (len(shape) > 2 and 0 in shape[:-1]):
         return None
     return shape
+
+
+def _sole_reader(value: Value, *, beside_shape: bool = False) -> Node | None:
+    """The only reader of a value that is no graph output, if it is in the graph of the value's node; else None.
+
+    With ``beside_shape``, a Shape of all axes in the same graph does not count.
+    """
+    maker, readers = value.producer(), consumers_of(value)
+    if beside_shape:
+        readers = [r for r in readers if not (operator_of(r) == "Shape" and _can_replace(r))]
+    if value.is_graph_output() or len(readers) != 1 or maker is None:
+        return None
+    return readers[0] if all(r.graph is maker.graph for r in consumers_of(value)) else None
+
+
+def _can_replace(shape: Node) -> bool:
+    return not shape.attributes and not shape.outputs[0].is_graph_output()
+
+
+def _rows_to_normalize(dense: Node, rank: int, columns: int) -> Node | None:
+    """The node whose result, of shape (rows, columns), a BatchNormalization alone reads; None if there is none.
+
+    It is the last node of the layer, or a Reshape or Flatten behind it: its last axis has as many values, so it only
+    joins the axes before.
+    """
+    made, reader = dense, _sole_reader(dense.outputs[0])
+    view = _sole_reader(dense.outputs[0], beside_shape=True)
+    if (
+        view is not None
+        and operator_of(view) in ("Flatten", "Reshape")
+        and view.inputs[0] is dense.outputs[0]
+        and (shape := shape_of(view.outputs[0])) is not None
+        and shape[1:] == (columns,)
+    ):
+        made, reader, rank = view, _sole_reader(view.outputs[0]), 2
+    normalizes = reader is not None and operator_of(reader) == "BatchNormalization"
+    return made if normalizes and rank == 2 else None
 
 
 def _is_per_column(bias: NDArray[np.generic] | None, columns: int, rank: int) -> bool:

@@ -21,6 +21,7 @@ from ptq.rewrite.prepare.cancel_transposes import cancel_transposes
 from ptq.rewrite.prepare.cast_to_float32 import cast_to_float32
 from ptq.rewrite.prepare.check_nodes import check_nodes
 from ptq.rewrite.prepare.decompose_attention import decompose_attention
+from ptq.rewrite.prepare.einsum_to_matmul import einsum_to_matmul
 from ptq.rewrite.prepare.expand_axes import expand_axes
 from ptq.rewrite.prepare.fold_constants import fold_constants
 from ptq.rewrite.prepare.fold_scale_forward import fold_scale_forward
@@ -55,6 +56,7 @@ PREPARE: tuple[Rewrite, ...] = (
     infer_shapes,  # after constant folding, whose symbols it would replace by names of its own
     separate_output_weights,
     cast_to_float32,
+    einsum_to_matmul,
     remove_no_ops,
     cancel_transposes,
     bypass_concat,

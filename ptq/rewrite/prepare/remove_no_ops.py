@@ -8,6 +8,7 @@ import numpy as np
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, operator_of, shape_of
+from ptq.model.random_nodes import may_drop
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.shape_inference import symbolic_shape
 
@@ -68,9 +69,7 @@ def is_no_op(node: Node, x: Value) -> bool:
             return True
         case "Dropout":
             mask_is_read = any(v.uses() or v.is_graph_output() for v in node.outputs[1:])
-            training = node.inputs[2] if len(node.inputs) > 2 else None
-            inference = training is None or (rest[1] is not None and not rest[1].any())
-            return inference and not mask_is_read
+            return not may_drop(node) and not mask_is_read
         case "Concat" | "Sum" | "Max" | "Min" | "Mean":
             return len(node.inputs) == 1
         case "Cast":

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ptq.rewrite.change import Change
+from ptq.rewrite.prepare.fuse_batchnorm import fuse_batchnorm
 from ptq.rewrite.prepare.matmul_add_to_gemm import matmul_add_to_gemm
 
 CONSTANTS = {
@@ -73,3 +74,44 @@ def test_other_products_stay(shape, body, parsed):
     rank = ",".join("abc"[: shape.count(",") + 1])
     graph = parsed(f"g (float[{shape}] x) => (float[{rank}] y) {{ {body} }}", **CONSTANTS)
     assert matmul_add_to_gemm(graph.with_shapes()) == []
+
+
+NORM = {
+    "scale": np.array([1, -2, 0.5], np.float32),
+    "offset": np.array([3, 0, 1], np.float32),
+    "mean": np.array([0.5, 0, -1], np.float32),
+    "var": np.array([1, 2, 4], np.float32),
+    "rows": np.array([-1, 3]),
+    "back": np.array([-1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("dense", ["t = MatMul(x, w)", "u = MatMul(x, w) t = Add(u, b)"])
+@pytest.mark.parametrize("view", ["Reshape(t, rows)", "Flatten<axis = 2>(t)"])
+@pytest.mark.parametrize("target", ["y = Reshape(n, back)", "s = Shape(t) y = Reshape(n, s)"])
+def test_a_batch_norm_of_rows_is_folded_into_its_layer(
+    dense, view, target, parsed, same_function, operators, rng
+):
+    body = f"{dense} r = {view} n = BatchNormalization(r, scale, offset, mean, var) {target}"
+    text = f"g (float[N,2,4] x) => (float[N,2,3] y) {{ {body} }}"
+    types = "<float[N,2,3] t, float[N,2,3] u, float[M,3] r>"
+    text = text.replace("{", f"{types} {{", 1)
+    before, after = parsed(text, **CONSTANTS, **NORM), parsed(text, **CONSTANTS, **NORM)
+    matmul_add_to_gemm(after)
+    fuse_batchnorm(after)
+    found = operators(after)
+    assert found.pop("Gemm") == 1
+    assert found.pop("Reshape") == 2
+    assert not found.keys() - {"Shape", "Slice", "Concat"}
+    same_function(before, after, {"x": rng.standard_normal((5, 2, 4)).astype(np.float32)})
+
+
+def test_a_batch_norm_of_other_channels_stays_outside(parsed, operators):
+    body = (
+        "t = MatMul(x, w) r = Reshape(t, rows) y = BatchNormalization(r, scale, offset, mean, var)"
+    )
+    text = f"g (float[N,1,4] x) => (float[M,2] y) <float[M,2] r> {{ {body} }}"
+    norm = {name: array[:2] for name, array in NORM.items()} | {"rows": np.array([-1, 2])}
+    graph = parsed(text, **CONSTANTS, **norm)
+    assert matmul_add_to_gemm(graph) == []
+    assert operators(graph) == {"MatMul": 1, "Reshape": 1, "BatchNormalization": 1}

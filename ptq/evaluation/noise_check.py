@@ -1,0 +1,39 @@
+"""Models that draw random numbers: figures that compare noise with noise."""
+
+from __future__ import annotations
+
+from ptq.core.wording import plural
+from ptq.evaluation.budget import Budget
+from ptq.evaluation.diagnosis import Diagnosis
+from ptq.model.graph import Graph
+from ptq.model.node import operator_of
+from ptq.model.random_nodes import find_random_nodes
+
+
+def check_noise(*graphs: Graph) -> tuple[Diagnosis, ...]:
+    """Diagnose the first of the graphs that draws random numbers; nothing if none does."""
+    for graph in graphs:
+        found = find_random_nodes(graph)
+        if not found:
+            continue
+        first, others = found[0], len(found) - 1
+        more = f" and {plural(others, 'other node')}" if others else ""
+        dropout = operator_of(first) == "Dropout"
+        advice = "call model.eval() before the export" if dropout else "export the model without it"
+        return (
+            Diagnosis(
+                f"{'draw' if others else 'draws'} other random numbers on each run, so figures and "
+                "decisions compare noise with noise",
+                f"node {first.name} ({operator_of(first)}){more}",
+                f"{advice}, or make the noise an input of the model",
+                serious=True,
+            ),
+        )
+    return ()
+
+
+def leave_noise_undecided(budget: Budget | None, noise: tuple[Diagnosis, ...]) -> Budget | None:
+    """The budget, undecided if noise was found: no number of samples decides it."""
+    if budget is None or not noise:
+        return budget
+    return budget.leave_undecided("the model draws random numbers")

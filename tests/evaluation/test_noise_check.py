@@ -1,0 +1,79 @@
+"""Models that draw random numbers are named; a model without noise is the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from networks import build_network, gaussian_array
+
+import ptq
+from ptq.evaluation.noise_check import check_noise
+from ptq.model.graph import Graph
+
+WEIGHTS = {"w": gaussian_array(8, 4), "b": gaussian_array(4)}
+NOISY = build_network(
+    "h = Gemm(x, w, b)\n[noise] n = RandomNormalLike(h)\ny = Add(h, n)", {"x": ("n", 8)}, **WEIGHTS
+)
+QUIET = build_network("y = Gemm(x, w, b)", {"x": ("n", 8)}, **WEIGHTS)
+DATA = gaussian_array(40, 8, seed=1)
+
+
+def _names_noise(suspects: tuple[ptq.Diagnosis, ...]) -> bool:
+    found = [s for s in suspects if s.serious and "random numbers" in s.what]
+    assert len(found) <= 1
+    return bool(found) and found[0].where == "node noise (RandomNormalLike)"
+
+
+@pytest.mark.parametrize("budget", [0.0, 1e9])
+def test_a_budget_of_a_model_with_noise_is_undecided(budget: float) -> None:
+    report = ptq.quantize(NOISY, DATA, max_drop=budget, threads=1).report
+    assert _names_noise(report.suspects)
+    assert report.budget is not None
+    assert report.budget.verdict == "undecided"
+    assert report.search is None
+
+
+def test_evaluate_and_compare_name_noise() -> None:
+    assert _names_noise(ptq.evaluate(NOISY, DATA, threads=1).suspects)
+    assert _names_noise(ptq.evaluate(NOISY, DATA, against=NOISY, threads=1).suspects)
+    compared = ptq.compare(QUIET, NOISY, DATA, max_drop=1e9, threads=1)
+    assert _names_noise(compared.suspects)
+    assert compared.budget is not None
+    assert compared.budget.verdict == "undecided"
+
+
+def test_a_model_without_noise_is_not_named() -> None:
+    report = ptq.quantize(QUIET, DATA, max_drop=1e9, threads=1).report
+    assert not _names_noise(report.suspects)
+    assert report.budget is not None
+    assert report.budget.verdict == "held"
+
+
+@pytest.mark.parametrize("node", ["r = RandomUniform<shape = [4]>()", "r = Bernoulli(x)"])
+def test_random_nodes_in_sub_graphs_are_found(node: str) -> None:
+    branch = f"g () => (float[4] r) {{ {node} }}"
+    other = "e () => (float[4] s) { s = Identity(x) }"
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        network (bool c, float[4] x) => (float[4] y) {{
+            y = If (c) <then_branch = {branch}, else_branch = {other}>
+        }}"""
+    )
+    assert len(check_noise(Graph.from_proto(model))) == 1
+
+
+@pytest.mark.parametrize(
+    ("inputs", "noisy"), [("x", False), ("x, , no", False), ("x, , yes", True), ("x, , c", True)]
+)
+def test_dropout_is_noise_in_training_mode_only(inputs: str, noisy: bool) -> None:
+    model = build_network(
+        f"y = Dropout({inputs})",
+        {"x": (4,), "c": ()},
+        types={"c": onnx.TensorProto.BOOL},
+        no=np.array(False),
+        yes=np.array(True),
+    )
+    found = check_noise(Graph.from_proto(model))
+    assert bool(found) is noisy
+    assert all("model.eval()" in diagnosis.advice for diagnosis in found)
