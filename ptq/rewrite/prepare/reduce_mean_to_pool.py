@@ -41,10 +41,12 @@ def reduce_mean_to_pool(graph: Graph) -> list[Change]:
 def _is_spatial_mean(node: Node) -> bool:
     """Whether the node averages N·C·H·W over H and W, or N·C·D·H·W over D, H and W.
 
-    N·C·L is left out, because it may be a sequence.
+    N·C·L is left out, because it may be a sequence; so is an empty axis, which ONNX Runtime does not pool.
     """
     x = node.inputs[0]
     shape = None if x is None else shape_of(x)
+    if shape is not None and 0 in shape:
+        return False
     if operator_of(node) != "ReduceMean" or x is None or shape is None or len(shape) not in (4, 5):
         return False
     axes = attributes_of(node).get("axes")  # from opset 18 on an input
