@@ -36,6 +36,7 @@ from ptq.evaluation.engines import (
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
+from ptq.evaluation.mode_check import check_mode
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.record_check import check_other_record, choose_record
 from ptq.evaluation.sample_count_check import check_sample_count
@@ -225,6 +226,7 @@ def compare(
     given = preprocess not in (None, Preprocess())
     difference = reading.describe(opened, new_graph).difference
     suspects = (
+        *check_mode(new_graph),
         *explain_low_accuracy(
             evaluation,
             opened,

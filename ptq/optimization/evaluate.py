@@ -31,6 +31,7 @@ from ptq.evaluation.engines import (
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.mode_check import check_mode
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.record_check import REFERENCE_MODEL, check_other_record, choose_record
 from ptq.evaluation.relation_check import check_reference, check_relation
@@ -203,6 +204,7 @@ def evaluate(
         "the float model" if against is not None or form == "float" else "the model",
     )
     suspects = (
+        *check_mode(graph),
         *check_relation(evaluation),
         *(() if compared is None else check_reference(compared)),
         *(() if compared is None else check_other_record(graph, compared, REFERENCE_MODEL, opened)),

@@ -23,6 +23,7 @@ from ptq.data import DataSource, Preparation, Sample
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.frontier import FrontierReport
+from ptq.evaluation.mode_check import check_mode
 from ptq.evaluation.preprocessing_check import diagnose_assumption
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.speed import measure_speed
@@ -248,7 +249,7 @@ def frontier(
             sources=len(found.sources),
             cost_table=table.name,
             cost_table_digest=table.digest,
-            suspects=tuple(diagnose_assumption(job.samples.calibration)),
+            suspects=(*check_mode(job.source), *diagnose_assumption(job.samples.calibration)),
         ),
         plans,
         calibrated.calibration,

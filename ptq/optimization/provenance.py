@@ -29,6 +29,7 @@ from ptq.evaluation.drop import Drop
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_shift_check import calibration_inputs
 from ptq.evaluation.litert_check import add_litert_check
+from ptq.evaluation.mode_check import check_mode
 from ptq.evaluation.result import Result
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.exact_sums import has_exact_int8_sums
@@ -90,7 +91,7 @@ def build_result(
     # serialized again, a model has other bytes than its file
     size = count_file_bytes(source) if source else serialized_size(job.source.model)
     report = replace(report, float_bytes=size, int8_bytes=serialized_size(graph.model))
-    found = [*check_benefit(report), *report.suspects]
+    found = [*check_benefit(report), *check_mode(job.source), *report.suspects]
     found.sort(key=lambda suspect: not (suspect.headline and suspect.serious))
     report = replace(report, suspects=tuple(found))
     tflite = None

@@ -10,7 +10,10 @@ from ptq.model.graph import Graph
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.skipped_nodes import resolve_skipped_nodes
 
-NODES = "c = Conv(x, w)\nd = Div(c, half)\ne = Identity(d)\nr = Relu(e)\ny = ReduceMean<axes = [2, 3], keepdims = 0>(r)"
+NODES = (
+    "c = Conv(x, w)\nd = Div(c, half)\ne = Identity(d)\nr = Relu(e)\n"
+    "y = ReduceMean<axes = [2, 3], keepdims = 0>(r)"
+)
 SOURCE = Graph.from_proto(
     build_network(
         NODES,

@@ -1,4 +1,4 @@
-"""Arithmetic of inputs with constants stays float in ONNX Runtime; which nodes those are can be read off the graphs."""
+"""Arithmetic of inputs with constants stays float in ONNX Runtime; which nodes those are, the graphs show."""
 
 from __future__ import annotations
 
