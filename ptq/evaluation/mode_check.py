@@ -19,6 +19,6 @@ def check_mode(graph: Graph) -> Iterator[Diagnosis]:
         yield Diagnosis(
             f"exported in training mode ({tally}): its outputs depend on the other samples of a batch, or on chance",
             "the model",
-            "export it again after model.eval()",
+            "put it into evaluation mode (PyTorch: eval) and export it again",
             serious=True,
         )
