@@ -162,7 +162,8 @@ Skip = Annotated[
     typer.Option(
         "--skip",
         metavar="NODE",
-        help="Keep a node, or every node of an operator, in float; can be repeated.",
+        help="Keep a node, or every node of an operator, in float; can be repeated. Names are those of ptq inspect "
+        "or of the given model.",
     ),
 ]
 SampleCount = Annotated[

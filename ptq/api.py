@@ -141,7 +141,7 @@ def quantize(
             stores weights as uint8, which is slower. ``s8`` does neither. ``auto`` is ``reduced`` if this processor
             saturates, else ``s8``.
         per_tensor: Use one scale for a whole weight.
-        skip: Nodes, or operators, that stay float; a string is one name.
+        skip: Nodes, of the prepared or of the given model, or operators, that stay float; a string is one name.
         correct_bias: Correct biases for the mean error of quantized weights and inputs.
         rounding: How weights become integers. ``second-order`` is GPTQ-style rounding from input covariances on
             ``data``, plus error compensation in the last and fully connected layers. ``nearest`` rounds each weight.

@@ -31,6 +31,7 @@ from ptq.data.recorded_preprocess import (
 from ptq.data.sample_store import CacheOption, parse_cache
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, dtype_of, is_tensor, name_of, operator_of, shape_of
+from ptq.model.training_mode import list_training_nodes
 
 NAN_AWARE = frozenset(
     [
@@ -291,6 +292,8 @@ def _require_numpy_type(what: str, dtype: np.dtype[Any] | None) -> None:
 
 
 def takes_any_batch(graph: Graph) -> bool:
-    """Whether the batch axis of every input is dynamic."""
+    """Whether the batch axis of every input is dynamic, and samples of a batch do not change one another."""
+    if list_training_nodes(graph):
+        return False
     shapes = [shape_of(value) for value in graph.inputs]
     return all(shape is not None and len(shape) > 0 and shape[0] is None for shape in shapes)

@@ -56,6 +56,7 @@ noise_check          models that draw random numbers
 label_mismatch       labels that do not match the predictions
 litert_check         the check of a `.tflite` file in LiteRT before it is returned
 litert_result        result of the check of a `.tflite` file in LiteRT
+mode_check           models that were exported in training mode
 relation_check       doubt that two models belong together, or that the one to compare with is a float model
 speed                speed of one model relative to another, measured in interleaved runs, with an interval
 """

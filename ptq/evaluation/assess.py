@@ -17,6 +17,7 @@ from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_range_check import check_input_statistics
 from ptq.evaluation.input_shift_check import InputShiftCheck
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.mode_check import check_mode
 from ptq.evaluation.noise_check import check_noise, leave_noise_undecided
 from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.overlap_check import find_overlap
@@ -137,6 +138,7 @@ def build_report(
         suspects=(
             *([] if refusal is None else [refusal]),
             *noise,
+            *check_mode(model.source),
             *input_warnings,
             *_self_check_diagnoses(quantized),
             *shift.find(),

@@ -30,6 +30,7 @@ from ptq.evaluation.drop import AGREEMENT, Drop, TaskChoice
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
+from ptq.evaluation.mode_check import check_mode
 from ptq.evaluation.noise_check import check_noise, leave_noise_undecided
 from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
@@ -223,6 +224,7 @@ def compare(
     difference = reading.describe(opened, new_graph).difference
     suspects = (
         *noise,
+        *check_mode(old_graph, new_graph),
         *explain_low_accuracy(
             evaluation,
             opened,

@@ -15,7 +15,7 @@ from ptq.model.node import operator_of
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.assign import tensors_to_observe
 from ptq.solver.partition.eligibility import assign_precision
-from ptq.solver.skipped_nodes import SKIPPED_REASON, check_skipped_nodes
+from ptq.solver.skipped_nodes import SKIPPED_REASON, resolve_skipped_nodes
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def build_inspection(
     Raises:
         UsageError: A node to skip does not exist.
     """
-    check_skipped_nodes(prepared.graph, skip)
-    floats = {**prepared.float_nodes, **dict.fromkeys(skip, SKIPPED_REASON)}
+    skipped = resolve_skipped_nodes(prepared.graph, skip, source)
+    floats = {**prepared.float_nodes, **dict.fromkeys(skipped, SKIPPED_REASON)}
     assignment = assign_precision(prepared.graph, target, floats)
     nodes = []
     for node in prepared.graph.nodes:

@@ -32,6 +32,7 @@ from ptq.evaluation.engines import (
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.mode_check import check_mode
 from ptq.evaluation.noise_check import check_noise
 from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
@@ -207,6 +208,7 @@ def evaluate(
     )
     noise = check_noise(graph) if compared is None else check_noise(graph, compared)
     suspects = (
+        *check_mode(graph),
         *(noise or check_relation(evaluation)),
         *(() if compared is None else check_reference(compared)),
         *(() if compared is None else check_other_record(graph, compared, REFERENCE_MODEL, opened)),

@@ -22,6 +22,7 @@ from ptq.data import DataSource, Preparation, Sample
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.frontier import FrontierReport
+from ptq.evaluation.mode_check import check_mode
 from ptq.evaluation.noise_check import check_noise
 from ptq.evaluation.preprocessing_check import diagnose_assumption
 from ptq.evaluation.session_cache import SessionCache
@@ -247,7 +248,11 @@ def frontier(
             sources=len(found.sources),
             cost_table=table.name,
             cost_table_digest=table.digest,
-            suspects=(*check_noise(job.source), *diagnose_assumption(job.samples.calibration)),
+            suspects=(
+                *check_noise(job.source),
+                *check_mode(job.source),
+                *diagnose_assumption(job.samples.calibration),
+            ),
         ),
         plans,
         calibrated.calibration,

@@ -33,7 +33,7 @@ from ptq.rewrite.tflite.rehearsal import rehearse_writing
 from ptq.rewrite.tflite.write import TfliteOptions
 from ptq.solver.quantizer import CalibratedModel, complete_user_plan, solve_plan
 from ptq.solver.recipe import Recipe
-from ptq.solver.skipped_nodes import check_skipped_nodes
+from ptq.solver.skipped_nodes import SKIPPED_REASON, resolve_skipped_nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,8 @@ def open_job(
     if given.plan is not None:
         options = options.without_ineffective()
     recipe = options.to_recipe(given.plan)
-    check_skipped_nodes(prepared.graph, recipe.float_nodes)
+    skipped = resolve_skipped_nodes(prepared.graph, recipe.float_nodes, source)
+    recipe = replace(recipe, float_nodes=dict.fromkeys(skipped, SKIPPED_REASON))
     if given.plan is not None and recipe.float_nodes:
         raise UsageError("a plan already lists the float nodes; do not combine plan with skip")
     if given.plan is None:

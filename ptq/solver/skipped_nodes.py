@@ -7,8 +7,36 @@ from collections.abc import Collection
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import find_similar
 from ptq.model.graph import Graph
+from ptq.model.node import Node, consumers_of, name_of
 
 SKIPPED_REASON = "skipped by the user"
+
+
+def resolve_skipped_nodes(graph: Graph, skip: Collection[str], source: Graph) -> list[str]:
+    """The nodes or operators of a prepared graph to keep float.
+
+    A node of the given model that the prepared graph lacks stands for the nodes that compute its outputs from other
+    tensors of the given model.
+
+    Args:
+        graph: The prepared graph.
+        skip: Names of nodes or operators.
+        source: The model before preparation.
+
+    Raises:
+        UsageError: A name is neither a node nor an operator of the prepared graph, and no node of it came from one.
+    """
+    known, given = _list_names(graph), {node.name: node for node in source.nodes if node.name}
+    origins = _Origins(graph, source)
+    found = dict[str, None]()
+    for name in skip:
+        node = None if name in known else given.get(name)
+        computing = [name] if node is None else origins.nodes_computing(node)
+        if node is not None and not computing:
+            raise UsageError(_explain_removal(node, origins))
+        found.update(dict.fromkeys(computing))
+    check_skipped_nodes(graph, found)
+    return list(found)
 
 
 def check_skipped_nodes(graph: Graph, skip: Collection[str]) -> None:
@@ -17,7 +45,7 @@ def check_skipped_nodes(graph: Graph, skip: Collection[str]) -> None:
     Raises:
         UsageError: A name is neither a node nor an operator of the graph.
     """
-    names = {node.name for node in graph.nodes} | {node.op_type for node in graph.nodes}
+    names = _list_names(graph)
     unknown = sorted(set(skip) - names)
     if unknown:
         similar = find_similar(unknown[0], [name for name in names if name])
@@ -26,3 +54,43 @@ def check_skipped_nodes(graph: Graph, skip: Collection[str]) -> None:
             f"cannot skip {unknown[0]}: the prepared graph has no such node or operator{hint}; "
             "inspect the model to list them"
         )
+
+
+def _list_names(graph: Graph) -> set[str]:
+    return {node.name or "" for node in graph.nodes} | {node.op_type for node in graph.nodes}
+
+
+class _Origins:
+    """Which nodes of a prepared graph compute what a node of the given model computed."""
+
+    def __init__(self, graph: Graph, source: Graph) -> None:
+        self._writers = {name_of(v): node for node in graph.nodes for v in node.outputs}
+        self._given = {name_of(v) for node in source.nodes for v in node.outputs}
+
+    def nodes_computing(self, node: Node) -> list[str]:
+        """Names of the prepared nodes that compute its outputs from other tensors of the given model."""
+        ahead = [name_of(value) for value in node.outputs]
+        found = dict[str, None]()
+        while ahead:
+            writer = self._writers.get(ahead.pop())
+            if writer is None or writer.name in found:
+                continue
+            found[writer.name or ""] = None
+            before = [name_of(value) for value in writer.inputs if value is not None]
+            ahead += [name for name in before if name not in self._given]
+        return list(found)
+
+
+def _explain_removal(node: Node, origins: _Origins) -> str:
+    """Why a node of the model cannot be skipped, with the nearest prepared nodes behind it."""
+    near, ahead, visited = dict[str, None](), [node], {node}
+    while ahead:
+        readers = [n for value in ahead.pop(0).outputs for n in consumers_of(value)]
+        for reader in readers:
+            names = origins.nodes_computing(reader)
+            near.update(dict.fromkeys(names))
+            if not names and reader not in visited:
+                visited.add(reader)
+                ahead.append(reader)
+    where = f"what follows is {' and '.join(near)}" if near else "inspect the model to list nodes"
+    return f"cannot skip {node.name}: preparation removed it or fused it into another node; {where}"

@@ -20,15 +20,23 @@ from ptq.model.node import (
     Node,
     Value,
     attributes_of,
+    constant_shape,
     consumers_of,
     is_constant,
     operator_of,
     shape_of,
 )
+from ptq.solver.partition.cost_model import TensorSizes, estimate_sizes
 from ptq.verification.ort_fusions import ort_optimized_graph
 
 Cause = Literal[
-    "float islands", "transposes", "small channels", "few rows", "no VNNI", "outside of XNNPACK"
+    "per-channel quantizers",
+    "float islands",
+    "transposes",
+    "small channels",
+    "few rows",
+    "no VNNI",
+    "outside of XNNPACK",
 ]
 
 FEW_ROWS = 4
@@ -81,6 +89,7 @@ def find_slow_patterns(graph: Graph) -> tuple[SlowPattern, ...]:
     nodes = ort_optimized_graph(graph).nodes
     own = {node.name for node in graph.nodes}  # ONNX Runtime adds Transposes for its own layouts
     found = (
+        *_find_channel_quantizers(nodes),
         *_find_islands(nodes),
         *_find_transposes(nodes, own),
         *_find_small_layers(nodes),
@@ -88,6 +97,25 @@ def find_slow_patterns(graph: Graph) -> tuple[SlowPattern, ...]:
     )
     integer = any(operator_of(node) in (*_CONVOLUTIONS, *_PRODUCTS) for node in nodes)
     return (*found, *(_check_processor() if integer else ()))
+
+
+def _find_channel_quantizers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
+    """Quantizers of activations with a scale for each channel, behind axis 1: channels lie side by side there."""
+    found = [
+        node
+        for node in nodes
+        if operator_of(node) in _QUANTIZE
+        and not is_constant(node.inputs[0])
+        and math.prod(constant_shape(node.inputs[1]) or ()) > 1
+        and attributes_of(node).get("axis", 1) not in (0, 1)
+    ]
+    if found:
+        yield SlowPattern(
+            "per-channel quantizers",
+            f"{plural(len(found), 'QuantizeLinear node')} with a scale for each channel, channels last: each value "
+            "takes as long as a hundred with one scale",
+            "give activations one scale for each tensor (option equalize)",
+        )
 
 
 def _find_islands(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
@@ -123,7 +151,7 @@ def _find_transposes(nodes: Sequence[Node], own: set[str | None]) -> Iterator[Sl
             "transposes",
             f"{plural(len(found), 'Transpose')} between quantizers and layers: ONNX Runtime fuses no integer kernel "
             "across them",
-            "export the model in the layout of its layers (NCHW)",
+            "expect less gain where the network itself needs them, as attention does; else export it without them",
         )
 
 
@@ -142,7 +170,9 @@ def _find_small_layers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
 
 def _find_few_rows(graph: Graph) -> Iterator[SlowPattern]:
     """Layers that multiply few rows; shapes are known in the given graph only."""
-    rows = [_count_rows(node) for node in graph.with_shapes().nodes if _has_integer_weight(node)]
+    shaped = graph.with_shapes()
+    size = estimate_sizes(shaped)
+    rows = [_count_rows(node, size) for node in shaped.nodes if _has_integer_weight(node)]
     short = [count for count in rows if count <= FEW_ROWS]
     if rows and len(short) >= MOST * len(rows):
         yield SlowPattern(
@@ -185,16 +215,13 @@ def _has_integer_weight(node: Node) -> bool:
     return maker is not None and operator_of(maker) in _DEQUANTIZE
 
 
-def _count_rows(node: Node) -> float:
+def _count_rows(node: Node, size: TensorSizes) -> float:
     """Rows that a layer multiplies with its weights for one sample; infinite if they are unknown."""
     shape = shape_of(node.outputs[0])
     if shape is None or len(shape) < 2:
         return math.inf
-    image = operator_of(node) in {*_CONVOLUTIONS, "Conv"}
-    first, *inner = (shape[0], *shape[2:]) if image else shape[:-1]
-    if None in inner:
-        return math.inf
-    return math.prod([1 if first is None else first, *(size for size in inner if size is not None)])
+    channels = shape[1 if operator_of(node) in {*_CONVOLUTIONS, "Conv"} else -1]
+    return size(node.outputs[0]) / channels if channels else math.inf
 
 
 def _check_processor() -> Iterator[SlowPattern]:

@@ -74,6 +74,14 @@ def test_a_model_takes_any_batch_where_its_first_dimension_varies() -> None:
     assert not takes_any_batch(Graph.from_proto(CASES["clip bounds from an input"]))
 
 
+@pytest.mark.parametrize(("mode", "takes_any"), [(1, False), (0, True)])
+def test_a_model_in_training_mode_takes_single_samples(mode: int, takes_any: bool) -> None:
+    # the samples of a batch change the mean that BatchNormalization subtracts
+    node = f"y{', m, v' * mode} = BatchNormalization<training_mode = {mode}>(x, one, one, one, one)"
+    model = build_network(node, {"x": ("N", 2, 4)}, one=np.ones(2, np.float32))
+    assert takes_any_batch(Graph.from_proto(model)) is takes_any
+
+
 SCORES = build_network(
     "f = Flatten(x)\ny = Gemm(f, w)", {"x": ("n", 3, 8, 8)}, w=gaussian_array(192, 4)
 )

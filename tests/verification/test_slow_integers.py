@@ -26,7 +26,7 @@ def _exact_sums(monkeypatch: pytest.MonkeyPatch) -> None:
 class Builder:
     """A QDQ graph, a node after another."""
 
-    def __init__(self, shape: Sequence[int]) -> None:
+    def __init__(self, shape: Sequence[int | str]) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants = {
             "scale": np.float32(0.1),
@@ -100,6 +100,18 @@ def test_a_transpose_between_layers_breaks_their_fusion() -> None:
     [pattern] = find_slow_patterns(made.build())
     assert pattern.cause == "transposes"
     assert str(pattern).startswith("1 Transpose between quantizers and layers: ONNX Runtime fuses")
+    assert pattern.advice.startswith("expect less gain")
+
+
+def test_a_transpose_makes_a_quantizer_with_a_scale_for_each_channel_slow() -> None:
+    made = Builder([1, 32, WIDE]).matmul(WIDE, WIDE).node("Sin")
+    made.constants |= {"scales": np.full(WIDE, np.float32(0.1)), "zeros": np.full(WIDE, np.uint8(128))}  # fmt: skip
+    turned = made.node("Transpose", perm=[0, 2, 1]).node(
+        "QuantizeLinear", "scales", "zeros", axis=1
+    )
+    found = find_slow_patterns(turned.node("DequantizeLinear", "scale", "zero").build())
+    assert found[0].cause == "per-channel quantizers"
+    assert str(found[0]).startswith("1 QuantizeLinear node with a scale for each channel, channels")
 
 
 def test_convolutions_of_few_channels_gain_nothing() -> None:
@@ -123,6 +135,14 @@ def test_products_of_one_row_wait_for_their_weights() -> None:
     [pattern] = find_slow_patterns(Builder([1, WIDE]).matmul(WIDE, WIDE).matmul(WIDE, WIDE).build())
     assert pattern.cause == "few rows"
     assert str(pattern).startswith("2 of 2 integer layers multiply at most 4 rows at once (a batch")
+
+
+def test_tokens_of_a_sample_are_rows_where_the_batch_varies() -> None:
+    made = Builder(["N", 32, WIDE])
+    made.constants |= {"rows": np.array([-1, WIDE]), "back": np.array([-1, 32, WIDE])}
+    made.node("Reshape", "rows").matmul(WIDE, WIDE).matmul(WIDE, WIDE).node("Reshape", "back")
+    assert causes(made) == []
+    assert causes(Builder(["N", WIDE]).matmul(WIDE, WIDE)) == ["few rows"]
 
 
 def test_a_processor_without_vnni_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

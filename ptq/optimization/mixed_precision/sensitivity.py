@@ -23,6 +23,7 @@ from ptq.data.splits import SampleOptions
 from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
+from ptq.evaluation.mode_check import check_mode
 from ptq.evaluation.noise_check import check_noise
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.ranking import NodeCost, Ranking
@@ -196,6 +197,7 @@ def sensitivity(
         task=evaluation.task,
         suspects=(
             *check_noise(job.source),
+            *check_mode(job.source),
             *doubts,
             *shift.find(),
             *diagnose_assumption(job.samples.calibration),

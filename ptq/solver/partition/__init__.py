@@ -10,6 +10,7 @@ cost_model: the time of one node, in float and on integers.
 min_cut: the minimum cut of a flow network.
 partition_cost: the cost of a partition of a graph, and the cheapest one.
 first_layers: convolutions of few channels of an input that are faster in float.
+input_arithmetic: sums and products of inputs with constants, which stay float.
 partition: the nodes that are faster in float.
 node_precision: the precision of a node by itself.
 eligibility: the precision of every node, by all of the above.

@@ -3,7 +3,8 @@
 A DequantizeLinear or QuantizeLinear stands there anyway. With one scale for each channel it takes as long as with
 one scale where the values of a channel lie side by side, plus up to 13 ns for each run of them (ONNX Runtime 1.31.1,
 one thread). Between integer convolutions, whose layout has channels last, each value is a run of its own. A float
-operator that computes channels first stops a layout, so that it does not pass from one boundary to another.
+operator that computes channels first stops a layout, so that it does not pass from one boundary to another. A
+Transpose does the same: ONNX Runtime moves it past quantizers, which may then have channels last.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ def per_channel_boundaries(graph: Graph, floats: Collection[str]) -> dict[str, t
         if writer.name not in floats:
             if not in_float and not value.is_graph_output():
                 continue
-            if not any(_reaches_integers(node, floats, _float_readers) for node in in_float):
+            if not any(_reaches_layout(node, floats, _float_readers) for node in in_float):
                 found[name_of(value)] = _node_names([writer, *integers])
-        elif integers and not _reaches_integers(writer, floats, _float_writers):
+        elif integers and not _reaches_layout(writer, floats, _float_writers):
             found[name_of(value)] = _node_names(integers)
     return found
 
@@ -73,14 +74,14 @@ def _has_runs(value: Value) -> bool:
     return None in shape[2:] or math.prod(n or 0 for n in shape[2:]) >= _MIN_RUN
 
 
-def _reaches_integers(
+def _reaches_layout(
     start: Node, floats: Collection[str], neighbours: Callable[[Node], Iterable[Node]]
 ) -> bool:
-    """Whether a path of float nodes that do not compute channels first leads to an integer node."""
+    """Whether a path of float nodes that do not compute channels first leads to an integer node or a Transpose."""
     visited, ahead = {start}, [start]
     while ahead:
         node = ahead.pop()
-        if node.name not in floats:
+        if node.name not in floats or operator_of(node) == "Transpose":
             return True
         if operator_of(node) not in _CHANNELS_FIRST:
             new = [other for other in neighbours(node) if other not in visited]

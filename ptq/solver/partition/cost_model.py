@@ -33,6 +33,7 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.rewrite.prepare.shape_inference import symbolic_shape
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
 
@@ -57,7 +58,7 @@ class TensorSizes:
 
     Attributes:
         pixel_share: The share of pixels that strides leave, where the number of pixels varies, by tensor name.
-        first_dims: The estimate for a varying first dimension that holds more than the batch, by tensor name.
+        first_dims: The estimate for a varying first dimension that is not the batch itself, by tensor name.
     """
 
     pixel_share: Mapping[str, float]
@@ -92,6 +93,7 @@ def estimate_sizes(graph: Graph) -> TensorSizes:
     shares: dict[str, float] = {}
     first_dims: dict[str, float] = {}
     size = TensorSizes(shares, first_dims)
+    batches = {(symbolic_shape(value) or (1,))[0] for value in graph.inputs}
     for node in graph.nodes:
         before = [name_of(v) for v in node.inputs if v is not None and not is_constant(v)]
         share = max((shares.get(name, 1.0) for name in before), default=1.0)
@@ -103,16 +105,26 @@ def estimate_sizes(graph: Graph) -> TensorSizes:
             scales = constant_of(node.inputs[2])
             share *= 1.0 if scales is None or not scales.size else float(scales.prod())
         shares.update((name_of(v), share) for v in node.outputs)
-        first_dim = max((first_dims.get(name, 1.0) for name in before), default=1.0)
         for value in node.outputs:
-            if (shape_of(value) or (1,))[0] is None:
-                is_view = operator_of(node) in VIEWS
-                first_dims[name_of(value)] = (
-                    size.estimate(node.inputs[0]) / size.estimate(value)
-                    if is_view and node.inputs[0] is not None
-                    else first_dim
-                )
+            symbols = symbolic_shape(value) or (1,)
+            if not isinstance(symbols[0], int) and symbols[0] not in batches:
+                first_dims[name_of(value)] = _estimate_first_dim(node, value, size)
     return size
+
+
+def _estimate_first_dim(node: Node, value: Value, size: TensorSizes) -> float:
+    """The estimate for the varying first dimension of an output, which is not the batch itself.
+
+    A view keeps the number of elements. Other operators keep the dimension of the inputs that name it alike; where
+    none does, that of the inputs of the same rank.
+    """
+    if operator_of(node) in VIEWS and node.inputs[0] is not None:
+        return size.estimate(node.inputs[0]) / size.estimate(value)
+    shapes = {name_of(v): symbolic_shape(v) for v in node.inputs if v is not None}
+    own = symbolic_shape(value) or ()
+    alike = [name for name, shape in shapes.items() if shape and shape[0] == own[0]]
+    sources = alike or [name for name, shape in shapes.items() if len(shape or ()) == len(own)]
+    return max((size.first_dims.get(name, 1.0) for name in sources), default=1.0)
 
 
 class GraphCosts:

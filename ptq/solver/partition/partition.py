@@ -7,7 +7,8 @@ A model without products becomes integers if it can as a whole.
 
 On ONNX Runtime some products are faster in float: first layers of few channels, groups of few, depthwise ones. There
 products take part in the cut. Those stay float that are slower on integers and gain their neighbours nothing. Where
-that does not make the whole model clearly faster, only first layers do (`first_layers`).
+that does not make the whole model clearly faster, only first layers do (`first_layers`). Arithmetic of inputs with
+constants stays float (`input_arithmetic`).
 
 Costs are counted in passes over the elements of a tensor (`cost_table`). For each element a quantizer costs one pass.
 An operator costs one on integers and one and a half in float, which has four bytes a value. Data movement of single
@@ -34,6 +35,7 @@ from ptq.solver.partition.cost_model import (
 )
 from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, OrtCostTable
 from ptq.solver.partition.first_layers import leave_first_layers_float
+from ptq.solver.partition.input_arithmetic import arithmetic_on_inputs
 from ptq.solver.partition.partition_cost import PartitionProblem, float_tensors, is_product
 from ptq.solver.partition.shipped_tables import get_cost_table
 
@@ -67,13 +69,16 @@ def nodes_faster_in_float(
     if costs is None or not products:
         idle = _data_movement_alone(nodes, specs)
         return [] if len(idle) == len(graph.nodes) else idle
+    if not target.integer_border:
+        on_inputs = arithmetic_on_inputs(graph)
+        nodes = {name: node for name, node in nodes.items() if name not in on_inputs}
     problem = PartitionProblem(nodes, specs, fused, costs.size, target, costs.table)
     uniform = costs.estimate_uniform(nodes, specs)
     integers = _partition_around_products(problem, products | border, uniform)
     if target.float_outputs:
         kernels = costs.estimate_kernels(nodes, specs)
         integers = _partition_of_all(graph, problem, products, border, kernels, integers)
-    return [name for name in nodes if name not in integers]
+    return [name for name in specs if name not in integers]
 
 
 def _list_border(nodes: Mapping[str, Node]) -> set[str]:

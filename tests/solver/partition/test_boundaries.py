@@ -70,6 +70,14 @@ def test_between_integers_channels_come_last(between: str, floats: str) -> None:
     assert "s" not in inside(between, floats)
 
 
+def test_a_transpose_puts_channels_last_before_and_behind_it() -> None:
+    # it passes a function and a QuantizeLinear, which then takes 100 times as long
+    before = f"{ISLAND}\nt = Transpose<perm = [0, 3, 2, 1]>(s)\nu = HardSwish(t)"
+    assert inside(before, "hdstu", "y = Conv(u, square)").keys() == {"c"}
+    behind = "h = HardSwish(c)\nt = Transpose<perm = [0, 2, 3, 1]>(h)"
+    assert inside(behind, "ht", "y = Identity(t)") == {}
+
+
 def test_first_and_last_layers_in_float_have_boundaries_on_one_side() -> None:
     assert inside("s = HardSwish(c)", "cs") == {"s": {"y"}}
     assert inside("s = HardSwish(c)", "sy") == {"c": {"c"}}

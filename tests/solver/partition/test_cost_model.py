@@ -127,6 +127,26 @@ def test_rows_that_a_view_makes_of_the_batch_and_what_follows_it_count() -> None
     assert found[1].float_cost == pytest.approx((50 * 0.09 + 0.3) * 64 * 64 + CALL)
 
 
+def test_what_gathers_values_of_all_samples_for_each_counts_one_sample() -> None:
+    # as torch exports a strided view: all values in a row, then those of each sample by their places
+    nodes = "f = Reshape(x, s)\ni = Cast<to = 7>(p)\ng = Gather(f, i)\ny = Relu(g)"
+    model = build_network(nodes, {"x": ("N", 50, 64), "p": ("N", 64)}, s=[-1])
+    graph = Graph.from_proto(model).with_shapes()
+    size = estimate_sizes(graph)
+    assert [size(node.outputs[0]) for node in graph.nodes] == [50 * 64, 64, 64, 64]
+
+
+def test_a_first_dimension_of_its_own_counts_as_that_of_the_input_with_its_name() -> None:
+    nodes = (
+        "f = Reshape(x, s)\nr = Relu(f)\nm = ReduceMax<axes = [1], keepdims = 0>(r)\ny = Add(m, u)"
+    )
+    model = build_network(nodes, {"x": ("N", 50, 64)}, s=[-1, 64], u=gaussian_array(3, 1))
+    graph = Graph.from_proto(model).with_shapes()
+    size = estimate_sizes(graph)
+    # the flat tensor and its maxima have a row for each of 50; the sum has three, each of an unknown length
+    assert [size(node.outputs[0]) for node in graph.nodes] == [3200, 3200, 50, 3 * 64]
+
+
 def test_a_pool_that_no_convolution_reads_runs_channels_first() -> None:
     nodes = "m = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)\n"
     read = costs(nodes + "y = Conv(m, w)", (1, 4, 8, 8), w=gaussian_array(4, 4, 1, 1))[0]

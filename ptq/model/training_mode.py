@@ -1,0 +1,15 @@
+"""Nodes that normalize by the batch, as in training: outputs depend on the other samples of a batch."""
+
+from __future__ import annotations
+
+from ptq.model.graph import Graph
+from ptq.model.node import Node, attributes_of, operator_of
+
+
+def list_training_nodes(graph: Graph) -> list[Node]:
+    """BatchNormalization nodes in training mode."""
+    return [
+        node
+        for node in graph.nodes
+        if operator_of(node) == "BatchNormalization" and attributes_of(node).get("training_mode", 0)
+    ]
