@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptq.core.wording import plural
 from ptq.evaluation.budget import Budget
 from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.mode_check import EVALUATION_MODE
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
 from ptq.model.random_nodes import find_random_nodes
@@ -19,7 +20,7 @@ def check_noise(*graphs: Graph) -> tuple[Diagnosis, ...]:
         first, others = found[0], len(found) - 1
         more = f" and {plural(others, 'other node')}" if others else ""
         dropout = operator_of(first) == "Dropout"
-        advice = "call model.eval() before the export" if dropout else "export the model without it"
+        advice = EVALUATION_MODE if dropout else "export the model without it"
         return (
             Diagnosis(
                 f"{'draw' if others else 'draws'} other random numbers on each run, so figures and "

@@ -39,15 +39,15 @@ class Preference:
     required_error: float
     required_error_for_decisions: float
 
-    def limits(self, changed: float | None) -> tuple[float, ...]:
+    def list_limits(self, changed: float | None) -> tuple[float, ...]:
         """The shares of the time that may be spent; ``changed``: the share of decisions, None if few enough."""
         return (self.spend,) if changed is None else self.spend_for_decisions
 
-    def least(self, changed: float | None) -> float:
+    def find_least_gain(self, changed: float | None) -> float:
         """The least gain."""
         return self.least_gain if changed is None else self.least_gain_for_decisions
 
-    def required(self, changed: float | None) -> float:
+    def find_required_error(self, changed: float | None) -> float:
         """The error that may remain at most, as a share of what is left without this time."""
         return self.required_error if changed is None else self.required_error_for_decisions
 

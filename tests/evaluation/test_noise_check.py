@@ -76,4 +76,4 @@ def test_dropout_is_noise_in_training_mode_only(inputs: str, noisy: bool) -> Non
     )
     found = check_noise(Graph.from_proto(model))
     assert bool(found) is noisy
-    assert all("model.eval()" in diagnosis.advice for diagnosis in found)
+    assert all("PyTorch: eval" in diagnosis.advice for diagnosis in found)

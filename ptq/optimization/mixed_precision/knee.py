@@ -222,7 +222,10 @@ def _choose_others(calibration: Samples, known: Sequence[Sample]) -> list[Sample
 
 def _explain_none(job: Job, preference: Preference, changed: float) -> str:
     """Why no node stays float though int8 loses much."""
-    left, most = 100 * preference.required(changed), 100 * preference.limits(changed)[-1]
+    left, most = (
+        100 * preference.find_required_error(changed),
+        100 * preference.list_limits(changed)[-1],
+    )
     return (
         f"no float nodes leave less than {left:.0f} % of the output error for up to {most:.0f} % of the int8 model's "
         f"time (estimated; prefer {job.options.prefer}); ptq frontier shows all choices"

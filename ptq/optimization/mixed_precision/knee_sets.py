@@ -86,7 +86,7 @@ def find_float_sets(
         DataError: The model fails on a sample; the text names it.
     """
     proposed = dict.fromkeys(_propose_sets(found, price, times, preference, changed))
-    limit = min(preference.limits(changed)[-1], most)
+    limit = min(preference.list_limits(changed)[-1], most)
     spent = {one: times.estimate(one) / times.all_int8 - 1 for one in proposed}
     sets = [one for one in proposed if spent[one] <= limit]
     if not sets:
@@ -105,13 +105,13 @@ def choose_float_sets(
 ) -> list[FloatSet]:
     """The set of each limit that lowers the error of the one before enough; the cheapest first.
 
-    The next one of `Preference.limits` is tried while too many decisions change.
+    The next one of `Preference.list_limits` is tried while too many decisions change.
     """
     chosen, left = list[FloatSet](), 1.0
-    for limit in preference.limits(changed):
+    for limit in preference.list_limits(changed):
         within = [one for one in measured if one.spent <= limit]
         lowest = min((one.error for one in within), default=np.inf)
-        if lowest <= left * preference.required(changed):
+        if lowest <= left * preference.find_required_error(changed):
             near = [one for one in within if one.error <= lowest * _NEARLY_LOWEST]
             best = min(near, key=lambda one: (one.spent, sorted(one.floats)))
             chosen, left = [*chosen, best], best.error
@@ -128,14 +128,14 @@ def _propose_sets(
     changed: float | None,
 ) -> Iterator[frozenset[str]]:
     """Few nodes with large errors for each limit; then points of the curve, where each node gains a little."""
-    limits, shares = preference.limits(changed), found.mean_shares[None]
+    limits, shares = preference.list_limits(changed), found.mean_shares[None]
     for limit in limits:
         best = cheap_extras(
             found.sources,
             shares,
             frozenset(),
             price,
-            least=preference.least(changed),
+            least=preference.find_least_gain(changed),
             most=limit * times.all_int8,
         )
         if best:
