@@ -72,6 +72,7 @@ def nodes_faster_in_float(
     if not target.integer_border:
         on_inputs = arithmetic_on_inputs(graph)
         nodes = {name: node for name, node in nodes.items() if name not in on_inputs}
+        fused = {name: maker for name, maker in fused.items() if maker in nodes}
     problem = PartitionProblem(nodes, specs, fused, costs.size, target, costs.table)
     uniform = costs.estimate_uniform(nodes, specs)
     integers = _partition_around_products(problem, products | border, uniform)

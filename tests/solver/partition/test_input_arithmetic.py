@@ -34,6 +34,13 @@ def test_the_mean_and_the_deviation_of_pixels_stay_float() -> None:
     assert not {"Conv_c", "Conv_y"} & floats.keys()
 
 
+def test_an_activation_behind_them_is_part_of_no_integer_node() -> None:
+    nodes = NORMALIZE.replace("d = Mul", "e = Mul") + "d = Relu(e)\n" + BODY
+    result = quantize_network(network(nodes))
+    assert "Mul_e" in result.plan.floats
+    assert "Relu_d" not in result.plan.folded
+
+
 def test_they_become_integers_where_the_input_will_be_integers() -> None:
     row = replace(TARGETS["ort"], integer_border=True)
     assert "Mul_d" not in quantize_network(network(), target=row).plan.floats
