@@ -22,6 +22,8 @@ EXAMPLES = 8
 """Samples on which a task is recognized."""
 
 
+NO_TASK = TaskChoice("none", "", "nothing in the outputs shows what they decide")
+
 _Finder = Callable[[Sequence[Example], TaskRequest], Found | None]
 _FINDERS: Mapping[TaskName, _Finder] = {
     "detect": find_boxes,
@@ -99,4 +101,4 @@ def recognize_task(
             task, why = found
             assumed = not labelled and _is_assumed(task, examples)
             return task, TaskChoice(task.name, task.output, why, assumed=assumed)
-    return None, TaskChoice("none", "", "nothing in the outputs shows what they decide")
+    return None, NO_TASK
