@@ -194,12 +194,9 @@ def evaluate_engines(
             if meter.undefined
         },
         newly_undefined={
-            form: {
-                name: fidelity.newly_undefined
-                for name, fidelity in zip(outputs, meter.fidelity, strict=True)
-                if fidelity.newly_undefined
-            }
+            form: counts
             for form, meter in meters.items()
+            if (counts := meter.count_new_nan(outputs))
         },
         task=choice,
         changed=() if changed is None else changed.result(),

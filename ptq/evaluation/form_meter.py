@@ -45,6 +45,11 @@ class FormMeter:
             elif expected.size == 1:
                 self._values[position].append((output, labels, name))
 
+    def count_new_nan(self, outputs: Sequence[str]) -> dict[str, int]:
+        """Samples on which this form gives NaN and float does not, by the name of the output; those with 0 left out."""
+        pairs = zip(outputs, self.fidelity, strict=True)
+        return {name: meter.newly_undefined for name, meter in pairs if meter.newly_undefined}
+
     def list_single_values(self, position: int) -> list[NDArray[Any]]:
         """The values of an output that gives one value on each sample; else none."""
         values = [value for value, _, _ in self._values[position]]
