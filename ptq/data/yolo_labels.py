@@ -86,9 +86,9 @@ def _read_lines(path: Path) -> Lines:
 def _find_landmarks(lines: Mapping[Path, Lines]) -> frozenset[int]:
     """Numbers of values of the lines that are boxes with landmarks; longer lines of other numbers are polygons.
 
-    A data set has as many landmarks on each line: lines of several lengths are polygons. Each landmark has a visibility
-    of 0, 1 or 2, where a polygon has a share. A polygon at the corner of the image may have 0 and 1 there; then its
-    first values are no box in the image.
+    A data set has as many landmarks on each line: lines of several lengths are polygons. Each landmark has a
+    visibility of 0, 1 or 2, where a polygon has a share. A polygon at the corner of the image may have 0 and 1 there;
+    then its first values are no box in the image.
 
     Raises:
         DataError: Lines are neither, or may be both.
@@ -135,8 +135,8 @@ def _have_points_inside(table: NDArray[np.float64]) -> bool:
     points = table[:, _BOX:].reshape(len(table), -1, 2)
     centre, half = table[:, None, 1:3], table[:, None, 3:5] / 2
     seen = (points != 0).any(axis=2)
-    inside = (np.abs(points - centre) <= half + 1e-3).all(axis=2)
-    return bool(seen.any() and inside[seen].all() and _are_boxes_inside(table))
+    outside = (np.abs(points - centre) > half + 1e-3).any(axis=2)
+    return bool(seen.any() and not (outside & seen).any() and _are_boxes_inside(table))
 
 
 def _read_boxes(path: Path, lines: Lines, landmarks: Collection[int]) -> LabelledBoxes:

@@ -46,7 +46,7 @@ class FormMeter:
                 self._values[position].append((output, labels, name))
 
     def count_new_nan(self, outputs: Sequence[str]) -> dict[str, int]:
-        """Samples on which this form gives NaN and float does not, by the name of the output; those with 0 left out."""
+        """Samples on which this form gives NaN and float does not, by output; those with 0 are left out."""
         pairs = zip(outputs, self.fidelity, strict=True)
         return {name: meter.newly_undefined for name, meter in pairs if meter.newly_undefined}
 

@@ -18,10 +18,6 @@ from ptq.evaluation.tasks.sequence import find_tokens
 from ptq.evaluation.tasks.task import Example, Found, Task, TaskName
 from ptq.evaluation.tasks.task import TaskRequest as TaskRequest
 
-EXAMPLES = 8
-"""Samples on which a task is recognized."""
-
-
 NO_TASK = TaskChoice("none", "", "nothing in the outputs shows what they decide")
 
 _Finder = Callable[[Sequence[Example], TaskRequest], Found | None]
