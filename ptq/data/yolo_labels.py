@@ -19,6 +19,8 @@ from ptq.data.labelled_boxes import BoxLabels, ClassNumbers, LabelledBoxes, list
 _BOX, _POLYGON, _LANDMARK = 5, 7, 3
 """Values of a box with its class, of the shortest polygon with its class, and of a landmark."""
 _VISIBILITIES = (0, 1, 2)
+_MOST_CLASSES = 100_000
+"""More than any set of classes has, so that a number of another kind is refused."""
 
 Lines = list[NDArray[np.float64]]
 
@@ -84,7 +86,9 @@ def _read_lines(path: Path) -> Lines:
 def _find_landmarks(lines: Mapping[Path, Lines]) -> frozenset[int]:
     """Numbers of values of the lines that are boxes with landmarks; longer lines of other numbers are polygons.
 
-    A data set has as many landmarks on each line. Each has a visibility of 0, 1 or 2, where a polygon has a share.
+    A data set has as many landmarks on each line: lines of several lengths are polygons. Each landmark has a
+    visibility of 0, 1 or 2, where a polygon has a share. A polygon at the corner of the image may have 0 and 1 there;
+    then its first values are no box in the image.
 
     Raises:
         DataError: Lines are neither, or may be both.
@@ -101,7 +105,8 @@ def _find_landmarks(lines: Mapping[Path, Lines]) -> frozenset[int]:
         table = np.array(rows)
         seen = table[:, _BOX + _LANDMARK - 1 :: _LANDMARK]
         whole = length > _BOX and (length - _BOX) % _LANDMARK == 0
-        if whole and np.isin(seen, _VISIBILITIES).all():
+        visible = len(longer) == 1 and whole and np.isin(seen, _VISIBILITIES).all()
+        if visible and (length % 2 == 0 or _are_boxes_inside(table)):
             found.add(length)
         elif length < _POLYGON or length % 2 == 0:
             raise DataError(
@@ -116,12 +121,22 @@ def _find_landmarks(lines: Mapping[Path, Lines]) -> frozenset[int]:
     return frozenset(found)
 
 
+def _are_boxes_inside(table: NDArray[np.float64]) -> bool:
+    """Whether the first five values of all lines are a box in the image."""
+    centre, half = table[:, 1:3], table[:, 3:5] / 2
+    return bool((centre - half >= -1e-3).all() and (centre + half <= 1.001).all())
+
+
 def _have_points_inside(table: NDArray[np.float64]) -> bool:
-    """Whether all points behind the first five values lie in the box that these give, and the box in the image."""
+    """Whether all points behind the first five values lie in the box that these give, and the box in the image.
+
+    A landmark that is not seen is the point (0, 0), and shows nothing.
+    """
     points = table[:, _BOX:].reshape(len(table), -1, 2)
     centre, half = table[:, None, 1:3], table[:, None, 3:5] / 2
-    inside = (np.abs(points - centre) <= half + 1e-3).all()
-    return bool(inside and (centre - half >= -1e-3).all() and (centre + half <= 1.001).all())
+    seen = (points != 0).any(axis=2)
+    outside = (np.abs(points - centre) > half + 1e-3).any(axis=2)
+    return bool(seen.any() and not (outside & seen).any() and _are_boxes_inside(table))
 
 
 def _read_boxes(path: Path, lines: Lines, landmarks: Collection[int]) -> LabelledBoxes:
@@ -131,6 +146,10 @@ def _read_boxes(path: Path, lines: Lines, landmarks: Collection[int]) -> Labelle
         used = line[:_BOX] if len(line) in landmarks else line
         if not np.isfinite(used).all() or (used < 0).any() or (used[1:] > 1.001).any():
             raise DataError(f"{path}: a value is not a share from 0 to 1, or a class is negative")
+        if used[0] % 1 or used[0] >= _MOST_CLASSES:
+            raise DataError(
+                f"{path}: class {used[0]:.15g} is not a whole number from 0 to {_MOST_CLASSES - 1}"
+            )
         if len(used) == _BOX:
             near, far = used[1:3] - used[3:] / 2, used[1:3] + used[3:] / 2
         else:

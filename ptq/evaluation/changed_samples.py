@@ -9,7 +9,7 @@ from ptq.data.preparation import Preparation
 from ptq.data.thumbnail import draw_thumbnail
 from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.tasks.changed_neighbours import ChangedNeighbours
-from ptq.evaluation.tasks.classify import list_candidates
+from ptq.evaluation.tasks.classify import ClassifyTask, list_candidates
 from ptq.evaluation.tasks.embed import EmbedTask
 from ptq.evaluation.tasks.mask_pictures import draw_masks
 from ptq.evaluation.tasks.read_answer import read_answer
@@ -36,14 +36,19 @@ class ChangedSamples:
     ) -> None:
         """``form`` is compared with the reference; ``metadata`` of the model may name its classes."""
         self.form = form
-        self._found: dict[str, _Found] = {}
-        self._head = ""
+        self._found: dict[tuple[str, float | None], _Found] = {}
+        self._head: tuple[str, float | None] | None = None
         self._neighbours: ChangedNeighbours | None = None
         self._preparation, self._metadata = preparation, metadata
 
-    def choose(self, output: str) -> None:
-        """Choose the output that decides, once all samples were added; by default it is the first one."""
-        self._head = output
+    def choose(self, output: str, threshold: float | None = None) -> None:
+        """Choose the output that decides, once all samples were added; by default it is the first one.
+
+        Args:
+            output: Its name.
+            threshold: The value above which one value is class 1; None for other tasks.
+        """
+        self._head = output, threshold
 
     @property
     def _chosen(self) -> _Found:
@@ -66,7 +71,8 @@ class ChangedSamples:
             self._add(one, example, other)
 
     def _add(self, task: Task, example: Example, other: Arrays) -> None:
-        found = self._found.setdefault(task.output, _Found())
+        threshold = task.threshold if isinstance(task, ClassifyTask) else None
+        found = self._found.setdefault((task.output, threshold), _Found())
         changed = int(task.compare(example.outputs, other, example.feed)[0])
         if not changed:
             return

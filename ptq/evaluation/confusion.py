@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from ptq.evaluation.intervals import clopper_pearson_interval
@@ -19,13 +18,18 @@ MOST_LISTED = 5000
 """Entries of a confusion in a report: all of 70 classes, and what occurs of more."""
 
 
-def list_classes(confusion: Confusion) -> tuple[tuple[int, int, int], ...]:
-    """Label, number of its samples, and how many of them are right; all labels in order."""
-    totals, right = Counter[int](), Counter[int]()
-    for (label, predicted), count in confusion.items():
-        totals[label] += count
-        right[label] += count * (label == predicted)
-    return tuple((label, totals[label], right[label]) for label in sorted(totals))
+def list_classes(
+    confusion: Confusion, totals: Mapping[int, int]
+) -> tuple[tuple[int, int, int], ...]:
+    """Label, number of its samples, and how many of them are right; all labels in order.
+
+    Args:
+        confusion: Samples with an answer.
+        totals: Number of samples by label; those without an answer, as NaN, count too.
+    """
+    return tuple(
+        (label, totals[label], confusion.get((label, label), 0)) for label in sorted(totals)
+    )
 
 
 def list_confusion(confusion: Confusion) -> tuple[tuple[int, int, int], ...]:

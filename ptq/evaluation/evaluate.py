@@ -14,15 +14,22 @@ from ptq.data.sample_source import refuse_bad
 from ptq.evaluation.baseline_check import check_baseline, doubt_drops
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.confusion import list_classes, list_confusion
+from ptq.evaluation.drop import TaskChoice
 from ptq.evaluation.engines import Engine
 from ptq.evaluation.form_meter import FormMeter, find_class_output
 from ptq.evaluation.label_mismatch import find_label_mismatch
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import is_scores
 from ptq.evaluation.run_forms import Opener, run_forms
-from ptq.evaluation.tasks.classify import ClassifyTask, describe_scores
+from ptq.evaluation.tasks.classify import (
+    ClassifyTask,
+    describe_scores,
+    find_two_classes,
+    has_threshold,
+)
 from ptq.evaluation.tasks.measure import TaskMeasurement
-from ptq.evaluation.tasks.task import Example, TaskRequest
+from ptq.evaluation.tasks.request import NO_TASK
+from ptq.evaluation.tasks.task import Example, Task, TaskRequest
 from ptq.evaluation.user_metric import Metric, measure_metric, metric_drop
 
 REFERENCE = "float"
@@ -73,6 +80,7 @@ def evaluate_engines(
     scores = [True] * len(outputs)
     count, labelled, kept_samples = 0, 0, []
     sizes: dict[str, int] = {}
+    classes: set[int] = set()
     # with labelled boxes or texts, the reference has figures of its own
     keep = None if changed is None else changed.add
     measured = TaskMeasurement(task, list(engines if task.labels.task else candidates), keep)
@@ -85,9 +93,11 @@ def evaluate_engines(
         labels = sample.labels if numbered else ()
         labelled += bool(labels)
         scores = [so_far and is_scores(e) for so_far, e in zip(scores, expected, strict=True)]
+        of_sample = {n: e.size for n, e in zip(outputs, expected, strict=True) if is_scores(e)}
+        sizes |= of_sample
         if metric is None and labels:
-            sizes = {n: e.size for n, e in zip(outputs, expected, strict=True) if is_scores(e)}
-            require_class(max(labels), sizes, sample.name)
+            classes |= set(labels)
+            require_class(max(labels), of_sample, sample.name)
         for name, meter in meters.items():
             meter.add(expected, results[name], labels, sample.name)
             if metric is not None:
@@ -104,19 +114,25 @@ def evaluate_engines(
         raise DataError("no sample to evaluate on; give at least one")
     measured.finish()
     before = meters[reference_form]
-    found, choice = measured.task, measured.choice
-    decides = None if isinstance(found, ClassifyTask) else found
-    if isinstance(found, ClassifyTask) and found.threshold is not None:
+    found, choice, threshold = measured.task, measured.choice, None
+    if metric is None and numbered and (found is None or has_threshold(found)):
+        found, choice = _settle_two_classes(before, outputs, classes, task)
+    if has_threshold(found):
+        threshold = found.threshold
         for meter in meters.values():
-            meter.read_two_classes(outputs.index(found.output), found.output, found.threshold)
-        decides = None if labelled else found
+            meter.read_two_classes(before, outputs.index(found.output), found)
+        if measured.task is None:  # its answers were not compared
+            changed = None
+    decides = None if isinstance(found, ClassifyTask) else found
     accuracies = [meter.result() for meter in before.accuracy]
     head = find_class_output(outputs, scores, accuracies) if decides is None else decides.output
+    if isinstance(found, ClassifyTask) and (threshold is not None or head not in sizes):
+        head = found.output
     position = outputs.index(head)
     if isinstance(found, ClassifyTask) and choice is not None and head != found.output:
         choice = replace(choice, output=head, why=describe_scores(head, sizes[head]))
     if changed is not None:
-        changed.choose(head)
+        changed.choose(head, threshold)
     has_classes = metric is not None or (
         task.name != "none" and (found is None or isinstance(found, ClassifyTask))
     )
@@ -157,15 +173,15 @@ def evaluate_engines(
     }
     low = check_baseline(forms[reference_form]) if decides and task.labels.task else None
     forms = forms if low is None else doubt_drops(forms, low)
-    listed = {name: meter.accuracy[position].confusion for name, meter in meters.items()}
+    listed = {name: meter.accuracy[position] for name, meter in meters.items()}
     return Evaluation(
         samples=count,
         head=head,
         forms={
             name: replace(
                 form,
-                confusion=list_confusion(listed[name]),
-                by_class=list_classes(listed[name]),
+                confusion=list_confusion(listed[name].confusion),
+                by_class=list_classes(listed[name].confusion, listed[name].labelled),
             )
             for name, form in forms.items()
         },
@@ -177,7 +193,23 @@ def evaluate_engines(
             for name, meter in zip(outputs, before.fidelity, strict=True)
             if meter.undefined
         },
+        newly_undefined={
+            form: counts
+            for form, meter in meters.items()
+            if (counts := meter.count_new_nan(outputs))
+        },
         task=choice,
         changed=() if changed is None else changed.result(),
         changed_samples=None if changed is None else changed.count,
     )
+
+
+def _settle_two_classes(
+    reference: FormMeter, outputs: Sequence[str], labels: set[int], request: TaskRequest
+) -> tuple[Task | None, TaskChoice]:
+    """The task of one value, decided by all samples: two classes, or none."""
+    values = {name: reference.list_single_values(k) for k, name in enumerate(outputs)}
+    found = find_two_classes(values, labels, request)
+    if found is None:
+        return None, NO_TASK
+    return found[0], TaskChoice(found[0].name, found[0].output, found[1], asked=request.asked)

@@ -14,8 +14,8 @@ from ptq.evaluation.metrics import (
     AccuracyMeter,
     FidelityMeter,
     is_scores,
-    score_two_classes,
 )
+from ptq.evaluation.tasks.classify import ClassifyTask
 
 
 class FormMeter:
@@ -42,23 +42,39 @@ class FormMeter:
             self.fidelity[position].add(expected, output)
             if is_scores(expected):
                 self.accuracy[position].add(output, labels)
-            elif expected.size == 1 and labels:
+            elif expected.size == 1:
                 self._values[position].append((output, labels, name))
 
-    def read_two_classes(self, position: int, output: str, threshold: float) -> None:
-        """Read the single values of an output as two classes: their accuracy is known then.
+    def count_new_nan(self, outputs: Sequence[str]) -> dict[str, int]:
+        """Samples on which this form gives NaN and float does not, by output; those with 0 are left out."""
+        pairs = zip(outputs, self.fidelity, strict=True)
+        return {name: meter.newly_undefined for name, meter in pairs if meter.newly_undefined}
+
+    def list_single_values(self, position: int) -> list[NDArray[Any]]:
+        """The values of an output that gives one value on each sample; else none."""
+        values = [value for value, _, _ in self._values[position]]
+        return values if len(values) == len(self.fidelity[position].signal) else []
+
+    def read_two_classes(self, reference: FormMeter, position: int, task: ClassifyTask) -> None:
+        """Read the single values of an output as two classes: accuracy and agreement are known then.
 
         Args:
+            reference: The meter of the float model.
             position: Position of the output.
-            output: Its name.
-            threshold: The value above which the class is 1.
+            task: Its name and threshold.
 
         Raises:
             DataError: A label is neither 0 nor 1.
         """
-        for value, labels, name in self._values[position]:
-            require_class(max(labels), {output: 2}, name)
-            self.accuracy[position].add(score_two_classes(value, threshold), labels)
+        output, pairs = (
+            task.output,
+            zip(reference._values[position], self._values[position], strict=True),
+        )
+        for (expected, labels, name), (value, _, _) in pairs:
+            require_class(max(labels, default=-1), {output: 2}, name)
+            self.accuracy[position].add(task.score(value), labels)
+            changed = task.compare({output: expected}, {output: value}, {})[0]
+            self.fidelity[position].agreements.append(not changed)
 
     def measure_drop(self, before: FormMeter, position: int, *, has_classes: bool) -> Drop:
         """Drop of one output against another form; of its error's energy if no classes decide."""
@@ -74,9 +90,12 @@ class FormMeter:
 def find_class_output(
     outputs: Sequence[str], scores: Sequence[bool], accuracies: Sequence[Accuracy | None]
 ) -> str:
-    """Name of the output that holds class scores: the one on which the float model is most accurate."""
+    """Name of the output that holds class scores: the one on which the float model is most accurate.
+
+    An output with an accuracy comes before one without, even if it is 0.
+    """
     ranked = sorted(
         range(len(outputs)),
-        key=lambda i: (-(a.top1 if (a := accuracies[i]) is not None else 0.0), not scores[i], i),
+        key=lambda i: (-(a.top1 if (a := accuracies[i]) is not None else -1.0), not scores[i], i),
     )
     return outputs[ranked[0]]

@@ -50,6 +50,8 @@ class Evaluation:
         suspects: Known causes of bad figures that were found.
         task: What the drop is measured by, and why; None with a metric of the user.
         undefined: Number of samples on which the reference's output holds NaN, by output; those with 0 are left out.
+        newly_undefined: Number of samples on which an output of another form holds NaN where the reference's does
+            not, by form and output; those with 0 are left out.
         unread_labels: Number of samples whose labels fit no output.
         labels: Where the labels come from, and files of labels that were not read; None if there is neither.
         applied_preprocess: How the samples became arrays; None if they were given as an iterable.
@@ -72,6 +74,7 @@ class Evaluation:
     runtime: str = "ort"
     placement: tuple[Placement, ...] = ()
     undefined: Mapping[str, int] = field(default_factory=dict)
+    newly_undefined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     unread_labels: int = 0
 
     @property

@@ -90,6 +90,8 @@ class FidelityMeter:
     other_shapes: int = 0
     undefined: int = 0
     """Samples on which the float output holds NaN."""
+    newly_undefined: int = 0
+    """Samples on which the output holds NaN where that of float does not."""
 
     def add(self, reference: NDArray[Any], output: NDArray[Any]) -> None:
         """Add one sample: the output and the float model's output.
@@ -104,7 +106,8 @@ class FidelityMeter:
         finite = np.isfinite(reference)
         self.undefined += not finite.all() and bool(np.isnan(reference).any())
         r = np.asarray(reference[finite], np.float64)
-        o = np.asarray(output[finite], np.float64) if same_shape else r
+        o = np.asarray(output[finite] if same_shape else output, np.float64).reshape(-1)
+        self.newly_undefined += bool(np.isnan(o).any())
         self.signal.append(float(r @ r))
         if not (same_shape and np.isfinite(o).all()):
             self.noise.append(math.inf)
@@ -151,23 +154,28 @@ class AccuracyMeter:
         top1_correct: Whether the best class is accepted, of each labelled sample.
         top5_correct: Whether one of the five best classes is accepted.
         confusion: Number of samples by (label, best class), of samples with one label.
+        labelled: Number of samples by label, of samples with one label; scores of NaN alone have no best class.
     """
 
     top1_correct: list[bool] = field(default_factory=list)
     top5_correct: list[bool] = field(default_factory=list)
     confusion: Counter[tuple[int, int]] = field(default_factory=Counter)
+    labelled: Counter[int] = field(default_factory=Counter)
 
     def add(self, scores: NDArray[Any], labels: tuple[int, ...]) -> None:
         """Add one sample: its scores and its accepted classes; a sample without labels is left out."""
         if not labels:
             return
-        flat = scores.reshape(-1)
+        # booleans and unsigned integers have no negative
+        flat = np.asarray(scores, np.float64).reshape(-1)
         order = np.argsort(-flat, kind="stable")
         order = order[~np.isnan(flat[order])]
-        best = best_class(flat)
+        best = best_class(scores)
         self.top1_correct.append(best in labels)
-        if len(labels) == 1 and best != NO_CLASS:
-            self.confusion[labels[0], best] += 1
+        if len(labels) == 1:
+            self.labelled[labels[0]] += 1
+            if best != NO_CLASS:
+                self.confusion[labels[0], best] += 1
         if flat.size > MIN_CLASSES_FOR_TOP5:
             self.top5_correct.append(bool(set(order[:5].tolist()) & set(labels)))
 
@@ -181,13 +189,17 @@ class AccuracyMeter:
 
 def best_class(scores: NDArray[Any]) -> int:
     """The class with the highest score, the first of equal ones. NaN is no score; `NO_CLASS` if there is no other."""
-    flat = scores.reshape(-1)
-    if not flat.size:
-        return NO_CLASS
-    best = int(flat.argmax())  # the first NaN, if there is one
-    if not np.isnan(flat[best]):
-        return best
-    return NO_CLASS if np.isnan(flat).all() else int(np.nanargmax(flat))
+    return int(best_classes(scores.reshape(-1), 0)) if scores.size else NO_CLASS
+
+
+def best_classes(scores: NDArray[Any], axis: int) -> NDArray[np.int64]:
+    """The class with the highest score along an axis, as `best_class` takes it; the axis is not empty."""
+    best = scores.argmax(axis=axis, keepdims=True)  # the first NaN, if there is one
+    if np.isnan(np.take_along_axis(scores, best, axis)).any():
+        missing = np.isnan(scores)
+        best = np.where(missing, -np.inf, scores).argmax(axis=axis, keepdims=True)
+        best[missing.all(axis=axis, keepdims=True)] = NO_CLASS
+    return np.asarray(best.squeeze(axis), np.int64)
 
 
 def score_two_classes(output: NDArray[Any], threshold: float) -> NDArray[np.float64]:

@@ -10,6 +10,8 @@ from ptq.evaluation.drop import SOME_POINTS
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.metrics import LOSSY_DB
 
+_FORMS = {"new": "the new model", "other": "the other model"}
+"""Names of forms in a sentence; others are their own."""
 MOST_APART_DB = 6.0
 """Distance of the SQNR over all samples from that of the median sample: twice the amplitude of the error."""
 
@@ -35,6 +37,15 @@ def _check_numbers(evaluation: Evaluation, model: str) -> Iterator[Diagnosis]:
             "check these samples and their preprocessing",
             serious=True,
         )
+    for form, outputs in evaluation.newly_undefined.items():
+        for output, count in outputs.items():
+            yield Diagnosis(
+                f"{_FORMS.get(form, form)} gives NaN on {count} of {plural(evaluation.samples, 'sample')}, where "
+                f"{model} gives numbers",
+                f"output {output}",
+                "do not use it; find the first node that gives NaN",
+                serious=True,
+            )
 
 
 def _check_decisions(evaluation: Evaluation) -> Iterator[Diagnosis]:

@@ -216,8 +216,26 @@ def test_landmarks_with_visibility_are_left_out(folder: Path, landmarks: int) ->
 
 
 @pytest.mark.parametrize(
+    "other", ["1 0.1 0.1 0.3 0.1 0.3 0.3\n1 0.1 0.1 0.3 0.1 0.3 0.3 0.1 0.3", ""]
+)
+def test_polygons_at_the_edge_of_the_image_are_no_boxes_with_landmarks(
+    folder: Path, other: str
+) -> None:
+    (folder / "labels" / "a.txt").write_text("0 0.7 0.6 1 0.6 1 0.9 1 1 0.7 1\n" + other)
+    plain = ptq.Preprocess(size=(100, 100))
+    found = read(folder / "labels", folder / "images", NAMES, plain)["a.png"]
+    np.testing.assert_allclose(found.corners[0], [70, 60, 100, 100])
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("0.7 0.5 0.5 0.2 0.2", "class 0.7 is not a whole number from 0 to 99999"),
+        ("30000000 0.5 0.5 0.2 0.2", "class 30000000 is not a whole number from 0 to 99999"),
+        (
+            "0 0.5 0.5 0.2 0.2 0.45 0.45 0 0",
+            "may be a polygon, or a box with landmarks",
+        ),
         ("0 0.5 0.5 0.2 0.2 0.9", "a line has 6 values; lines are"),
         (
             "0 0.5 0.5 0.2 0.2 0.45 0.45 0.55 0.45 0.5 0.5",

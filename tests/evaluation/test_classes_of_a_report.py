@@ -16,7 +16,7 @@ def test_classes_have_all_their_samples_where_the_matrix_is_cut() -> None:
     labels, predicted = rng.integers(0, 200, (2, 8000))
     predicted[::5] = labels[::5]
     confusion = Counter(zip(labels.tolist(), predicted.tolist(), strict=True))
-    counts, listed = list_classes(confusion), list_confusion(confusion)
+    counts, listed = list_classes(confusion, Counter(labels.tolist())), list_confusion(confusion)
     assert len(listed) == MOST_LISTED < len(confusion)
     expected = [
         (k, int((labels == k).sum()), int(((labels == k) & (predicted == k)).sum()))

@@ -89,9 +89,25 @@ def focal_logits() -> dict[str, Array]:
     return {"logits": logits[None].astype(np.float32), "boxes": corners_of_grid()}
 
 
+def tensorflow_2() -> dict[str, Array]:
+    return {
+        "detection_anchor_indices": np.array([[51.0, 7.0]], np.float32),
+        "detection_boxes": CORNERS[None].astype(np.float32),
+        "detection_classes": CLASSES[None].astype(np.float32),
+        "detection_scores": SCORES[None].astype(np.float32),
+        "num_detections": np.array([2.0], np.float32),
+    }
+
+
+def tensorflow_2_with_all_scores() -> dict[str, Array]:
+    many = np.full((1, 2, 5), 0.05, np.float32)
+    many[0, [0, 1], CLASSES + 1] = SCORES  # behind the background
+    return {"all_scores": many, **tensorflow_2()}
+
+
 HEADS = [
     yolo_v8, yolo_v5, end_to_end, rows_with_image_index, boxes_and_probabilities, boxes_labels_and_scores,
-    detr, focal_logits,
+    detr, focal_logits, tensorflow_2, tensorflow_2_with_all_scores,
 ]  # fmt: skip
 
 
@@ -106,6 +122,18 @@ def test_the_heads_of_common_detectors_are_recognized_and_decoded(make: Any) -> 
     assert found.classes.tolist() == (CLASSES + background_first).tolist()
     if make not in (detr, boxes_and_probabilities):
         np.testing.assert_allclose(found.scores, SCORES, atol=1e-6)
+
+
+@pytest.mark.parametrize("names", [("detection_classes", "detection_scores"), ("a", "b")])
+def test_a_column_of_ones_is_the_class_beside_one_of_fractions(names: tuple[str, str]) -> None:
+    ones = np.ones((1, 2), np.float32)
+    outputs = {"boxes": CORNERS[None].astype(np.float32), names[0]: ones}
+    outputs[names[1]] = SCORES[None].astype(np.float32)
+    task, _ = recognize_task(TaskRequest(), [Example(IMAGE, outputs)])
+    assert isinstance(task, DetectTask)
+    found = task.head.decode(outputs, IMAGE)
+    np.testing.assert_allclose(found.scores, SCORES, rtol=1e-6)
+    assert found.classes.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from ptq.data import Sample
 from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
 from ptq.evaluation.engines import session_engine
 from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.metrics import Accuracy
 from ptq.evaluation.run_forms import split_into_batches
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -119,6 +120,39 @@ def test_the_head_is_the_output_that_knows_the_labels() -> None:
     assert result.head == "right"
     assert result.forms["same"].outputs["map"].agreement is None
     assert set(result.forms["same"].outputs) == {"map", "wrong", "right"}
+
+
+def test_one_value_of_labelled_classes_is_the_head_even_if_all_are_wrong() -> None:
+    def heads(feed: Feed) -> list[Any]:
+        return [np.ones((len(feed["x"]), 2, 3)), feed["x"][:, :1]]
+
+    wrong = [Sample(s.name, s.feed, (int(s.feed["x"][0, 0] <= 0),)) for s in labelled(9)]
+    result = evaluate_engines(heads, {"same": heads}, wrong, ["map", "logit"])
+    assert (result.head, result.forms["float"].accuracy) == ("logit", Accuracy(0, None, 9))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "head"), [(["short", "scores"], "scores"), (["map", "short"], "short")]
+)
+def test_an_output_that_has_scores_on_the_first_samples_alone_is_no_error(
+    outputs: list[str], head: str
+) -> None:
+    def run(feed: Feed) -> list[Any]:
+        x = feed["x"]
+        one = {
+            "short": x[:, : 1 if x.max() > 90 else 5],
+            "scores": x,
+            "map": x.reshape(1, -1, 1, 2),
+        }
+        return [one[name] for name in outputs]
+
+    made = [
+        Sample(f"{k}", {"x": gaussian_array(1, 10, seed=k) + 100 * (k == 9)}) for k in range(12)
+    ]
+    result = evaluate_engines(run, {"same": run}, made, outputs)
+    assert result.head == head
+    assert result.task is not None
+    assert result.task.output == head
 
 
 def test_without_labels_the_head_is_the_first_that_holds_scores() -> None:

@@ -102,7 +102,9 @@ def test_a_first_sample_without_boxes_shows_no_other_task() -> None:
     assert (task.output, choice.name) == ("rows", "detect")
 
 
-def evaluate(outputs: list[dict[str, Array]], *, alone: bool = False) -> Evaluation:
+def evaluate(
+    outputs: list[dict[str, Array]], *, alone: bool = False, labels: BoxLabels = LABELS
+) -> Evaluation:
     names = list(outputs[0])
     samples = [Sample(str(k), {"images": IMAGE["images"] + k}) for k in range(len(outputs))]
 
@@ -110,7 +112,7 @@ def evaluate(outputs: list[dict[str, Array]], *, alone: bool = False) -> Evaluat
         return [outputs[int(feed["images"].max())][name] for name in names]
 
     others = {} if alone else {"int8": run}
-    request = TaskRequest(None, {}, TaskLabels(boxes=LABELS))
+    request = TaskRequest(None, {}, TaskLabels(boxes=labels))
     return evaluate_engines(run, others, samples, names, task=request)
 
 
@@ -127,6 +129,31 @@ def test_an_equal_model_leaves_a_budget_of_map_open_as_far_as_its_images_do() ->
         lo, hi = figure.interval
         assert hi - lo > 0.3, figure
     assert not result.suspects
+
+
+@pytest.mark.parametrize("empty", [0, 12])
+def test_images_with_one_object_each_show_the_numbers_of_classes_and_the_unit_of_boxes(
+    empty: int,
+) -> None:
+    rows = [k % 8 for k in range(40)]
+    outputs = [
+        spell(CORNERS[k][:1] / (200, 100, 200, 100), CLASSES[k][:1] + 1)
+        if n % 3 and n >= empty
+        else spell(np.zeros((1, 4)), np.zeros(1))
+        for n, k in enumerate(rows)
+    ]
+    for one in outputs:
+        one["scores"][(one["boxes"] == 0).all(axis=2)] = 0
+    first = LABELS.images["0"].classes < 0
+    first[0] = True
+    labels = BoxLabels(
+        {str(n): LABELS.images[str(k)].take(first) for n, k in enumerate(rows)}, WAYS
+    )
+    result = evaluate(outputs, labels=labels)
+    assert result.task is not None
+    assert result.task.why.endswith("if the numbers of its classes are 1, 2, …")
+    assert "shares of the image" in result.task.why
+    assert result.forms["float"].figures[0].value > 0.3
 
 
 def test_samples_that_the_labels_do_not_name_have_no_map() -> None:

@@ -138,8 +138,82 @@ def test_one_value_is_two_classes_where_labels_are_0_and_1(
     assert asked is not None
     changes = sum((x.item() > threshold) != (x.item() - 0.4 > threshold) for x in rows)
     assert (asked.metric, asked.lost) == (AGREEMENT, changes)
+    classes = TaskRequest("classify")
     with pytest.raises(DataError, match=r"^s9: label 2 is not a class .* 0 to 1"):
-        evaluate(rows, lambda x: x, labels=[*labels[:9], (2,), *labels[10:]])
+        evaluate(rows, lambda x: x, labels=[*labels[:9], (2,), *labels[10:]], task=classes)
+
+
+def test_all_samples_decide_whether_one_value_is_two_classes_and_above_which_threshold() -> None:
+    rows = [np.full((1, 1), 0.1 + 0.1 * k) for k in range(8)]  # alone they could be probabilities
+    rows += [gaussian_array(1, 1, seed=k) for k in range(COUNT - 8)]
+    labels: list[tuple[int, ...]] = [(int(x.item() > 0),) for x in rows]
+    missing: list[tuple[int, ...]] = [()] * 8
+    for given, count in ((labels, COUNT), ([*missing, *labels[8:]], COUNT - 8)):
+        found = evaluate(rows, lambda x: x, labels=given)
+        accuracy = found.forms["float"].accuracy
+        assert accuracy is not None
+        assert (accuracy.top1, accuracy.labelled, words(found)) == (1, count, "")
+        assert found.task is not None
+        assert found.task.why.endswith("one logit: class 1 above 0, else class 0")
+    asked = evaluate(rows, lambda x: x - 0.2, task=TaskRequest("classify")).forms["int8"].drop
+    assert asked is not None
+    assert asked.lost == sum((x.item() > 0) != (x.item() - 0.2 > 0) for x in rows)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_number_with_labels_of_more_classes_is_none_in_any_order_of_samples(order: int) -> None:
+    grades = np.repeat(np.arange(5), 8)[::order]
+    rows = [np.full((1, 1), float(grade)) for grade in grades]
+    found = evaluate(rows, lambda x: x, labels=[(int(grade),) for grade in grades])
+    assert found.task is not None
+    assert (found.task.name, found.unread_labels) == ("none", 40)
+    assert "labels: those of 40 samples do not fit the outputs" in words(found)
+
+
+def test_changed_samples_of_two_classes_are_those_of_the_threshold_of_all_samples() -> None:
+    rows = [np.full((1, 1), 0.3)] * 8 + [np.full((1, 1), -2.0)] * 8
+    samples = [Sample(f"s{k}", {"x": x}, (int(x.item() > 0),)) for k, x in enumerate(rows)]
+    changed = ChangedSamples("int8", None, {})
+    found = evaluate_engines(
+        lambda feed: [feed["x"]], {"int8": lambda feed: [feed["x"] + 0.4]}, samples, ["y"],
+        changed=changed,
+    )  # fmt: skip
+    assert found.changed_samples == 0
+    unlabelled = [Sample(s.name, s.feed, ()) if k < 8 else s for k, s in enumerate(samples)]
+    late = evaluate_engines(
+        lambda feed: [feed["x"]], {"int8": lambda feed: [feed["x"] + 4]}, unlabelled, ["y"],
+        changed=ChangedSamples("int8", None, {}),
+    )  # fmt: skip
+    drop = late.forms["int8"].drop
+    assert drop is not None
+    assert (drop.lost, late.changed_samples) == (8, None)
+
+
+def test_nan_of_another_form_alone_is_said() -> None:
+    found = evaluate(scores(), lambda x: x * np.nan if x[0, 0] > 0 else x)
+    count = sum(x[0, 0] > 0 for x in scores())
+    assert (found.undefined, found.newly_undefined["int8"]) == ({}, {"y": count})
+    [doubt] = check_outputs(found)
+    assert doubt.serious
+    assert f"int8 gives NaN on {count} of 20 samples, where the float model gives" in str(doubt)
+
+
+def test_samples_whose_scores_are_nan_count_as_wrong_in_their_class() -> None:
+    rows = [x * np.nan if k < 5 else x for k, x in enumerate(scores(classes=3))]
+    labels: list[tuple[int, ...]] = [
+        (0,) if k < 5 else (int(x.argmax()),) for k, x in enumerate(rows)
+    ]
+    found = evaluate(rows, lambda x: x, labels=labels).forms["float"]
+    counts = [sum(label == (k,) for label in labels) for k in range(3)]
+    assert found.by_class == tuple((k, n, n - 5 * (k == 0)) for k, n in enumerate(counts))
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8])
+def test_scores_without_negative_numbers_have_an_accuracy(dtype: type) -> None:
+    rows = [np.eye(4)[[k % 4]].astype(dtype) for k in range(COUNT)]
+    found = evaluate(rows, lambda x: x, labels=[(k % 4,) for k in range(COUNT)])
+    assert found.forms["int8"].accuracy is not None
+    assert found.forms["int8"].accuracy.top1 == 1
 
 
 def test_labels_that_fit_no_output_are_said() -> None:

@@ -219,6 +219,14 @@ def test_of_copies_in_the_data_each_is_as_near_as_the_other() -> None:
     assert measure(EmbedTask("y"), pairs).measure_drop().lost == 0
 
 
+@pytest.mark.parametrize("constant", [0.0, 1.0])
+def test_equal_vectors_of_another_form_lose_their_neighbours(constant: float) -> None:
+    pairs = [(one[None], np.full_like(one[None], constant)) for one in unit_vectors(32)]
+    lost = measure(EmbedTask("y"), pairs).measure_drop().lost
+    assert lost is not None
+    assert lost > 25
+
+
 def test_two_vectors_have_no_neighbours_to_choose_so_the_distance_is_measured() -> None:
     pairs = [(np.array([[1.0, 0.0]]), np.array([[1.0, 1.0]]))] * 2
     drop = measure(EmbedTask("y"), pairs).measure_drop()
@@ -243,6 +251,28 @@ def test_segment_counts_pixels_and_the_mean_iou_of_classes_that_occur() -> None:
     (iou,) = measure(SegmentTask("y", 3), [(before, after)]).measure_figures()
     assert drop.points == pytest.approx(100 / 8)
     assert iou.value == pytest.approx((3 / 4 + 4 / 5) / 2)
+
+
+@pytest.mark.parametrize(
+    ("task", "output"),
+    [
+        (SegmentTask("y", 3), np.eye(3)[np.zeros((1, 4, 4), int)].transpose(0, 3, 1, 2)),
+        (SegmentTask("y", 2), np.zeros((1, 1, 4, 4))),
+        (SequenceTask("y"), np.eye(3)[np.zeros((1, 4), int)]),
+        (CtcTask("y", 0), np.eye(3)[np.zeros((1, 4), int)]),
+    ],
+)
+def test_nan_is_no_class_0_and_decides_nothing_in_float(
+    task: Task, output: np.ndarray[Any, Any]
+) -> None:
+    lost = measure(task, [(output, output * np.nan)])
+    assert lost.measure_drop().points == 100
+    partly = np.where(np.arange(output.shape[-1]) == 1, np.nan, output)
+    if output.shape[1] > 1:  # NaN beside scores is none
+        assert measure(task, [(output, output), (partly, partly)]).measure_drop().points == 0
+    lost.measure_figures()
+    undefined = measure(task, [(output * np.nan, output)]).measure_drop()
+    assert undefined.hi == 100
 
 
 def test_equal_decisions_have_no_drop_and_the_exact_interval() -> None:

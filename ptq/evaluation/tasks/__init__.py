@@ -9,6 +9,7 @@ embed       vectors that are compared with each other
 segment     a class for each pixel
 boxes       overlap, suppression and matching of boxes
 box_heads   outputs of detectors as boxes
+box_layouts which outputs of a detector hold boxes
 grid_heads  outputs of detectors that place boxes relative to cells
 label_fit   how a detector numbers labelled classes
 detect      boxes with classes

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +45,11 @@ class ClassifyTask:
 
     def decode(self, output: NDArray[Any]) -> int:
         """The class; `NO_CLASS` of NaN alone."""
-        if self.threshold is not None:
-            output = score_two_classes(output, self.threshold)
-        return best_class(output)
+        return best_class(self.score(output))
+
+    def score(self, output: NDArray[Any]) -> NDArray[Any]:
+        """The score of each class."""
+        return output if self.threshold is None else score_two_classes(output, self.threshold)
 
     def shows_classes(self, output: NDArray[Any]) -> bool:
         """Whether values show that these are scores."""
@@ -65,30 +67,57 @@ class ClassifyTask:
         return CountsMeter(self)
 
 
+def has_threshold(task: Task | None) -> TypeGuard[ClassifyTask]:
+    """Whether one value decides between two classes."""
+    return isinstance(task, ClassifyTask) and task.threshold is not None
+
+
 def find_classes(examples: Sequence[Example], request: TaskRequest) -> Found | None:
-    """An output with one score for each class; one value if labels are 0 and 1, or if classes are asked for."""
+    """An output with one score for each class; one value if labels are 0 and 1, or if classes are asked for.
+
+    Whether one value is two classes, and above which threshold, is decided again once all samples are known.
+    """
     for name in examples[0].outputs:
         if all(is_scores(example.outputs[name]) for example in examples):
             return ClassifyTask(name), describe_scores(name, examples[0].outputs[name].size)
     labels = {label for example in examples for label in example.labels}
-    if not (labels or request.asked) or not labels <= {0, 1}:
+    names = list(examples[0].outputs)
+    values = {name: [example.outputs[name] for example in examples] for name in names}
+    return find_two_classes(values, labels, request)
+
+
+def find_two_classes(
+    values: Mapping[str, Sequence[NDArray[Any]]], labels: Collection[int], request: TaskRequest
+) -> tuple[ClassifyTask, str] | None:
+    """An output whose one value is two classes; None if labels are others than 0 and 1, unless classes are asked for.
+
+    Args:
+        values: The outputs of the float model on each sample, by name.
+        labels: Classes of the samples.
+        request: What is asked for.
+    """
+    if not request.asked and not (labels and {*labels} <= {0, 1}):
         return None
-    for name in examples[0].outputs:
-        values = [example.outputs[name] for example in examples]
-        if all(value.size == 1 and value.dtype.kind == "f" for value in values):
-            is_probability = all(0 <= value.item() <= 1 for value in values)
-            threshold = _PROBABILITY if is_probability else _LOGIT
+    for name, arrays in values.items():
+        if arrays and all(array.size == 1 and array.dtype.kind == "f" for array in arrays):
+            outside = any(array.item() < 0 or array.item() > 1 for array in arrays)  # NaN is not
+            threshold = _LOGIT if outside else _PROBABILITY
             return ClassifyTask(name, threshold), (
-                f"output {name} gives one {'probability' if is_probability else 'logit'}: "
+                f"output {name} gives one {'logit' if outside else 'probability'}: "
                 f"class 1 above {threshold:g}, else class 0"
             )
     return None
 
 
 def list_candidates(task: Task, example: Example) -> list[Task]:
-    """The task; of several outputs with scores one for each, because the labels of all samples choose among them."""
-    if not isinstance(task, ClassifyTask) or task.threshold is not None:
+    """The task; all that it may be if the outputs and labels of all samples choose.
+
+    Of several outputs with scores each may decide, and of one value each threshold.
+    """
+    if not isinstance(task, ClassifyTask):
         return [task]
+    if has_threshold(task):
+        return [replace(task, threshold=threshold) for threshold in (_LOGIT, _PROBABILITY)]
     return [ClassifyTask(name) for name, array in example.outputs.items() if is_scores(array)]
 
 

@@ -17,7 +17,7 @@ from ptq.core.errors import DataError, UsageError
 from ptq.data.alphabet import complete_alphabet, read_metadata_alphabet
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop, top1_drop
-from ptq.evaluation.metrics import Figure
+from ptq.evaluation.metrics import NO_CLASS, Figure, best_classes
 from ptq.evaluation.tasks.task import (
     Arrays,
     Counts,
@@ -39,6 +39,7 @@ MIN_BLANKS = 0.3
 MIN_CLASSES = 8
 """Digits, a sign and the blank."""
 MAX_STEPS = 3000
+_UNREAD = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,18 @@ class CtcTask:
     )
 
     def decode(self, scores: NDArray[Any]) -> list[tuple[int, ...]]:
-        """The classes read from the scores, one line for each row."""
-        best = order_rows(scores, steps_first=self.steps_first).argmax(axis=-1)
+        """The classes read from the scores, one line for each row; `NO_CLASS` where steps are NaN alone."""
+        best = best_classes(order_rows(scores, steps_first=self.steps_first), -1)
         merged = ([int(label) for label, _ in groupby(row)] for row in best)
         return [tuple(label for label in row if label != self.blank) for row in merged]
 
     def read(self, outputs: Arrays) -> str:
         """The text of one sample, without blanks at both ends; lines are separated by line feeds."""
         lines = self.decode(outputs[self.output])
-        texts = ("".join(self.alphabet[label] for label in line) for line in lines)
+        texts = (
+            "".join(_UNREAD if label == NO_CLASS else self.alphabet[label] for label in line)
+            for line in lines
+        )
         return "\n".join(text.strip() for text in texts)
 
     def compare(self, reference: Arrays, other: Arrays, feed: Arrays) -> Counts:

@@ -14,11 +14,13 @@ from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.metrics import Figure
 from ptq.evaluation.tasks.average_precision import CONFIDENCE, SUPPRESSION_IOU, PrecisionMeter
-from ptq.evaluation.tasks.box_heads import BoxHead, list_heads
+from ptq.evaluation.tasks.box_heads import BoxHead
+from ptq.evaluation.tasks.box_layouts import list_heads
 from ptq.evaluation.tasks.boxes import compute_iou, match_boxes
 from ptq.evaluation.tasks.grid_heads import GridHead, list_grid_heads
 from ptq.evaluation.tasks.label_fit import fit_labels
 from ptq.evaluation.tasks.task import (
+    EXAMPLES,
     Arrays,
     Counts,
     CountsMeter,
@@ -69,6 +71,8 @@ class DetectTask:
 
 
 MEAN_PRECISION = "mAP50-95"
+ENOUGH_BOXES = 50
+"""Labelled boxes that show how a model numbers classes and places boxes, even if it finds a third of them."""
 
 
 class LabelledMeter:
@@ -129,7 +133,7 @@ class LabelledMeter:
 
 
 def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | None:
-    """Boxes by the layout and the values of the outputs; all examples show the same head."""
+    """Boxes by the layout and the values of the outputs; the first examples show one head, and all fit the labels."""
     images = any(array.ndim in (3, 4) for array in examples[0].feed.values())
     if not (images or request.asked) or request.metadata.get("task", "detect") not in (
         "detect",
@@ -139,9 +143,18 @@ def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | Non
         return None
     filled = (e for e in examples if all(array.size for array in e.outputs.values()))
     for head in _list_layouts(next(filled, examples[0]), request.metadata):
-        if all(_fits(head, example, request.metadata) for example in examples):
+        if all(_fits(head, example, request.metadata) for example in examples[:EXAMPLES]):
             return _fit_task(head, examples, request)
     return None
+
+
+def count_shown_boxes(example: Example, request: TaskRequest) -> int:
+    """The labelled boxes of a sample; 0 if float finds no box there, as an empty image shows nothing."""
+    labelled = request.labels.boxes.images.get(example.name)
+    head = next(_list_layouts(example, request.metadata), None) if labelled else None
+    if labelled is None or head is None or not len(head.decode(example.outputs, example.feed)):
+        return 0
+    return len(labelled)
 
 
 def _fit_task(head: BoxHead | GridHead, examples: Sequence[Example], request: TaskRequest) -> Found:

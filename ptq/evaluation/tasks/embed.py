@@ -121,7 +121,8 @@ class Neighbours:
     Attributes:
         before: Index of the neighbour in the first form, of each vector.
         after: The same in the second form.
-        changed: Whether it is another one in both forms. Of copies in the data, each is as near as the other.
+        changed: Whether the second form has another one, which is further away in the first form. Of copies in the
+            data, each is as near as the other. Ties of the second form excuse nothing: constant vectors all tie.
     """
 
     before: NDArray[np.intp]
@@ -132,8 +133,7 @@ class Neighbours:
 def compare_neighbours(before: NDArray[np.float64], after: NDArray[np.float64]) -> Neighbours:
     """The neighbours in two forms; vectors have length 1 and shape (rows, width)."""
     old, new = find_neighbours(before), find_neighbours(after)
-    as_near = _are_as_near(before, old, new) | _are_as_near(after, new, old)
-    return Neighbours(old, new, (old != new) & ~as_near)
+    return Neighbours(old, new, (old != new) & ~_are_as_near(before, old, new))
 
 
 def _are_as_near(

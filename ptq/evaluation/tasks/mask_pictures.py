@@ -24,11 +24,12 @@ def draw_masks(task: SegmentTask, before: Arrays, after: Arrays) -> tuple[bytes,
     if one is None or other is None or one.shape != other.shape:
         return b"", b""
     changed = one != other
+    one, other = (np.maximum(mask, 0) for mask in (one, other))  # no class is drawn as class 0
     return draw_mask(one, changed), draw_mask(other, changed)
 
 
 def find_mask(task: SegmentTask, outputs: Arrays) -> NDArray[np.int64] | None:
-    """The class of each pixel, shape (height, width); None if the output is not that of one image."""
+    """The class of each pixel, `NO_CLASS` of NaN alone, shape (height, width); None if this is not one image."""
     output = outputs[task.output]
     sides: list[Any] = [n for k, n in enumerate(output.shape) if k != task.axis]
     if len(sides) < 2 or np.prod(sides[:-2]) != 1:

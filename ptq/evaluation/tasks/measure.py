@@ -6,19 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ptq.evaluation.drop import Drop, TaskChoice
 from ptq.evaluation.metrics import Figure
-from ptq.evaluation.tasks.request import (
-    EXAMPLES,
-    TaskRequest,
-    recognize_task,
-)
-from ptq.evaluation.tasks.task import Arrays, Example, Task, TaskMeter
+from ptq.evaluation.tasks.detect import ENOUGH_BOXES, count_shown_boxes
+from ptq.evaluation.tasks.request import TaskRequest, recognize_task
+from ptq.evaluation.tasks.task import EXAMPLES, Arrays, Example, Task, TaskMeter
 
 Watch = Callable[[Task, Example, Mapping[str, Arrays]], None]
 """Gets the task, a sample with the float model's outputs, and the outputs of each form."""
 
 
+_MOST_WAITING = 2**28
+"""Bytes of samples and outputs that wait for enough labelled boxes."""
+
+
 class TaskMeasurement:
     """Recognizes the task on the first samples, and measures each form on all of them.
+
+    With labelled boxes, more samples are waited for, until they show how the model numbers classes.
 
     Attributes:
         task: The task; None until it is recognized, and if there is none.
@@ -33,6 +36,7 @@ class TaskMeasurement:
         self._request, self._forms = request, forms
         self._waiting: list[tuple[Example, Mapping[str, Arrays], bool]] = []
         self._meters: dict[str, TaskMeter] = {}
+        self._boxes, self._bytes = 0, 0
 
     def add(self, example: Example, others: Mapping[str, Arrays], *, labelled: bool) -> None:
         """Add a sample.
@@ -46,7 +50,7 @@ class TaskMeasurement:
             UsageError: No output fits the task that is asked for.
         """
         self._waiting.append((example, others, labelled))
-        if self.choice is not None or len(self._waiting) >= EXAMPLES:
+        if self.choice is not None or self._know_enough(example, others):
             self._measure()
 
     def finish(self) -> None:
@@ -62,6 +66,16 @@ class TaskMeasurement:
         """The drop and the figures of a form; there must be a task."""
         meter = self._meters[form]
         return meter.measure_drop(), meter.measure_figures()
+
+    def _know_enough(self, example: Example, others: Mapping[str, Arrays]) -> bool:
+        """Whether the samples that wait show the task, this one included."""
+        if self._request.labels.boxes.images:
+            arrays = [a for one in (example.feed, *others.values()) for a in one.values()]
+            self._bytes += sum(array.nbytes for array in arrays)
+            self._boxes += count_shown_boxes(example, self._request)
+            if self._boxes < ENOUGH_BOXES and self._bytes < _MOST_WAITING:
+                return False
+        return len(self._waiting) >= EXAMPLES
 
     def _measure(self) -> None:
         if self.choice is None:

@@ -46,9 +46,9 @@ def read_answer(
         tokens = [_name(task.alphabet, label) for line in lines for label in line]
         return Answer(tuple(tokens[:MOST_TOKENS]), joined=bool(task.alphabet))
     if isinstance(task, SequenceTask):
-        best = outputs[task.output].argmax(axis=-1)
-        used = find_positions(feed, best.shape)
-        return Answer(tuple(str(label) for label in best[used][:MOST_TOKENS].tolist()))
+        classes = task.decode(outputs[task.output])
+        used = find_positions(feed, classes.shape)
+        return Answer(tuple(_name((), label) for label in classes[used][:MOST_TOKENS].tolist()))
     if isinstance(task, DetectTask):
         return _read_boxes(task, outputs, feed, read_names(metadata))
     if isinstance(task, SegmentTask):
@@ -61,9 +61,9 @@ def _read_mask(task: SegmentTask, outputs: Arrays, names: tuple[str, ...]) -> An
     mask = find_mask(task, outputs)
     if mask is None:
         return None
-    counts = np.bincount(mask.reshape(-1))
+    labels, counts = np.unique(mask, return_counts=True)
     largest = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
-    shares = [(int(k), 100 * counts[k] / mask.size) for k in largest if counts[k]]
+    shares = [(int(labels[k]), 100 * counts[k] / mask.size) for k in largest]
     return Answer(tuple(f"{_name(names, label)}: {share:.1f} %" for label, share in shares))
 
 
@@ -86,4 +86,6 @@ def _read_boxes(
 
 
 def _name(names: tuple[str, ...], label: int) -> str:
+    if label == NO_CLASS:
+        return "NaN"
     return names[label] if 0 <= label < len(names) else str(label)

@@ -18,9 +18,7 @@ from ptq.evaluation.tasks.sequence import find_tokens
 from ptq.evaluation.tasks.task import Example, Found, Task, TaskName
 from ptq.evaluation.tasks.task import TaskRequest as TaskRequest
 
-EXAMPLES = 8
-"""Samples on which a task is recognized."""
-
+NO_TASK = TaskChoice("none", "", "nothing in the outputs shows what they decide")
 
 _Finder = Callable[[Sequence[Example], TaskRequest], Found | None]
 _FINDERS: Mapping[TaskName, _Finder] = {
@@ -99,4 +97,4 @@ def recognize_task(
             task, why = found
             assumed = not labelled and _is_assumed(task, examples)
             return task, TaskChoice(task.name, task.output, why, assumed=assumed)
-    return None, TaskChoice("none", "", "nothing in the outputs shows what they decide")
+    return None, NO_TASK

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.evaluation.metrics import NO_CLASS, best_classes
 from ptq.evaluation.tasks.task import (
     Arrays,
     Counts,
@@ -58,14 +59,13 @@ class SegmentTask:
         return (Ratio("mean IoU with float masks", partial(_mean_iou, self.classes)),)
 
     def decode(self, output: NDArray[Any]) -> NDArray[np.int64]:
-        """The class of each pixel, flat."""
+        """The class of each pixel, flat; `NO_CLASS` of NaN alone."""
         if self.axis is None:
-            labels = output
-        elif output.shape[self.axis] == 1:
-            labels = output > self.threshold
-        else:
-            labels = output.argmax(axis=self.axis)
-        return np.clip(labels.reshape(-1).astype(np.int64), 0, self.classes - 1)
+            return np.clip(output.reshape(-1).astype(np.int64), 0, self.classes - 1)
+        if output.shape[self.axis] > 1:
+            return np.minimum(best_classes(output, self.axis), self.classes - 1).reshape(-1)
+        above = (output > self.threshold).astype(np.int64)
+        return np.where(np.isnan(output), NO_CLASS, above).reshape(-1)
 
     def shows_classes(self, output: NDArray[Any]) -> bool:
         """Whether the name or the values show that these are classes of pixels."""
@@ -79,15 +79,20 @@ class SegmentTask:
         return "one mask" if output.shape[self.axis] == 1 else f"{self.classes} classes of pixels"
 
     def compare(self, reference: Arrays, other: Arrays, feed: Arrays) -> Counts:
-        """Pixels that differ, pixels, then intersections and unions by class."""
+        """Pixels that differ, pixels, then intersections and unions by class.
+
+        Pixels without a class in the reference decide nothing.
+        """
         del feed
         before = self.decode(reference[self.output])
         after = self.decode(other[self.output])
         if before.shape != after.shape:
-            after = np.full_like(before, -1)
+            after = np.full_like(before, NO_CLASS)
+        decided = before != NO_CLASS
+        before, after = before[decided], after[decided]
         same = np.bincount(before[before == after], minlength=self.classes)
         own = np.bincount(before, minlength=self.classes)
-        new = np.bincount(after[after >= 0], minlength=self.classes)
+        new = np.bincount(after[after != NO_CLASS], minlength=self.classes)
         changed = np.count_nonzero(before != after)
         return np.concatenate([[changed, before.size], same, own + new - same]).astype(np.float64)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.evaluation.metrics import NO_CLASS, best_classes
 from ptq.evaluation.tasks.task import (
     Arrays,
     Counts,
@@ -44,12 +45,19 @@ class SequenceTask:
         Ratio("equal sequences", lambda sums: 1 - share_of(sums[2], sums[3])),
     )
 
+    def decode(self, output: NDArray[Any]) -> NDArray[np.int64]:
+        """The class at each position; `NO_CLASS` of NaN alone."""
+        return best_classes(output, -1)
+
     def compare(self, reference: Arrays, other: Arrays, feed: Arrays) -> Counts:
-        """Tokens that differ, tokens, sequences that differ, sequences."""
-        before = reference[self.output].argmax(axis=-1)
+        """Tokens that differ, tokens, sequences that differ, sequences.
+
+        Positions at which the reference has no class decide nothing.
+        """
+        before = self.decode(reference[self.output])
         same_shape = other[self.output].shape == reference[self.output].shape
-        after = other[self.output].argmax(axis=-1) if same_shape else np.full_like(before, -1)
-        used = find_positions(feed, before.shape)
+        after = self.decode(other[self.output]) if same_shape else np.full_like(before, NO_CLASS)
+        used = find_positions(feed, before.shape) & (before != NO_CLASS)
         differs = (before != after) & used
         by_row = differs.reshape(-1, before.shape[-1]).any(axis=1)
         rows = used.reshape(-1, before.shape[-1]).any(axis=1)

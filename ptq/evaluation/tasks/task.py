@@ -26,6 +26,8 @@ TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence", 
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays of one sample by name: its inputs, or the outputs of a model."""
+EXAMPLES = 8
+"""Samples on which a task is recognized."""
 Counts = NDArray[np.float64]
 """What one sample adds: decisions changed, decisions of the float model, then what the task's figures need."""
 
