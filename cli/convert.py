@@ -66,7 +66,9 @@ def convert(
     float_nodes = not_converted(graph) if form == "qoperator" else runs_in_float(graph)
     if form == "tflite":
         float_nodes = ()
-    summary = ConversionSummary(form, float_nodes, converted.load_failure)
+    summary = ConversionSummary(
+        form, float_nodes, converted.load_failure, converted.given_model_loads
+    )
     if not documents.write_document(json, summary, output=output):
         render_verification.render_conversion(summary, output)
     outputs.print_replaced(replaced)

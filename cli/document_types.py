@@ -56,11 +56,13 @@ class ConversionSummary:
         form: ``qdq``, ``qoperator`` or ``tflite``.
         float_nodes: Operators that the converted model computes in float, each with its reason.
         load_failure: Why ONNX Runtime cannot load the converted model; empty if it can, and of a `.tflite` file.
+        given_model_loads: False if ONNX Runtime loads neither the converted model nor the given one.
     """
 
     form: str
     float_nodes: tuple[NodeStatus, ...]
     load_failure: str = ""
+    given_model_loads: bool = True
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,12 @@ def render_conversion(summary: ConversionSummary, path: Path) -> None:
     """Print the nodes that stay between quantizers, and the path of the model."""
     heading = "verified: both forms compute identical integers"
     if summary.load_failure:
-        heading = f"not verified: {summary.load_failure}; do not use it there"
+        advice = (
+            "Do not use the converted model in ONNX Runtime"
+            if summary.given_model_loads
+            else "ONNX Runtime does not load the given model either"
+        )
+        heading = f"not verified: {summary.load_failure.rstrip('.')}. {advice}."
     reasons = [(s.op, s.why.removeprefix("must stay float: ")) for s in summary.float_nodes]
     show(format_heading(heading), *render_float_reasons(reasons))
     show(f"Written: {one_line(str(path))}")

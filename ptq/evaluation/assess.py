@@ -110,7 +110,7 @@ def build_report(
     if budget is not None and refusal and inside is not None:
         what = "a sample" if inside.model else "the model"
         budget = budget.leave_undecided(f"{inside.runtime.title} cannot run {what}")
-    noise = check_noise(model.source)
+    noise = check_noise(model.prepared.graph)
     budget = leave_noise_undecided(budget, noise)
     overlap = find_overlap(samples, calibration.contents)
     return Report(

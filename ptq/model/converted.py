@@ -22,6 +22,7 @@ class Converted:
         source: File of the model before; None if it was in memory.
         tflite: The `.tflite` file, in form ``tflite``.
         load_failure: Why ONNX Runtime cannot load the model; empty if it can, and in form ``tflite``.
+        given_model_loads: False if ONNX Runtime loads neither this model nor the one before.
     """
 
     graph: Graph
@@ -29,6 +30,7 @@ class Converted:
     source: Path | None = None
     tflite: bytes | None = None
     load_failure: str = ""
+    given_model_loads: bool = True
 
     def __repr__(self) -> str:
         return f"Converted(form={self.form!r}, nodes={len(self.graph.nodes)})"

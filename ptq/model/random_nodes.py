@@ -6,31 +6,48 @@ earlier runs of a session.
 
 from __future__ import annotations
 
-from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, operator_of
+import onnx_ir as ir
 
-_GENERATORS = frozenset(
-    {
-        "Bernoulli",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
+from ptq.model.graph import Graph
+from ptq.model.node import Node, attributes_of, constant_of, operator_of
 
 
 def find_random_nodes(graph: Graph) -> list[Node]:
-    """All nodes that draw random numbers, those of sub-graphs too, in their order."""
-    return [node for node in graph.model.graph.all_nodes() if draws_random_numbers(node)]
+    """All nodes that draw random numbers for an output of the graph, those of sub-graphs too, in their order."""
+    found = [node for node in graph.model.graph.all_nodes() if draws_random_numbers(node)]
+    if not found:
+        return []
+    used = _find_used_nodes(graph)
+    return [node for node in found if node in used]
+
+
+def _find_used_nodes(graph: Graph) -> set[Node]:
+    """The nodes on which an output depends, those of sub-graphs too."""
+    used, pending = set[Node](), [*graph.outputs]
+    while pending:
+        node = pending.pop().producer()
+        if node is None or node in used:
+            continue
+        used.add(node)
+        pending += [value for value in node.inputs if value is not None]
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                pending.extend(attribute.as_graph().outputs)
+    return used
 
 
 def draws_random_numbers(node: Node) -> bool:
     """Whether a node returns other values for the same inputs on each run."""
-    if operator_of(node) == "Dropout":
-        return may_drop(node)
-    return operator_of(node) in _GENERATORS
+    match operator_of(node):
+        case "Dropout":
+            return may_drop(node)
+        case "RandomNormal" | "RandomNormalLike":
+            return bool(attributes_of(node).get("scale", 1.0) != 0)
+        case "RandomUniform" | "RandomUniformLike":
+            bounds = attributes_of(node)
+            return bool(bounds.get("low", 0.0) != bounds.get("high", 1.0))
+        case operator:
+            return operator in ("Bernoulli", "Multinomial")
 
 
 def may_drop(node: Node) -> bool:

@@ -249,7 +249,7 @@ def frontier(
             cost_table=table.name,
             cost_table_digest=table.digest,
             suspects=(
-                *check_noise(job.source),
+                *check_noise(job.prepared.graph),
                 *check_mode(job.source),
                 *diagnose_assumption(job.samples.calibration),
             ),

@@ -220,7 +220,11 @@ def convert(
     if provenance is not None:
         write_record(converted, PROVENANCE, {**provenance, "converted_to": form})
     failure = _find_load_failure(converted)
-    return Converted(converted, form, source_path(model), load_failure=failure)
+    # ONNX Runtime never loads a .tflite file itself
+    loads = not failure or tflite_content(model) is not None or not _find_load_failure(graph)
+    return Converted(
+        converted, form, source_path(model), load_failure=failure, given_model_loads=loads
+    )
 
 
 def _find_load_failure(graph: Graph) -> str:

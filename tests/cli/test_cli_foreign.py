@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from networks import build_network
 from ptq_cli.main import app
 from typer.testing import CliRunner
 
@@ -60,6 +61,41 @@ def test_convert_writes_the_other_form_with_the_same_outputs(
     ]
     np.testing.assert_array_equal(outputs[1], outputs[0])
     np.testing.assert_array_equal(outputs[2], outputs[0])
+
+
+def test_convert_says_whether_onnxruntime_loads_the_given_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A custom operator loads in neither form; an Add of two types stands for a conversion that breaks a model."""
+    custom, plain = (
+        onnx.parser.parse_model(
+            f"""<ir_version: 8, opset_import: ["" : 17, "acme" : 1]>
+            network (float[n, 4] x) => (float[n, 4] y) <float s = {{0.1}}, int8 z = {{0}}> {{
+                xq = QuantizeLinear(x, s, z)
+                xd = DequantizeLinear(xq, s, z)
+                y = {op}(xd)
+            }}"""
+        )
+        for op in ("acme.MyOp", "Relu")
+    )
+    broken = build_network("y = Add(x, k)", {"x": (1, 2)}, k=np.array(1))
+
+    def convert(model: onnx.ModelProto) -> str:
+        onnx.save(model, tmp_path / "m.onnx")
+        paths = [str(tmp_path / "m.onnx"), "-o", str(tmp_path / "c.onnx")]
+        return CliRunner().invoke(app, ["convert", *paths, "--format", "qoperator"]).stdout
+
+    shown = convert(custom)
+    assert shown.startswith(
+        "not verified: ONNX Runtime does not have the custom operator acme::MyOp"
+    )
+    assert ". ONNX Runtime does not load the given model either.\n" in shown
+    monkeypatch.setattr(
+        "ptq.verification.verbs.convert_graph", lambda *_, **__: Graph.from_proto(broken)
+    )
+    shown = convert(plain)
+    assert shown.startswith("not verified: ONNX Runtime cannot load the model: ")
+    assert ". Do not use the converted model in ONNX Runtime.\n" in shown
 
 
 def test_a_model_for_litert_keeps_the_specification(quantized: dict[str, Path]) -> None:

@@ -64,6 +64,42 @@ def test_random_nodes_in_sub_graphs_are_found(node: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("node", "noisy"),
+    [
+        ("RandomNormalLike(x)", True),
+        ("RandomNormalLike<scale = 0.0>(x)", False),
+        ("RandomUniformLike(x)", True),
+        ("RandomUniformLike<low = 2.0, high = 2.0>(x)", False),
+    ],
+)
+def test_numbers_that_do_not_vary_are_no_noise(node: str, noisy: bool) -> None:
+    model = build_network(f"n = {node}\ny = Add(x, n)", {"x": (4,)})
+    assert bool(check_noise(Graph.from_proto(model))) is noisy
+
+
+def test_noise_that_reaches_no_output_is_not_named() -> None:
+    model = build_network("n = RandomNormalLike(x)\nm = Neg(n)\ny = Relu(x)", {"x": (4,)})
+    assert check_noise(Graph.from_proto(model)) == ()
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "n = RandomNormalLike(h)\ns = Shape(n)\ny = Reshape(h, s)",
+        "flag = Not(yes)\ny = Dropout(h, , flag)",
+    ],
+)
+def test_noise_that_preparation_removes_leaves_a_budget_decided(nodes: str) -> None:
+    constants = {**WEIGHTS, "yes": np.array(True)} if "yes" in nodes else WEIGHTS
+    model = build_network(f"h = Gemm(x, w, b)\n{nodes}", {"x": ("n", 8)}, **constants)
+    report = ptq.quantize(model, DATA, max_drop=1e9, effort="fast", threads=1).report
+    assert not [s for s in report.suspects if "random numbers" in s.what]
+    assert report.budget is not None
+    assert report.budget.verdict == "held"
+    assert report.search is not None
+
+
+@pytest.mark.parametrize(
     ("inputs", "noisy"), [("x", False), ("x, , no", False), ("x, , yes", True), ("x, , c", True)]
 )
 def test_dropout_is_noise_in_training_mode_only(inputs: str, noisy: bool) -> None:

@@ -280,7 +280,7 @@ class GraphBuilder:
             return self.add_helper("Transpose", [value], name, perm=np.argsort(order).tolist())
         maker = next((n for n in self._nodes if value in n.output), None)
         readers = [n for n in self._nodes if value in n.input]
-        is_alone = [*self.model.outputs.values()].count(number) == 1
+        is_alone = [self.read(n) for n in self.model.outputs.values()].count(value) <= 1
         if maker is not None and not readers and is_alone:
             maker.output[0] = name
             return name

@@ -128,13 +128,15 @@ def _strided_slice(b: GraphBuilder, o: ParsedOperator) -> None:
     if options.ellipsisMask or options.newAxisMask:
         raise UnsupportedError("STRIDED_SLICE that adds axes is not read")
     begins, ends, steps = (b.constant_of(i).astype(np.int64) for i in o.inputs[1:4])
+    removed = [axis for axis in range(len(steps)) if options.shrinkAxisMask >> axis & 1]
+    if np.any(steps[removed] < 0):
+        raise UnsupportedError("STRIDED_SLICE that removes an axis by a negative step is not read")
     limit = np.iinfo(np.int64).max
     for axis, step in enumerate(steps):
         if options.beginMask >> axis & 1:
             begins[axis] = 0 if step > 0 else limit
         if options.endMask >> axis & 1:
             ends[axis] = limit if step > 0 else -limit
-    removed = [axis for axis in range(len(steps)) if options.shrinkAxisMask >> axis & 1]
     for axis in removed:  # one element, whatever end and step say
         ends[axis], steps[axis] = (begins[axis] + 1 if begins[axis] != -1 else limit), 1
     axes = b.literal(np.arange(len(steps)))
@@ -217,11 +219,15 @@ def _not_equal(b: GraphBuilder, o: ParsedOperator) -> None:
 
 
 def _select(b: GraphBuilder, o: ParsedOperator) -> None:
-    shapes = {b.tensor(i).signature for i in o.inputs}
-    if len(shapes) > 1 and b.tensor(o.inputs[0]).signature:
+    which, *values = o.inputs
+    condition, one, other = (b.tensor(i).signature for i in o.inputs)
+    if one != other or condition not in ((), one[:1], one):
         name = b.tensor(o.outputs[0]).name
         raise UnsupportedError(f"SELECT of {name} by a condition of another shape is not read")
-    b.write(o.outputs[0], b.add("Where", [b.read(i) for i in o.inputs]))
+    chosen = b.read(which)
+    if len(condition) < len(one) and condition:  # one element for each row
+        chosen = b.reshape(which, chosen, [-1] + [1] * (len(one) - 1))
+    b.write(o.outputs[0], b.add("Where", [chosen, *map(b.read, values)]))
 
 
 def _squared_difference(b: GraphBuilder, o: ParsedOperator) -> None:

@@ -113,7 +113,7 @@ def search_within_budget(
         DataError: A sample is bad, or the model fails on it.
     """
     points = job.options.max_drop
-    if points is None or job.given.plan is not None or find_random_nodes(job.source):
+    if points is None or job.given.plan is not None or find_random_nodes(job.prepared.graph):
         return draft, None
     found = search_for_budget(
         model,

@@ -196,7 +196,7 @@ def sensitivity(
         labels=evaluation.labels,
         task=evaluation.task,
         suspects=(
-            *check_noise(job.source),
+            *check_noise(job.prepared.graph),
             *check_mode(job.source),
             *doubts,
             *shift.find(),

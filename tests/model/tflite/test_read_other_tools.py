@@ -125,6 +125,19 @@ def test_a_slice_that_removes_an_axis_keeps_one_element_of_it(begin: int) -> Non
     _compare(content, {"x": RNG.normal(0, 2, (3, 4, 6)).astype(np.float32)})
 
 
+@pytest.mark.parametrize("begin_mask", [1, 3])
+def test_a_slice_that_removes_an_axis_by_a_negative_step_is_refused(begin_mask: int) -> None:
+    b = FileBuilder()
+    inputs = [b.tensor("x", (3, 4, 6), scale=0.05)]
+    for name, values in (("begin", (0, 3, 0)), ("end", (0, 0, 6)), ("step", (1, -1, 1))):
+        inputs.append(b.tensor(name, (3,), np.int32, values))
+    options = b.schema.StridedSliceOptionsT()
+    options.beginMask, options.endMask, options.shrinkAxisMask = begin_mask, 1, 2
+    content = b.build("STRIDED_SLICE", inputs, [b.tensor("y", (3, 6), scale=0.05)], options)
+    with pytest.raises(UnsupportedError, match="removes an axis by a negative step"):
+        open_model(content)
+
+
 def test_unpacked_parts_lose_their_axis() -> None:
     b = FileBuilder()
     options = b.schema.UnpackOptionsT()
@@ -159,9 +172,22 @@ def test_comparisons_and_choices_are_read() -> None:
     _compare(b.build("SELECT", [which, x, z], [y], options), feed, integers=False)
 
 
-def test_a_choice_by_a_condition_of_fewer_axes_is_refused() -> None:
+@pytest.mark.parametrize("rows", [3, -1])
+@pytest.mark.parametrize("kind", [np.float32, np.int8])
+def test_a_condition_of_one_axis_chooses_whole_rows(rows: int, kind: Any) -> None:
     b = FileBuilder()
-    which = b.tensor("which", (2,), np.bool_)
+    which = b.tensor("which", (rows,), np.bool_)
+    scale = 0.05 if kind is np.int8 else 0
+    x, z, y = (b.tensor(name, (rows, 3, 2), kind, scale=scale) for name in "xzy")
+    feed: dict[str, Any] = {n: RNG.normal(0, 2, (3, 3, 2)).astype(np.float32) for n in "xz"}
+    feed["which"] = np.array([True, False, True])
+    content = b.build("SELECT", [which, x, z], [y], b.schema.SelectOptionsT())
+    _compare(content, feed, integers=False)
+
+
+def test_a_choice_by_a_condition_of_another_shape_is_refused() -> None:
+    b = FileBuilder()
+    which = b.tensor("which", (3,), np.bool_)
     x, z, y = (b.tensor(name, (2, 3), np.float32) for name in "xzy")
     with pytest.raises(UnsupportedError, match="SELECT of y by a condition of another shape"):
         open_model(b.build("SELECT", [which, x, z], [y], b.schema.SelectOptionsT()))

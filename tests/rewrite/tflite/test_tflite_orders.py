@@ -12,6 +12,7 @@ from networks import build_network, gaussian_array
 import ptq
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
+from ptq.model.open import open_model
 from ptq.model.session import Session
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
@@ -75,6 +76,23 @@ def test_a_transpose_at_the_end_of_the_model_is_written(io: InputOutputType, beh
     assert _has_transpose(content)
     if io == "float":
         _check_numbers(model, content, {"seq": gaussian_array(3, 5, 6, seed=2)})
+
+
+@pytest.mark.parametrize("outputs", [("y", "h"), ("h", "y")])
+def test_a_file_is_read_whose_outputs_are_one_tensor_in_two_orders(
+    outputs: tuple[str, str],
+) -> None:
+    nodes = "h = Conv(x, w)\ny = Transpose<perm = [0, 2, 3, 1]>(h)"
+    model = build_network(nodes, {"x": ("n", 3, 4, 6)}, outputs, w=gaussian_array(4, 3, 3, 3))
+    x = gaussian_array(20, 3, 4, 6, seed=2)
+    options = {"target": "litert", "form": "tflite", "effort": "fast", "threads": 1, "force": True}
+    content = ptq.quantize(model, x, **options).tflite
+    read, real = (
+        dict(zip(outputs, Session(graph).run({"x": x[:1]}), strict=True))
+        for graph in (open_model(content), Graph.from_proto(model))
+    )
+    np.testing.assert_array_equal(read["y"], read["h"].transpose(0, 2, 3, 1))
+    np.testing.assert_allclose(read["h"], real["h"], atol=0.2)
 
 
 def test_the_report_and_inspect_say_how_arrays_are_transposed(tmp_path) -> None:
