@@ -41,8 +41,10 @@ def format_change(points: float, digits: int = 2) -> str:
 
 
 def format_decibels(value: float) -> str:
-    """Return a number of dB, ``39.8``; ∞ without error."""
-    return "∞" if value == math.inf else f"{value:.1f}"
+    """Return a number of dB, ``39.8``; ∞ without error, −∞ where the error is infinite or nothing is signal."""
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return f"{value:.1f}"
 
 
 def format_tally(names: Iterable[str]) -> str:

@@ -7,9 +7,13 @@ from dataclasses import replace
 
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.measurements import FormMetrics
+from ptq.evaluation.tasks.ctc import CHARACTER_ERRORS
 
 MIN_SHARE = 0.01
 """A trained model has more of mAP50-95 or exact lines. Where labels do not match its outputs, it has next to none."""
+
+MAX_ERRORS = 0.5
+"""Texts that do not match have a greater character error rate."""
 
 
 def check_baseline(reference: FormMetrics) -> Diagnosis | None:
@@ -21,9 +25,19 @@ def check_baseline(reference: FormMetrics) -> Diagnosis | None:
     figure = next(iter(reference.figures), None)
     if figure is None or figure.value >= MIN_SHARE:
         return None
+    found = (
+        f"{figure.name} of the reference is {100 * figure.value:.2f} %, so that no loss can show"
+    )
+    errors = next((f.value for f in reference.figures if f.name == CHARACTER_ERRORS), 1.0)
+    if errors <= MAX_ERRORS:
+        return Diagnosis(
+            f"{found}: at a character error rate of {100 * errors:.2f} %, hardly any line is without an error",
+            "labels",
+            "give shorter lines, or a metric that counts characters (option metric)",
+            serious=True,
+        )
     return Diagnosis(
-        f"{figure.name} of the reference is {100 * figure.value:.2f} %, so that no loss can show: "
-        "labels do not match its outputs",
+        f"{found}: labels do not match its outputs",
         "labels",
         "check that the labels are those of the samples and of the model's classes, and that samples are prepared as "
         "in training",

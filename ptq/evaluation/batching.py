@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
 from ptq.data.splits import takes_any_batch
 from ptq.model.graph import Graph
-from ptq.model.node import shape_of
+from ptq.model.node import Node, Value, operator_of, shape_of, values_read_by
+from ptq.model.size_values import find_size_values
 from ptq.rewrite.border.batch import with_fixed_batch
 
-_PROBE = 10007
-"""A batch that is the size of no other axis: shapes with it show which axes are the batch."""
+_PROBE = 1009
+"""A batch that is the size of no other axis: shapes with it show which axes are the batch. Inference takes longer
+with a larger one."""
+_LENGTH_INPUTS: Mapping[str, tuple[int, ...]] = {
+    "CenterCropPad": (1,),
+    "Compress": (1,),
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "If": (0,),
+    "NonMaxSuppression": (0, 1, 2, 3, 4),
+    "NonZero": (0,),
+    "OneHot": (1,),
+    "Pad": (1,),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Unique": (0,),
+    "Upsample": (1,),
+}
+"""Positions of the inputs whose values decide how long the outputs are, by operator."""
+
+Shape = tuple[int | None, ...] | None
 
 
 def choose_batch(run: RunOptions, *graphs: Graph) -> int:
@@ -24,22 +51,57 @@ def choose_batch(run: RunOptions, *graphs: Graph) -> int:
 
 
 def keeps_samples_apart(graph: Graph) -> bool:
-    """Whether the first axis of every input and output is the batch for certain.
+    """Whether shapes show that the first axis of every input and output is the batch, and no other axis is.
 
     The length of an output shows nothing. Eight images may hold eight boxes together, and the first axis of an output
-    may be time. So declared or inferred shapes must say it.
+    may be time. So inferred shapes must say it. Exporters declare what the user tells them, as a batch of rows of
+    boxes. A declared shape counts only where none is inferred, and where no node makes a length from values.
     """
     if not takes_any_batch(graph):
         return False
     probed = with_fixed_batch(graph, _PROBE)
-    if _has_probe(probed):
-        return True
+    sizes = find_size_values(probed)
+    if any(operator_of(n) == "If" and _counts_values(n, sizes) for n in probed.nodes):
+        return False  # one sample decides for all
+    declared = [shape_of(value) for value in probed.outputs]
+    for value in (v for node in probed.nodes for v in node.outputs):
+        value.shape = None
     try:
-        return _has_probe(probed.with_shapes())
+        inferred = [shape_of(value) for value in probed.with_shapes().outputs]
     except ModelError:  # the batch contradicts another shape
         return False
+    return all(
+        _starts_with_batch(shape)
+        or (
+            (shape is None or shape[:1] == (None,))
+            and _starts_with_batch(own)
+            and _PROBE not in (shape or ())
+            and not any(_counts_values(node, sizes) for node in _list_makers(value))
+        )
+        for value, shape, own in zip(probed.outputs, inferred, declared, strict=True)
+    )
 
 
-def _has_probe(graph: Graph) -> bool:
-    shapes = [shape_of(value) for value in graph.outputs]
-    return all(shape is not None and shape[:1] == (_PROBE,) for shape in shapes)
+def _starts_with_batch(shape: Shape) -> bool:
+    return shape is not None and shape[:1] == (_PROBE,) and _PROBE not in shape[1:]
+
+
+def _counts_values(node: Node, sizes: set[Value]) -> bool:
+    """Whether the length of an output follows from values of samples; ``sizes`` are the values that hold none."""
+    if operator_of(node) == "Loop":
+        return True
+    positions = _LENGTH_INPUTS.get(operator_of(node), ())
+    read = [v for k, v in enumerate(node.inputs) if k in positions and v is not None]
+    return any(not v.is_initializer() and v not in sizes for v in read)
+
+
+def _list_makers(output: Value) -> list[Node]:
+    """All nodes from which an output follows."""
+    found: dict[Node, None] = {}
+    waiting = [output]
+    while waiting:
+        node = waiting.pop().producer()
+        if node is not None and node not in found:
+            found[node] = None
+            waiting += values_read_by(node)
+    return list(found)

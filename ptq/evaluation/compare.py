@@ -251,8 +251,8 @@ def compare(
         new_accuracy=form.accuracy,
         outputs=form.outputs,
         drop=drop,
-        old_bytes=_count_bytes(old, old_graph),
-        new_bytes=_count_bytes(new, new_graph),
+        old_bytes=_count_bytes(old, compared[0]),
+        new_bytes=_count_bytes(new, compared[1]),
         speed=speed,
         preprocessing={} if opened.preprocess is None else opened.preprocess.describe(),
         budget=budget,
@@ -272,11 +272,13 @@ def compare(
     )
 
 
-def _count_bytes(model: Model, graph: Graph) -> int:
+def _count_bytes(model: Model, compared: ComparedModel) -> int:
     path = source_path(model)
-    if path is None:
-        return serialized_size(graph.model)
-    return count_file_bytes(path)
+    if path is not None:
+        return count_file_bytes(path)
+    if compared.content is not None:
+        return len(compared.content)
+    return serialized_size(compared.graph.model)
 
 
 def _require_same_types(old: Graph, new: Graph) -> None:

@@ -23,8 +23,8 @@ TOP1, AGREEMENT, ERROR = "top-1 accuracy", "agreement with float", "energy of th
 SIGNIFICANCE_LEVEL = 0.05
 SOME_POINTS = 2.0
 """Changed decisions that deserve a look."""
-UNDEFINED = "the metric is undefined on most resamples"
-"""Why a metric of the user has no interval."""
+TOO_FEW = "too few samples define the metric"
+"""Why there is no interval: there is one sample, or most resamples leave a metric of the user undefined."""
 _LEAST_POINTS = 1e-6
 """A change of fewer points is written as none: sums of shares round that much."""
 
@@ -57,7 +57,7 @@ class Drop:
 
     @property
     def has_interval(self) -> bool:
-        """Whether there is an interval; there is none of a user's metric that most resamples leave undefined."""
+        """Whether there is an interval; one sample, or mostly undefined resamples, have none."""
         return (self.lo, self.hi) != intervals.NO_INTERVAL
 
 
@@ -70,7 +70,8 @@ class TaskChoice:
         output: The output that decides; empty without a task.
         why: What it was recognized by.
         asked: Whether it was asked for.
-        assumed: Whether shapes alone show it, so that the outputs may be numbers that decide nothing.
+        assumed: Whether shapes alone show it and one class is nearly always the best one, so that the outputs may be
+            numbers that decide nothing.
     """
 
     name: str
@@ -91,17 +92,14 @@ def describe_drop(drop: Drop) -> str:
 
 def describe_change(drop: Drop) -> tuple[str, str]:
     """A drop as a change of the metric, and the confidence interval of the change."""
+    if not drop.has_interval:
+        interval = f"no 95 % CI: {TOO_FEW}"
+    elif drop.metric == ERROR:
+        interval = f"95 % CI {drop.lo:.3g} … {drop.hi:.3g}"
+    else:  # a drop is what is lost, a change what is gained: the ends of the interval swap
+        interval = f"95 % CI {format_change(-drop.hi)} … {format_change(-drop.lo)}"
     if drop.metric == ERROR:
-        return (
-            f"error energy {drop.points:.3g} % of the output",
-            f"95 % CI {drop.lo:.3g} … {drop.hi:.3g}",
-        )
-    # a drop is what is lost, a change what is gained: the ends of the interval swap
-    interval = (
-        f"95 % CI {format_change(-drop.hi)} … {format_change(-drop.lo)}"
-        if drop.has_interval
-        else f"no 95 % CI: {UNDEFINED}"
-    )
+        return f"error energy {drop.points:.3g} % of the output", interval
     size, digits = abs(drop.points), 2
     if _LEAST_POINTS < size < 0.005:  # two digits would say that nothing changed
         digits = -math.floor(math.log10(size))
@@ -148,7 +146,10 @@ def error_drop(signal: Sequence[float], noise: Sequence[float]) -> Drop:
     columns = np.array([noise, signal], np.float64).T
     draws = intervals.bootstrap_sums(columns)
     shares = [_error_share(n, s) for n, s in (columns.sum(axis=0), *draws)]
-    lo, hi = intervals.percentile_interval(np.array(shares[1:]))
+    one_sample = len(columns) == 1  # its draws are equal
+    lo, hi = (
+        intervals.NO_INTERVAL if one_sample else intervals.percentile_interval(np.array(shares[1:]))
+    )
     return Drop(ERROR, 100 * shares[0], 100 * lo, 100 * hi, len(columns))
 
 

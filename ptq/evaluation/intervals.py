@@ -116,7 +116,8 @@ def widen_equal_draws(
 ) -> Interval:
     """The interval of a bootstrap; where all draws are the same extreme, the exact one of as many samples.
 
-    Equal samples have equal draws, which seem to exclude everything else.
+    Equal samples have equal draws, which seem to exclude everything else. One sample has no interval, except at an
+    extreme.
 
     Args:
         value: A share, or a difference of shares.
@@ -124,8 +125,10 @@ def widen_equal_draws(
         samples: Number of samples that count, each as one decision.
         gains: Whether it is a difference, which may be negative.
     """
-    if interval != (value, value) or value not in ((0,) if gains else (0, 1)):
+    if interval != (value, value):
         return interval
+    if value not in ((0,) if gains else (0, 1)):
+        return NO_INTERVAL if samples == 1 else interval
     if gains:
         return tango_interval(0, 0, samples)
     return clopper_pearson_interval(round(value * samples), samples)

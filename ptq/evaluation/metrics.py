@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from statistics import median_low
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from ptq.evaluation.intervals import Interval
 
 MIN_CLASSES_FOR_TOP5 = 20
 """With fewer classes, top-5 accuracy says little."""
+MIN_FOR_MEDIAN = 6
+"""With fewer samples, a median has no 95 % interval."""
 LOSSY_DB = 15.0
 """SQNR of an output below which lost accuracy is expected."""
 NO_CLASS = -1
@@ -36,7 +38,8 @@ class Fidelity:
         cosine_interval: 95 % interval of ``cosine``.
         agreement_interval: 95 % interval of ``agreement``.
         other_shapes: Number of samples on which the output has another shape than that of the float model.
-        median_sqnr_db: Median over samples of the SQNR of each alone; None if it was not computed.
+        median_sqnr_db: Median of the SQNR of single samples, those with signal and an output of the same shape; None
+            with fewer than six of them, or if it was not computed.
     """
 
     sqnr_db: float
@@ -70,13 +73,15 @@ class Figure:
 
     Attributes:
         name: What it measures, for example ``character error rate``.
-        value: Its value over all samples, 0 to 1.
+        value: Its value over all samples.
         interval: Its 95 % interval; −∞ … ∞ if there is none.
+        is_share: Whether 1 is the whole, so that it is written in %; a metric of the user may have another scale.
     """
 
     name: str
     value: float
     interval: Interval
+    is_share: bool = True
 
 
 @dataclass
@@ -142,8 +147,13 @@ class FidelityMeter:
             if count
             else None,
             other_shapes=self.other_shapes,
-            median_sqnr_db=median_low(map(sqnr_db, self.signal, self.noise)),
+            median_sqnr_db=self._find_median(),
         )
+
+    def _find_median(self) -> float | None:
+        pairs = zip(self.signal, self.noise, strict=True)
+        alone = [sqnr_db(s, n) for s, n in pairs if s > 0 and math.isfinite(n)]
+        return median(alone) if len(alone) >= MIN_FOR_MEDIAN else None
 
 
 @dataclass

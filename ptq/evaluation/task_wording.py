@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ptq.evaluation.drop import UNDEFINED, TaskChoice
+from ptq.evaluation.drop import TOO_FEW, TaskChoice
 from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.metrics import Figure
@@ -27,15 +27,14 @@ def describe_figures(figures: tuple[Figure, ...]) -> str:
     """The figures of one form with their intervals."""
     shown = []
     for figure in figures:
-        is_share = 0 <= figure.value <= 1  # a metric of the user may have another scale
         value, lo, hi = (
-            f"{100 * number:.2f}" if is_share else f"{number:.4g}".replace("-", "−")
+            (f"{100 * number:.2f}" if figure.is_share else f"{number:.4g}").replace("-", "−")
             for number in (figure.value, *figure.interval)
         )
         interval = f"95 % CI {lo} … {hi}"
         if figure.interval == NO_INTERVAL:
-            interval = f"no 95 % CI: {UNDEFINED}"
-        shown.append(f"{figure.name} {value}{' %' if is_share else ''} ({interval})")
+            interval = f"no 95 % CI: {TOO_FEW}"
+        shown.append(f"{figure.name} {value}{' %' if figure.is_share else ''} ({interval})")
     return ", ".join(shown)
 
 

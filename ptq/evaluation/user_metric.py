@@ -53,10 +53,10 @@ def metric_drop(
     """
     old, new = _call_metric(metric, before, samples), _call_metric(metric, after, samples)
     if old.ndim:
-        points = 100 * float(np.mean(old - new))
-        draws = 100 * intervals.bootstrap_means((old - new)[:, None])[:, 0]
+        lost = float(np.mean(old - new))
+        draws = intervals.bootstrap_means((old - new)[:, None])[:, 0]
     else:
-        points = 100 * float(old - new)
+        lost = float(old - new)
 
         def loss(rows: NDArray[np.int64]) -> float:
             chosen = [samples[i] for i in rows]
@@ -66,11 +66,10 @@ def metric_drop(
             )
             return first - second
 
-        draws = 100 * intervals.bootstrap_statistic(loss, len(samples))
-    lo, hi = _find_interval(draws)
-    if points == lo == hi == 0:  # a bootstrap of equal values excludes everything else
-        lo, hi = (100 * end for end in intervals.tango_interval(0, 0, len(samples)))
-    return Drop(name_of_metric(metric), points, lo, hi, len(samples))
+        draws = intervals.bootstrap_statistic(loss, len(samples))
+    count = len(samples)
+    lo, hi = intervals.widen_equal_draws(lost, _find_interval(draws), count, gains=True)
+    return Drop(name_of_metric(metric), 100 * lost, 100 * lo, 100 * hi, count)
 
 
 def measure_metric(metric: Metric, outputs: Sequence[Outputs], samples: Sequence[Sample]) -> Figure:
@@ -96,7 +95,7 @@ def measure_metric(metric: Metric, outputs: Sequence[Outputs], samples: Sequence
 
         draws = intervals.bootstrap_statistic(again, count)
     interval = intervals.widen_equal_draws(value, _find_interval(draws), count)
-    return Figure(name_of_metric(metric), value, interval)
+    return Figure(name_of_metric(metric), value, interval, is_share=0 <= value <= 1)
 
 
 def _find_interval(draws: NDArray[np.float64]) -> intervals.Interval:

@@ -57,6 +57,7 @@ mapped_weight: large weights of a model that stay in their file: the system read
 random_nodes: nodes that draw random numbers
 provider_session: ONNX Runtime with another execution provider than the CPU's, built in or from a plugin package
 serialize: a model as the bytes of its message, in pieces: large weights are views of their memory, not copies
+size_values: values that depend on the lengths of tensors and on constants alone
 single_row_weights: whether the matrix weights of a model multiply single rows, so that they need no packed copy
 training_mode: nodes that compute as in training, so that the samples of a batch change one another
 tflite: LiteRT's `.tflite` files: their schema, their contents as an ONNX model, the interpreter that runs them

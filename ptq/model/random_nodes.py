@@ -51,8 +51,8 @@ def draws_random_numbers(node: Node) -> bool:
 
 
 def may_drop(node: Node) -> bool:
-    """Whether a Dropout is, or may be, in training mode."""
+    """Whether a Dropout is, or may be, in training mode with a ratio other than 0; without one, the ratio is 0.5."""
     if len(node.inputs) < 3 or node.inputs[2] is None:
         return False
-    training = constant_of(node.inputs[2])
-    return training is None or bool(training.any())
+    given = [constant_of(node.inputs[k]) for k in (1, 2)]
+    return all(constant is None or bool(constant.any()) for constant in given)

@@ -29,7 +29,14 @@ def build(nodes: list[onnx.NodeProto], batch: int | str | None, output: Dims) ->
             numpy_helper.from_array(np.float32(0), "zero"),
         ],
     )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def branch(op: str) -> onnx.GraphProto:
+    """A branch that applies one operator to x."""
+    result = helper.make_tensor_value_info(op, TensorProto.FLOAT, None)
+    return helper.make_graph([helper.make_node(op, ["x"], [op])], op, [], [result])
 
 
 RELU = [helper.make_node("Relu", ["x"], ["y"])]
@@ -40,6 +47,24 @@ POSITIVE = [  # as boxes after suppression: as many rows as values give
     helper.make_node("NonZero", ["g"], ["n"]),
     helper.make_node("Transpose", ["n"], ["t"]),
     helper.make_node("Cast", ["t"], ["y"], to=TensorProto.FLOAT),
+]
+PAIRS = [  # as the scores of images and texts: each sample with each
+    helper.make_node("Reshape", ["x", "rows"], ["r"]),
+    helper.make_node("Transpose", ["r"], ["t"], perm=[1, 0]),
+    helper.make_node("MatMul", ["r", "t"], ["y"]),
+]
+NOT_INFERRED = [helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")]
+ALL_ROWS = [  # indices from lengths alone, and an operator without inference
+    helper.make_node("Shape", ["x"], ["s"]),
+    helper.make_node("ConstantOfShape", ["s"], ["c"]),
+    helper.make_node("NonZero", ["c"], ["n"]),
+    helper.make_node("Cast", ["n"], ["f"], to=TensorProto.FLOAT),
+    helper.make_node("Gelu", ["f"], ["y"], domain="com.microsoft"),
+]
+DECIDED = [  # all samples decide together
+    helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+    helper.make_node("Greater", ["s", "zero"], ["g"]),
+    helper.make_node("If", ["g"], ["y"], then_branch=branch("Relu"), else_branch=branch("Neg")),
 ]
 
 
@@ -55,6 +80,13 @@ POSITIVE = [  # as boxes after suppression: as many rows as values give
         (STEPS_FIRST, "N", [STEPS, "N", CLASSES], False),
         (STEPS_FIRST, "N", ["T", "N", CLASSES], False),
         (POSITIVE, "N", ["M", 3], False),
+        (POSITIVE, "N", ["N", 3], False),  # declared so by the user of an exporter
+        (PAIRS, "N", ["N", "N"], False),
+        (PAIRS, "N", ["N", "M"], False),
+        (NOT_INFERRED, "N", ["N", STEPS, CLASSES], True),
+        (NOT_INFERRED, "N", ["M", STEPS, CLASSES], False),
+        (ALL_ROWS, "N", ["N", None], True),
+        (DECIDED, "N", ["N", STEPS, CLASSES], False),
     ],
 )
 def test_samples_stay_apart_where_declared_or_inferred_shapes_say_so(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
 from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
+from ptq.evaluation.tasks.task import measure_ratio
 
 
 def _top1(lost: int, gained: int, samples: int) -> Drop:
@@ -114,9 +116,20 @@ def test_agreement_and_error_energy_have_sentences_of_their_own() -> None:
 
 
 def test_an_infinite_error_has_a_verdict() -> None:
-    assert check_budget(error_drop([0.0], [1.0]), 1.0).verdict == "exceeded"
+    assert check_budget(error_drop([0.0] * 2, [1.0] * 2), 1.0).verdict == "exceeded"
     wide = Drop("m", 0.0, -1.0, math.inf, 9)
     assert check_budget(wide, 1.0).needed is None
+
+
+def test_one_sample_decides_no_budget() -> None:
+    rows = np.array([[1.0, 256.0]])  # changed pixels and pixels
+    share, (lo, hi) = measure_ratio(rows, lambda sums: float(sums[0] / sums[1]))
+    pixels = Drop("agreement of pixels", 100 * share, 100 * lo, 100 * hi, 1)
+    for drop in (error_drop([1.0], [0.001]), pixels):
+        budget = check_budget(drop, 60)
+        assert budget.verdict == "undecided"
+        assert "no 95 % CI: too few samples" in budget.sentence
+        assert budget.sentence.endswith("; more evaluation samples may give an interval")
 
 
 def _search(*, reached: bool) -> BudgetSearch:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import DataError, UsageError
+from ptq.evaluation.tasks.box_heads import BoxHead
 from ptq.evaluation.tasks.boxes import Boxes, compute_iou, match_boxes, suppress_overlaps
 from ptq.evaluation.tasks.detect import DetectTask
 from ptq.evaluation.tasks.request import recognize_task
@@ -34,6 +35,13 @@ def fill_grid(classes: int = 3) -> tuple[Array, Array]:
 
 def yolo_v8() -> dict[str, Array]:
     return {"output0": np.concatenate(fill_grid(), axis=1).T[None].astype(np.float32)}
+
+
+def yolo_v8_shares() -> dict[str, Array]:
+    """As Ultralytics writes `.tflite` files."""
+    boxes, scores = fill_grid()
+    rows = np.concatenate([boxes / 64, scores], axis=1)
+    return {"output0": rows.T[None].astype(np.float32)}
 
 
 def yolo_v5() -> dict[str, Array]:
@@ -106,8 +114,8 @@ def tensorflow_2_with_all_scores() -> dict[str, Array]:
 
 
 HEADS = [
-    yolo_v8, yolo_v5, end_to_end, rows_with_image_index, boxes_and_probabilities, boxes_labels_and_scores,
-    detr, focal_logits, tensorflow_2, tensorflow_2_with_all_scores,
+    yolo_v8, yolo_v8_shares, yolo_v5, end_to_end, rows_with_image_index, boxes_and_probabilities,
+    boxes_labels_and_scores, detr, focal_logits, tensorflow_2, tensorflow_2_with_all_scores,
 ]  # fmt: skip
 
 
@@ -116,6 +124,8 @@ def test_the_heads_of_common_detectors_are_recognized_and_decoded(make: Any) -> 
     outputs = make()
     task, choice = recognize_task(TaskRequest(), [Example(IMAGE, outputs)] * 2)
     assert isinstance(task, DetectTask), choice
+    assert isinstance(task.head, BoxHead)
+    assert task.head.shares is (make in (detr, yolo_v8_shares))
     found = task.head.decode(outputs, IMAGE)
     background_first = make is boxes_and_probabilities
     np.testing.assert_allclose(found.corners, CORNERS, atol=1e-3)
@@ -143,6 +153,8 @@ def test_a_column_of_ones_is_the_class_beside_one_of_fractions(names: tuple[str,
         np.random.default_rng(0).normal(size=(1, 197, 64)),
         np.random.default_rng(0).normal(size=(1, 300, 6)),
         np.random.default_rng(0).random((1, 22, 40)),
+        np.random.default_rng(0).random((1, 22, 2100)),
+        np.random.default_rng(0).dirichlet(np.ones(40), (1, 22)),
         np.random.default_rng(0).random((1, 10)),
     ],
 )

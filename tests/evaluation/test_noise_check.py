@@ -100,13 +100,23 @@ def test_noise_that_preparation_removes_leaves_a_budget_decided(nodes: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("inputs", "noisy"), [("x", False), ("x, , no", False), ("x, , yes", True), ("x, , c", True)]
+    ("inputs", "noisy"),
+    [
+        ("x", False),
+        ("x, , no", False),
+        ("x, , yes", True),
+        ("x, , c", True),
+        ("x, zero, yes", False),
+        ("x, half, yes", True),
+    ],
 )
-def test_dropout_is_noise_in_training_mode_only(inputs: str, noisy: bool) -> None:
+def test_dropout_is_noise_in_training_mode_with_a_ratio_only(inputs: str, noisy: bool) -> None:
     model = build_network(
         f"y = Dropout({inputs})",
         {"x": (4,), "c": ()},
         types={"c": onnx.TensorProto.BOOL},
+        zero=np.float32(0),
+        half=np.float32(0.5),
         no=np.array(False),
         yes=np.array(True),
     )

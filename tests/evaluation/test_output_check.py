@@ -73,8 +73,8 @@ def test_nan_is_no_class_in_top_1_and_agreement_alike() -> None:
 
 
 def test_numbers_that_are_taken_for_scores_are_doubted_and_task_none_measures_them() -> None:
-    rows = [np.abs(x) for x in scores()]
-    found = evaluate(rows, lambda x: 0.8 * x)  # 14 dB, and the largest one stays the largest
+    rows = [np.abs(x) + np.arange(10) for x in scores()]
+    found = evaluate(rows, lambda x: 0.8 * x)  # 14 dB, and the last one stays the largest
     assert found.forms["int8"].drop is not None
     assert (found.forms["int8"].drop.metric, found.forms["int8"].drop.points) == (AGREEMENT, 0)
     assert "SQNR is 14.0 dB, but 0.00 % of its best classes change" in words(found)
@@ -97,6 +97,22 @@ def test_numbers_are_not_doubted_where_decisions_or_values_tell_the_same(
     assert words(evaluate(scores(), change)) == ""
 
 
+def test_logits_whose_best_class_varies_are_decisions_whatever_their_sqnr() -> None:
+    assert words(evaluate(scores(), lambda x: 0.8 * x)) == ""
+
+
+@pytest.mark.parametrize("offset", [0, 9])
+def test_maps_are_doubted_where_one_class_is_the_best_of_nearly_all_pixels(offset: int) -> None:
+    rows = [np.repeat(x.reshape(1, 5, 2, 1), 8, axis=3).repeat(8, axis=2) for x in scores()]
+    for row in rows:
+        row[:, 0] += offset
+        row[:, 1, :1, :1] += 50  # one pixel
+    found = evaluate(rows, lambda x: 0.8 * x)
+    assert found.task is not None
+    assert found.task.name == "segment"
+    assert ("may be numbers" in words(found)) is bool(offset)
+
+
 def test_probabilities_are_decisions_whatever_their_sqnr() -> None:
     rows = [np.exp(x) / np.exp(x).sum() for x in scores()]
     assert words(evaluate(rows, lambda x: 0.8 * x)) == ""
@@ -108,10 +124,18 @@ def test_loud_samples_that_hide_the_others_are_named_with_both_figures() -> None
     fidelity = found.forms["int8"].outputs["y"]
     assert fidelity.median_sqnr_db is not None
     alone = [10 * math.log10(float((x**2).sum()) / x.size) for x in loud]
-    assert fidelity.median_sqnr_db == pytest.approx(sorted(alone)[(COUNT - 1) // 2], abs=1e-4)
+    assert fidelity.median_sqnr_db == pytest.approx(np.median(alone), abs=1e-4)
     assert f"{fidelity.sqnr_db:.1f} dB over all samples" in words(found)
     assert f"{fidelity.median_sqnr_db:.1f} dB on the median sample" in words(found)
     assert words(evaluate([x.reshape(1, 2, 5) for x in scores()], lambda x: x + 1)) == ""
+
+
+def test_samples_without_signal_and_few_samples_hide_nothing() -> None:
+    rows = [x.reshape(1, 2, 5) * (k % 2) for k, x in enumerate(scores())]
+    assert words(evaluate(rows, lambda x: x + 0.01)) == ""
+    two = evaluate([rows[1], 100 * rows[3]], lambda x: x + 1)
+    assert words(two) == ""
+    assert two.forms["int8"].outputs["y"].median_sqnr_db is None
 
 
 @pytest.mark.parametrize(

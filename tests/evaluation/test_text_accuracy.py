@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import DataError, UsageError
+from ptq.evaluation.baseline_check import check_baseline
 from ptq.evaluation.drop import top1_drop
 from ptq.evaluation.intervals import tango_interval
+from ptq.evaluation.measurements import FormMetrics
 from ptq.evaluation.tasks.ctc import CtcTask
 from ptq.evaluation.tasks.request import recognize_task
 from ptq.evaluation.tasks.task import Example, TaskLabels, TaskRequest
@@ -59,6 +61,20 @@ def test_exact_lines_and_characters_are_those_counted_by_hand() -> None:
     assert figures["character error rate"].value == pytest.approx(3 / 17)
     assert figures["character error rate that float has not"].value == pytest.approx(1 / 17)
     assert figures["agreement of decoded sequences"].value == pytest.approx(2 / 6)
+
+
+@pytest.mark.parametrize(
+    ("read", "reason"),
+    [("abce", "hardly any line is without an error"), ("gfgf", "labels do not match its outputs")],
+)
+def test_labels_match_where_characters_do(read: str, reason: str) -> None:
+    _, figures = measure([("abcd", read, read)] * 5)
+    found = check_baseline(FormMetrics(None, {}, figures=tuple(figures.values())))
+    assert found is not None
+    assert found.what.startswith(
+        "exact lines of the reference is 0.00 %, so that no loss can show:"
+    )
+    assert found.what.endswith(reason)
 
 
 def test_the_interval_of_added_errors_is_paired() -> None:

@@ -13,6 +13,7 @@ from ptq.data import Sample
 from ptq.evaluation.budget import BudgetSearch, check_budget
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
 from ptq.evaluation.task_wording import describe_figures
 from ptq.evaluation.user_metric import measure_metric, metric_drop
@@ -91,7 +92,7 @@ def test_without_most_resamples_there_is_no_interval_and_no_verdict() -> None:
     drop = metric_drop(_share_if({"s0", "s1"}.issubset, _raise), BEFORE, AFTER, SAMPLES)
     assert (drop.points, drop.has_interval) == (pytest.approx(10.0), False)
     assert describe_drop(drop) == (
-        "metric −10.00 points (no 95 % CI: the metric is undefined on most resamples)"
+        "metric −10.00 points (no 95 % CI: too few samples define the metric)"
     )
     search = BudgetSearch(1.0, False, drop, drop, 100, True, {}, 1)
     for points in (1, 50):
@@ -130,8 +131,29 @@ def test_a_metric_that_is_best_on_all_samples_may_be_worse_on_others() -> None:
 def test_a_metric_that_most_resamples_leave_undefined_has_no_interval() -> None:
     figure = measure_metric(_share_if({"s0", "s1"}.issubset, _raise), AFTER, SAMPLES)
     assert describe_figures((figure,)) == (
-        "metric 90.00 % (no 95 % CI: the metric is undefined on most resamples)"
+        "metric 90.00 % (no 95 % CI: too few samples define the metric)"
     )
+
+
+def test_shares_may_exceed_their_whole_and_stay_percentages() -> None:
+    figures = (
+        Figure("character error rate", 1.043, (0.9, 1.2)),
+        Figure("mean cosine to float", -0.02, (-0.1, 0.1)),
+    )
+    assert describe_figures(figures) == (
+        "character error rate 104.30 % (95 % CI 90.00 … 120.00), "
+        "mean cosine to float −2.00 % (95 % CI −10.00 … 10.00)"
+    )
+
+
+def test_one_sample_has_no_interval() -> None:
+    def third(outputs: Any, samples: Any) -> list[float]:
+        return [0.3 * float(o["y"][0]) for o in outputs]
+
+    one, other = [{"y": np.ones(1)}], [{"y": np.zeros(1)}]
+    assert measure_metric(third, one, SAMPLES[:1]).interval == NO_INTERVAL
+    drop = metric_drop(third, one, other, SAMPLES[:1])
+    assert (drop.points, drop.has_interval) == (pytest.approx(30.0), False)
 
 
 def test_a_model_alone_has_the_value_of_the_metric_and_no_drop() -> None:
@@ -164,5 +186,5 @@ def test_an_evaluation_asks_the_metric_instead_of_its_own() -> None:
     [(31.25, "psnr 31.25 (95 % CI 30.5 … 32)"), (-0.5, "psnr −0.5 (95 % CI −1.25 … 0.25)")],
 )
 def test_a_metric_on_another_scale_is_no_percentage(value: float, text: str) -> None:
-    figure = Figure("psnr", value, (value - 0.75, value + 0.75))
+    figure = Figure("psnr", value, (value - 0.75, value + 0.75), is_share=False)
     assert describe_figures((figure,)) == text

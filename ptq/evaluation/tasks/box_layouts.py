@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ptq.data.exporter_metadata import read_names
 from ptq.evaluation.tasks.box_heads import BoxHead, are_shares, read_rows
-from ptq.evaluation.tasks.boxes import Floats
+from ptq.evaluation.tasks.boxes import Floats, fill_image
 from ptq.evaluation.tasks.task import Arrays, is_distribution
 
 _MIN_ROWS = 20
@@ -138,7 +138,7 @@ def _are_corners(rows: Floats) -> bool:
 
 
 def _are_sizes(rows: Floats, *, pixels: bool = True) -> bool:
-    """Whether the rows start with centre and size; in pixels, coordinates are greater than shares."""
+    """Whether the rows start with centre and size; in pixels, or as shares of a grid's cells."""
     sizes, centres = rows[:, 2:4], rows[:, :2]
     inside = np.mean(sizes > 0) >= 0.99 and np.mean(centres >= -sizes) >= 0.99
-    return bool(inside and (not pixels or np.median(centres) > 1))
+    return bool(inside and (not pixels or np.median(centres) > 1 or fill_image(rows)))

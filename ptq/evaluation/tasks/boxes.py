@@ -13,6 +13,10 @@ Floats = NDArray[np.float64]
 MATCHING_IOU = 0.5
 """Two boxes of one class with at least this overlap are the same."""
 
+MIN_INSIDE = 0.8
+"""Share of the boxes of a grid that lie in the image, but for a tenth of its side."""
+_MARGIN = 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
@@ -34,6 +38,23 @@ class Boxes:
     def take(self, rows: NDArray[Any]) -> Boxes:
         """The boxes of these rows."""
         return Boxes(self.corners[rows], self.scores[rows], self.classes[rows])
+
+
+def fill_image(rows: Floats) -> bool:
+    """Whether rows of centre and size, in shares, are those of a grid of cells.
+
+    Centres of cells reach over the image from side to side, and hardly any box reaches out of it.
+
+    Args:
+        rows: Centre, size and further numbers, shape (rows, 4 or more).
+    """
+    if not len(rows):
+        return False
+    centres, sizes = rows[:, :2], rows[:, 2:4]
+    near, far = np.quantile(centres, [0.1, 0.9], axis=0)
+    reach = np.abs(centres - 0.5) + sizes / 2
+    inside = np.mean((reach <= 0.5 + _MARGIN).all(axis=1)) >= MIN_INSIDE
+    return bool(inside and near.max() < 1 / 3 and far.min() > 2 / 3)
 
 
 def compute_iou(one: Floats, other: Floats) -> Floats:

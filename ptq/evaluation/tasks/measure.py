@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from ptq.evaluation.drop import Drop, TaskChoice
 from ptq.evaluation.metrics import Figure
+from ptq.evaluation.tasks.classify import ClassifyTask
 from ptq.evaluation.tasks.detect import ENOUGH_BOXES, count_shown_boxes
 from ptq.evaluation.tasks.request import TaskRequest, recognize_task
+from ptq.evaluation.tasks.segment import SegmentTask
 from ptq.evaluation.tasks.task import EXAMPLES, Arrays, Example, Task, TaskMeter
+
+MIN_COMMON = 0.9
+"""Share of decisions for one class from which on outputs may be numbers, of which the same one is the largest."""
 
 Watch = Callable[[Task, Example, Mapping[str, Arrays]], None]
 """Gets the task, a sample with the float model's outputs, and the outputs of each form."""
@@ -37,6 +46,7 @@ class TaskMeasurement:
         self._waiting: list[tuple[Example, Mapping[str, Arrays], bool]] = []
         self._meters: dict[str, TaskMeter] = {}
         self._boxes, self._bytes = 0, 0
+        self._decided = Counter[int]()
 
     def add(self, example: Example, others: Mapping[str, Arrays], *, labelled: bool) -> None:
         """Add a sample.
@@ -61,6 +71,10 @@ class TaskMeasurement:
         """
         if self._waiting:
             self._measure()
+        if self.choice is not None and self.choice.assumed:
+            commonest = max(self._decided.values(), default=0)
+            rarely_varies = commonest >= MIN_COMMON * self._decided.total()
+            self.choice = replace(self.choice, assumed=rarely_varies)
 
     def measure_form(self, form: str) -> tuple[Drop, tuple[Figure, ...]]:
         """The drop and the figures of a form; there must be a task."""
@@ -89,4 +103,8 @@ class TaskMeasurement:
                 meter.add(example, others[form])
             if self._watch is not None and self.task is not None:
                 self._watch(self.task, example, others)
+            if self.choice.assumed and isinstance(self.task, ClassifyTask | SegmentTask):
+                decided = self.task.decode(example.outputs[self.task.output])
+                classes, counts = np.unique(decided, return_counts=True)
+                self._decided.update(dict(zip(classes.tolist(), counts.tolist(), strict=True)))
         self._waiting.clear()

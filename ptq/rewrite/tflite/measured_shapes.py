@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.model.graph import Graph
-from ptq.model.node import Value, dtype_of, name_of, operator_of, shape_of, values_read_by
+from ptq.model.node import Value, dtype_of, name_of, operator_of, shape_of
 from ptq.model.session import Session
+from ptq.model.size_values import find_size_values
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 Shape = tuple[int, ...]
@@ -52,7 +53,7 @@ def measure_shapes(graph: Graph, batch: int | None, given: Mapping[str, Shape]) 
     Raises:
         UnsupportedError: An input has an open axis that is not its first.
     """
-    fixed_names = _independent_values(graph)
+    fixed_names = {name_of(value) for value in find_size_values(graph) if value.name}
     is_open = any((shape_of(v) or (None,))[0] is None for v in graph.inputs)
     one = _run(graph, batch or 1, given, fixed_names)
     other = _run(graph, 2 * (batch or 1), given, fixed_names) if is_open and batch is None else one
@@ -127,13 +128,3 @@ def _zeros(value: Value, batch: int, given: Shape | None) -> NDArray[Any]:
                 "batch open: give the axis a length in the model"
             )
     return np.zeros([batch if length is None else length for length in shape], dtype)
-
-
-def _independent_values(graph: Graph) -> set[str]:
-    """Names of computed values that depend on shapes and constants alone."""
-    known: set[Value] = set()
-    for node in graph.nodes:
-        read = values_read_by(node)
-        if operator_of(node) == "Shape" or all(v.is_initializer() or v in known for v in read):
-            known.update(node.outputs)
-    return {name_of(value) for value in known if value.name}

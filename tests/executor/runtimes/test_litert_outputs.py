@@ -45,6 +45,14 @@ def test_two_outputs_may_be_one_tensor(
     assert min(fidelity.sqnr_db for fidelity in found.values()) > 25
 
 
+def test_the_size_of_a_file_in_memory_is_that_of_the_file(tmp_path: Path) -> None:
+    model = build_network("y = MatMul(x, w)", {"x": ("n", 6)}, w=W)
+    place = tmp_path / "m.tflite"
+    _quantize(model, ROWS).save(place)
+    found = ptq.compare(model, place.read_bytes(), ROWS, threads=1)
+    assert found.new_bytes == place.stat().st_size
+
+
 def test_a_number_as_output_is_that_of_the_float_model(tmp_path: Path) -> None:
     model = build_network("m = MatMul(x, w)\ny = ReduceMean<keepdims = 0>(m)", {"x": (1, 6)}, w=W)
     rows = {"x": ROWS["x"] + 1}
