@@ -25,6 +25,8 @@ SOME_POINTS = 2.0
 """Changed decisions that deserve a look."""
 UNDEFINED = "the metric is undefined on most resamples"
 """Why a metric of the user has no interval."""
+REPEATED = "the metric behaves otherwise on repeated samples"
+"""Why another one has none: resamples repeat samples."""
 _LEAST_POINTS = 1e-6
 """A change of fewer points is written as none: sums of shares round that much."""
 
@@ -57,7 +59,7 @@ class Drop:
 
     @property
     def has_interval(self) -> bool:
-        """Whether there is an interval; there is none of a user's metric that most resamples leave undefined."""
+        """Whether there is an interval; a user's metric may have none (`UNDEFINED`, `REPEATED`)."""
         return (self.lo, self.hi) != intervals.NO_INTERVAL
 
 
@@ -100,7 +102,7 @@ def describe_change(drop: Drop) -> tuple[str, str]:
     interval = (
         f"95 % CI {format_change(-drop.hi)} … {format_change(-drop.lo)}"
         if drop.has_interval
-        else f"no 95 % CI: {UNDEFINED}"
+        else f"no 95 % CI: {drop.doubt or UNDEFINED}"
     )
     size, digits = abs(drop.points), 2
     if _LEAST_POINTS < size < 0.005:  # two digits would say that nothing changed

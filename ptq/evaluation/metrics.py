@@ -72,11 +72,13 @@ class Figure:
         name: What it measures, for example ``character error rate``.
         value: Its value over all samples, 0 to 1.
         interval: Its 95 % interval; −∞ … ∞ if there is none.
+        doubt: Why a user's metric has no interval; empty if most resamples leave it undefined, or if it has one.
     """
 
     name: str
     value: float
     interval: Interval
+    doubt: str = ""
 
 
 @dataclass

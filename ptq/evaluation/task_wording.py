@@ -34,7 +34,7 @@ def describe_figures(figures: tuple[Figure, ...]) -> str:
         )
         interval = f"95 % CI {lo} … {hi}"
         if figure.interval == NO_INTERVAL:
-            interval = f"no 95 % CI: {UNDEFINED}"
+            interval = f"no 95 % CI: {figure.doubt or UNDEFINED}"
         shown.append(f"{figure.name} {value}{' %' if is_share else ''} ({interval})")
     return ", ".join(shown)
 
