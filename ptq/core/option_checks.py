@@ -21,6 +21,8 @@ import numpy as np
 from ptq.core.errors import UnknownOptionError, UsageError
 
 MAX_THREADS = 1024
+MAX_BATCH = 2**31 - 1
+"""Dimensions of a `.tflite` file are int32."""
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
 

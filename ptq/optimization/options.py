@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
+    MAX_BATCH,
     require_callable,
     require_choice,
     require_count,
@@ -117,7 +118,9 @@ class QuantizeOptions:
         require_choice("io", self.io, get_args(InputOutputType))
         if self.static_batch is not None:
             object.__setattr__(
-                self, "static_batch", require_count("static_batch", self.static_batch, least=1)
+                self,
+                "static_batch",
+                require_count("static_batch", self.static_batch, least=1, most=MAX_BATCH),
             )
         require_choice("effort", self.effort, EFFORTS)
         require_choice("prefer", self.prefer, PREFERENCES)

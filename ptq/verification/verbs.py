@@ -8,6 +8,7 @@ from typing import get_args
 
 from ptq.core.errors import ModelError, UsageError
 from ptq.core.option_checks import (
+    MAX_BATCH,
     refuse_unknown_options,
     require_choice,
     require_count,
@@ -202,7 +203,7 @@ def convert(
     require_flag("integers", integers)
     require_choice("io", io, get_args(InputOutputType))
     if static_batch is not None:
-        static_batch = require_count("static_batch", static_batch, least=1)
+        static_batch = require_count("static_batch", static_batch, least=1, most=MAX_BATCH)
     options = TfliteOptions(io, static_batch)
     if form != "tflite" and options != DEFAULT_TFLITE:
         raise UsageError("`io` and `static_batch` are of .tflite files; choose `form` tflite")
