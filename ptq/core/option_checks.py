@@ -113,14 +113,15 @@ def require_number(option: str, value: object, *, least: float | None = None) ->
     return number
 
 
-def require_flag(option: str, value: object) -> None:
-    """Require True or False.
+def require_flag(option: str, value: object) -> bool:
+    """Require True or False, and return it as a bool.
 
     Raises:
         UsageError: The value is something else.
     """
     if not isinstance(value, (bool, np.bool_)):
         _refuse(option, value, "True or False")
+    return bool(value)
 
 
 def require_names(option: str, value: object) -> tuple[str, ...]:

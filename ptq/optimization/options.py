@@ -101,8 +101,8 @@ class QuantizeOptions:
         require_choice("form", self.form, get_args(QuantizedForm))
         require_choice("weights", self.weights, get_args(WeightFormatOption))
         require_choice("rounding", self.rounding, get_args(RoundingMethod))
-        for flag in ("per_tensor", "correct_bias", "equalize", "split_outliers"):
-            require_flag(flag, getattr(self, flag))
+        for flag in ("per_tensor", "correct_bias", "equalize", "split_outliers", "strict"):
+            object.__setattr__(self, flag, require_flag(flag, getattr(self, flag)))
         object.__setattr__(self, "skip", require_names("skip", self.skip))
         if self.arithmetic is not None:
             kernels_of_arithmetic(self.arithmetic)
@@ -114,7 +114,6 @@ class QuantizeOptions:
         require_task(self.task, self.metric)
         self.labels.check_task(self.task, self.metric)
         require_choice("opset", self.opset, get_args(OpsetOption))
-        require_flag("strict", self.strict)
         require_choice("io", self.io, get_args(InputOutputType))
         if self.static_batch is not None:
             object.__setattr__(
