@@ -207,8 +207,7 @@ def quantize(
         raise UsageError("`max_drop` needs samples; give `data` or `eval_data`")
     if checkpoint is not None:
         require_path("checkpoint", checkpoint)
-    require_flag("metadata", metadata)
-    require_flag("force", force)
+    metadata, force = require_flag("metadata", metadata), require_flag("force", force)
     options = QuantizeOptions(
         target, method, form, weights, per_tensor, skip, correct_bias, rounding,
         equalize, split_outliers, arithmetic, max_drop, metric, opset, strict, effort,
@@ -252,7 +251,7 @@ def quantize(
         made, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
         inside=inside, metric=metric,
         task=TaskRequest.from_graph(task, job.source, labels),
-        max_drop=max_drop, search=search, min_speedup=min_speedup,
+        max_drop=options.max_drop, search=search, min_speedup=options.min_speedup,
     )  # fmt: skip
     report = replace(
         report, estimated_speed=estimate_speed(made), frontier=frontier,
@@ -264,6 +263,6 @@ def quantize(
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
     if not force:
         require_gain(result.report, result)
-    if strict:
+    if options.strict:
         report.require_budget(result)
     return result

@@ -7,6 +7,7 @@ and what is accepted, without an option of the command line.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import typing
 from pathlib import Path
@@ -18,9 +19,12 @@ from networks import build_network
 from parts import CONV, WB
 
 import ptq
+from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
+from ptq.data.splits import SampleOptions
 from ptq.executor.arithmetics import ARITHMETICS
 from ptq.observers import OBSERVERS
+from ptq.optimization.options import QuantizeOptions
 from ptq.solver.recipe import AUTO
 
 MODEL = build_network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
@@ -28,6 +32,7 @@ DATA = {"x": np.zeros((4, 3, 8, 8), np.float32)}
 WHOLE = "is not a whole number"
 
 QUANTIZE = [
+    ({"static_batch": 10**30}, f"static_batch 1{'0' * 30} {WHOLE} from 1 to 2147483647"),
     ({"form": "qop"}, "form 'qop' is unknown; choose one of qdq, qoperator"),
     ({"form": None}, "form None is unknown"),
     ({"weights": "x"}, "weights 'x' is unknown; choose one of auto, s8, reduced, u8"),
@@ -256,3 +261,31 @@ def test_public_signatures_use_the_literal_types() -> None:
                 seen.add(option)
                 assert hint == ALIASES[option] or ALIASES[option] in get_args(hint), (name, option)
     assert seen == set(ALIASES)
+
+
+def test_numbers_of_numpy_are_kept_as_plain_ones() -> None:
+    """JSON refuses those of numpy, and sums of an int8 overflow."""
+    flags = ("per_tensor", "correct_bias", "equalize", "split_outliers", "strict")
+    given = {**dict.fromkeys(flags, np.bool_(True)), "max_drop": np.float32(1)}
+    kept = (
+        QuantizeOptions(**given, min_speedup=np.float64(1), static_batch=np.int64(2)),  # type: ignore[arg-type]
+        RunOptions(threads=np.int8(1), calibration_batch=np.int8(4), evaluation_batch=np.int8(4)),  # type: ignore[arg-type]
+        SampleOptions(
+            samples=np.int32(4), skip_bad=np.bool_(False), shard=(np.int8(0), np.int8(2))
+        ),  # type: ignore[arg-type]
+        ptq.Preprocess(resize=np.int16(4), scale=np.float32(2)),  # type: ignore[arg-type]
+        ptq.Preprocess(letterbox=np.uint8(4), size=(4, 4)),  # type: ignore[arg-type]
+    )
+    values = [value for one in kept for value in vars(one).values()]
+    values += kept[2].shard or ()
+    assert not any(isinstance(value, np.generic) for value in values)
+
+
+def test_a_report_of_numbers_of_numpy_is_json() -> None:
+    limits: dict[str, Any] = {"max_drop": np.float32(100), "min_speedup": np.float32(0)}
+    result = ptq.quantize(
+        MODEL, DATA, eval_data=DATA, effort="fast", force=np.bool_(True),  # type: ignore[arg-type]
+        batch=np.int8(4), threads=1, per_tensor=np.bool_(True), **limits,
+    )  # fmt: skip
+    document = json.loads(result.report.to_json())
+    assert (document["budget"]["points"], document["min_speedup"]) == (100, 0)

@@ -21,6 +21,8 @@ import numpy as np
 from ptq.core.errors import UnknownOptionError, UsageError
 
 MAX_THREADS = 1024
+MAX_BATCH = 2**31 - 1
+"""Dimensions of a `.tflite` file are int32."""
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
 
@@ -111,14 +113,15 @@ def require_number(option: str, value: object, *, least: float | None = None) ->
     return number
 
 
-def require_flag(option: str, value: object) -> None:
-    """Require True or False.
+def require_flag(option: str, value: object) -> bool:
+    """Require True or False, and return it as a bool.
 
     Raises:
         UsageError: The value is something else.
     """
     if not isinstance(value, (bool, np.bool_)):
         _refuse(option, value, "True or False")
+    return bool(value)
 
 
 def require_names(option: str, value: object) -> tuple[str, ...]:

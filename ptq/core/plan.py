@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -20,13 +20,22 @@ from ptq.core import files
 from ptq.core.errors import PlanError
 from ptq.core.json_text import indent_json
 from ptq.core.option_checks import require_path
+from ptq.core.plan_reading import (
+    FORMAT,
+    read_document,
+    read_entry,
+    read_integer,
+    read_keys,
+    read_list,
+    read_number,
+    read_object,
+    read_operand_key,
+    read_text,
+    read_texts,
+    refuse,
+)
 from ptq.core.record import Record, decode_record, encode_record
-from ptq.core.types import QType, QuantParams
-
-FORMAT = 2
-_REPORT_KEYS = {"model", "evaluation"}
-"""Keys of the JSON report of a quantization that no plan has."""
-_KEYS_OF_FORMAT_1 = {"factors": "channel_factors", "shores": "boundaries"}
+from ptq.core.types import QuantParams
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,10 @@ class Plan:
         try:
             return cls.from_json(files.read(Path(path)).decode())
         except OSError as error:
+            if str(path).lstrip().startswith("{"):
+                raise PlanError(
+                    "the path of the plan is JSON text; read it with Plan.from_json"
+                ) from None
             raise PlanError(
                 f"{path}: cannot be read ({error.strerror}); save a plan first"
             ) from None
@@ -199,43 +212,66 @@ class Plan:
         Raises:
             PlanError: The text is not a plan, or one of its entries is invalid.
         """
-        document = _parse_document(text)
-        try:
-            edges = document.get("edges", {})
-            entries = {**document["tensors"], **document["operands"], **edges}
-            return cls(
-                target=str(document["target"]),
-                graph=str(document["graph"]),
-                tensors={n: _qparams_from_json(n, e) for n, e in document["tensors"].items()},
-                operands={
-                    _parse_operand_key(k): _qparams_from_json(k, e)
-                    for k, e in document["operands"].items()
-                },
-                edges={_parse_operand_key(k): _qparams_from_json(k, e) for k, e in edges.items()},
-                folded=dict(document["folded"]),
-                clamps={
-                    n: Clamp(str(c["producer"]), int(c["lo"]), int(c["hi"]))
-                    for n, c in document["clamps"].items()
-                },
-                floats=dict(document["floats"]),
-                channel_factors={
-                    n: tuple(float(f) for f in by)
-                    for n, by in document.get("channel_factors", {}).items()
-                },
-                boundaries={
-                    n: tuple(map(str, nodes)) for n, nodes in document.get("boundaries", {}).items()
-                },
-                rounding=None if (how := document.get("rounding")) is None else dict(how),
-                preprocess=_read_record(document.get("preprocess")),
-                costs=_read_record(document.get("costs")),
-                why={n: Why(*map(str, e["why"])) for n, e in entries.items()},
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise PlanError(f"the plan lacks or misuses {error}; see docs/plan.md") from error
+        document = read_document(text)
+        parts = {
+            key: read_object(key, document.get(key, {})) for key in ("tensors", "operands", "edges")
+        }
+        entries = {
+            key: {name: read_entry(f"{key} {name}", entry) for name, entry in part.items()}
+            for key, part in parts.items()
+        }
+
+        def read_operands(key: str) -> dict[tuple[str, int], QuantParams]:
+            return {read_operand_key(key, n): params for n, (params, _) in entries[key].items()}
+
+        rounding = document.get("rounding")
+        return cls(
+            target=read_text("target", document["target"]),
+            graph=read_text("graph", document["graph"]),
+            tensors={name: params for name, (params, _) in entries["tensors"].items()},
+            operands=read_operands("operands"),
+            edges=read_operands("edges"),
+            folded=read_texts("folded", document["folded"]),
+            clamps={
+                name: _read_clamp(f"clamps {name}", clamp)
+                for name, clamp in read_object("clamps", document["clamps"]).items()
+            },
+            floats=read_texts("floats", document["floats"]),
+            channel_factors={
+                name: tuple(read_number(f"channel_factors {name}", f) for f in by)
+                for name, by in _read_lists(document, "channel_factors")
+            },
+            boundaries={
+                name: tuple(read_text(f"boundaries {name}", node) for node in nodes)
+                for name, nodes in _read_lists(document, "boundaries")
+            },
+            rounding=None if rounding is None else read_texts("rounding", rounding),
+            preprocess=_read_record(document, "preprocess"),
+            costs=_read_record(document, "costs"),
+            why={name: Why(*why) for part in entries.values() for name, (_, why) in part.items()},
+        )
 
 
-def _read_record(entry: Any) -> Record | None:
-    return None if entry is None else decode_record(json.dumps(entry))
+def _read_record(document: Mapping[str, Any], key: str) -> Record | None:
+    if document.get(key) is None:
+        return None
+    try:
+        return decode_record(json.dumps(read_object(key, document[key])))
+    except ValueError as error:
+        refuse(key, f"is no record: {error}")
+
+
+def _read_lists(document: Mapping[str, Any], key: str) -> Iterator[tuple[str, list[Any]]]:
+    for name, value in read_object(key, document.get(key, {})).items():
+        yield name, read_list(f"{key} {name}", value)
+
+
+def _read_clamp(where: str, value: Any) -> Clamp:
+    entry = read_keys(where, value, ("producer", "lo", "hi"))
+    lo, hi = (read_integer(f"{where} {key}", entry[key]) for key in ("lo", "hi"))
+    if lo > hi:
+        refuse(where, f"has lo {lo} above hi {hi}")
+    return Clamp(read_text(f"{where} producer", entry["producer"]), lo, hi)
 
 
 def operand_key(node: str, position: int) -> str:
@@ -243,52 +279,7 @@ def operand_key(node: str, position: int) -> str:
     return f"{node}[{position}]"
 
 
-def _parse_document(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise PlanError(f"the plan is not JSON: {error}") from error
-    except RecursionError:
-        raise PlanError("the plan is nested too deeply to be a plan; create a new plan") from None
-    if not isinstance(document, dict) or "format" not in document:
-        is_report = isinstance(document, dict) and document.keys() >= _REPORT_KEYS
-        kind = "a report, not a plan" if is_report else "JSON, but not a plan"
-        raise PlanError(f"the file is {kind}: it has no 'format'; give a plan that ptq wrote")
-    found = document["format"]
-    if found not in (1, FORMAT):
-        raise PlanError(
-            f"the plan has format {found!r}, and formats 1 and 2 are read; create a new plan with this version"
-        )
-    if found == 1:
-        document = {_KEYS_OF_FORMAT_1.get(key, key): value for key, value in document.items()}
-    return dict(document)
-
-
-def _parse_operand_key(key: str) -> tuple[str, int]:
-    node, _, position = key.removesuffix("]").rpartition("[")
-    return node, int(position)
-
-
 def _shortest_decimal(scale: np.ndarray[Any, Any]) -> Any:
     """The shortest decimals that read back as the same float32."""
     flat = [float(str(s)) for s in np.atleast_1d(scale)]
     return flat if scale.ndim else flat[0]
-
-
-def _qparams_from_json(name: str, entry: Mapping[str, Any]) -> QuantParams:
-    dtype = np.dtype(entry["type"])
-    if dtype.kind not in "iu":
-        raise PlanError(
-            f"the plan gives {name} the type {dtype.name}, which is not an integer type"
-        )
-    lo, hi = entry["range"]
-    qtype = QType(dtype.itemsize * 8, dtype.kind == "i", int(lo), int(hi))
-    try:
-        return QuantParams(
-            np.array(entry["scale"], np.float32),
-            np.array(entry["zero_point"], np.int64),
-            qtype,
-            entry["axis"],
-        )
-    except PlanError as error:
-        raise PlanError(f"the plan's entry for {name}: {error}") from error

@@ -139,9 +139,10 @@ class RunOptions:
     pool: WorkerPool | None = None
 
     def __post_init__(self) -> None:
-        require_count("threads", self.threads, most=MAX_THREADS)
-        require_count("batch", self.calibration_batch, least=1)
-        require_count("batch", self.evaluation_batch, least=1)
+        threads = require_count("threads", self.threads, most=MAX_THREADS)
+        object.__setattr__(self, "threads", threads)
+        for batch in ("calibration_batch", "evaluation_batch"):
+            object.__setattr__(self, batch, require_count("batch", getattr(self, batch), least=1))
         if self.progress is not None:
             require_callable("progress", self.progress)
 

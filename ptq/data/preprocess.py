@@ -95,9 +95,10 @@ class Preprocess:
             if pair is not None:
                 object.__setattr__(self, option, _as_size(option, pair))
         if self.resize is not None:
-            require_count("resize", self.resize, least=1)
+            object.__setattr__(self, "resize", require_count("resize", self.resize, least=1))
         if self.letterbox is not None:
-            require_count("letterbox", self.letterbox, most=255)
+            letterbox = require_count("letterbox", self.letterbox, most=255)
+            object.__setattr__(self, "letterbox", letterbox)
         if self.size is not None and (self.resize is not None or self.crop is not None):
             raise UsageError("`size` excludes `resize` and `crop`; give either it or them")
         if self.letterbox is not None and (self.resize is not None or self.crop is not None):
@@ -106,8 +107,10 @@ class Preprocess:
             values = getattr(self, option)
             if values is not None:
                 object.__setattr__(self, option, _as_numbers(option, values))
-        if self.scale is not None and require_number("scale", self.scale) == 0:
-            raise UsageError("scale 0 is not a finite number other than 0", "scale")
+        if self.scale is not None:
+            object.__setattr__(self, "scale", require_number("scale", self.scale))
+            if self.scale == 0:
+                raise UsageError("scale 0 is not a finite number other than 0", "scale")
         if self.std is not None and min(self.std) <= 0:
             listed = ", ".join(f"{value:g}" for value in self.std)
             raise UsageError(f"std {listed} is not positive", "std")

@@ -89,7 +89,7 @@ class SampleOptions:
             )
         if self.samples is not None:
             object.__setattr__(self, "samples", require_count("samples", self.samples, least=1))
-        require_flag("skip_bad_samples", self.skip_bad)
+        object.__setattr__(self, "skip_bad", require_flag("skip_bad_samples", self.skip_bad))
         if self.cache is not None:
             parse_cache(self.cache)
         if self.shard is not None:
@@ -99,6 +99,7 @@ class SampleOptions:
         if not isinstance(self.shard, (tuple, list)) or len(self.shard) != 2:
             raise UsageError(f"shard {self.shard!r} is not (k, n)", "shard")
         index, count = (require_count("shard", number) for number in self.shard)
+        object.__setattr__(self, "shard", (index, count))
         if index >= count:
             raise UsageError(f"shard {index} of {count} does not exist; count from 0")
 

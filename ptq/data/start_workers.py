@@ -45,7 +45,7 @@ def start_workers(
         UsageError: This process is a daemon, as those of `multiprocessing.Pool` are, or starts right now, or its
             script is no file. Or the cluster does not answer.
     """
-    require_count("workers", count, least=1)
+    count = require_count("workers", count, least=1)
     pool: ProcessPool | ClusterPool
     if cluster is not None:
         if count != 1:

@@ -55,9 +55,9 @@ class Budget:
     Attributes:
         points: The budget: points that may be lost.
         drop: The measured drop.
-        verdict: ``held`` if the whole interval is within the budget. ``exceeded`` if all of it is beyond, or if it
-            contains the budget and the search found no float nodes that keep it. Else ``undecided``, and always if
-            the drop says nothing.
+        verdict: ``held`` if drop and interval are within the budget. ``exceeded`` if both are beyond, or if the
+            interval contains the budget and the search found no float nodes that keep it. Else ``undecided``, and
+            always if the drop says nothing.
         needed: If undecided: about the number of evaluation samples that would decide it; None if no number would, or
             if that is unknown.
         sentence: The verdict with budget, change, interval and number of samples, for every output.
@@ -104,10 +104,11 @@ def check_budget(drop: Drop, points: float, search: BudgetSearch | None = None) 
     verdict: Verdict = "undecided"
     needed, remark = None, ""
     if drop.doubt:
-        remark = f"; {drop.doubt}"
-    elif drop.hi <= points:
+        # without an interval, the doubt stands in place of it
+        remark = f"; {drop.doubt}" if drop.has_interval else ""
+    elif max(drop.points, drop.hi) <= points:
         verdict = "held"
-    elif drop.lo > points:
+    elif min(drop.points, drop.lo) > points:
         verdict = "exceeded"
     elif drop.has_interval and search is not None and not search.reached:
         verdict = "exceeded"

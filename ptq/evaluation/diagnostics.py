@@ -22,6 +22,8 @@ from ptq.observers.stats import TensorStats
 
 MIN_SAMPLES = 8
 """With fewer samples, a range is a guess."""
+MIN_DISTINCT_SHARE = 0.5
+"""Share of distinct samples; real data repeat few."""
 OUTLIER_RATIO = 1000.0
 """Largest magnitude of a tensor over the median of all tensors."""
 POOR_SQNR_DB = 20.0
@@ -88,6 +90,15 @@ def _diagnose_samples(calibration: Samples | None, classes: int) -> Iterator[Dia
             f"ranges are chosen on only {plural(count, 'sample')}",
             "calibration samples",
             "give 100 or more, of all kinds",
+        )
+    digests = calibration.digests.values()
+    distinct = len({*digests})
+    if distinct < MIN_DISTINCT_SHARE * len(digests):
+        yield Diagnosis(
+            f"only {distinct} of {len(digests)} {'is' if distinct == 1 else 'are'} distinct",
+            "calibration samples",
+            "give different ones; a list of one array that is filled again needs copies",
+            serious=True,
         )
     folders = {name.split("/")[0] for name in calibration.names}
     known = len(calibration.classes)

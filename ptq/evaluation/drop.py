@@ -25,6 +25,8 @@ SOME_POINTS = 2.0
 """Changed decisions that deserve a look."""
 TOO_FEW = "too few samples define the metric"
 """Why there is no interval: there is one sample, or most resamples leave a metric of the user undefined."""
+REPEATED = "the metric behaves otherwise on repeated samples"
+"""Why a metric of the user has none: resamples repeat samples."""
 _LEAST_POINTS = 1e-6
 """A change of fewer points is written as none: sums of shares round that much."""
 
@@ -93,7 +95,7 @@ def describe_drop(drop: Drop) -> str:
 def describe_change(drop: Drop) -> tuple[str, str]:
     """A drop as a change of the metric, and the confidence interval of the change."""
     if not drop.has_interval:
-        interval = f"no 95 % CI: {TOO_FEW}"
+        interval = f"no 95 % CI: {drop.doubt or TOO_FEW}"
     elif drop.metric == ERROR:
         interval = f"95 % CI {drop.lo:.3g} … {drop.hi:.3g}"
     else:  # a drop is what is lost, a change what is gained: the ends of the interval swap

@@ -29,7 +29,10 @@ MIN_SHARE = 0.1
 """Share of values outside the range of the other set. In sound data it is below 0.01."""
 SIGNIFICANCE_LEVEL = 0.02
 _TOLERANCE = 0.005
-"""Share of its width by which a range is widened: quantiles have 4 digits."""
+"""Share of its width by which a range is widened."""
+_ROUNDING = 5e-4
+"""Share of a value by which quantiles of 4 digits differ from it."""
+_MASK = {0.0, 1.0}
 
 
 @dataclass
@@ -54,7 +57,7 @@ class InputShiftCheck:
         self._known = InputQuantiles(0, {}) if known is None else known
         self._observed: dict[str, _Observed] = {}
         for name, quantiles in self._known.values.items():
-            margin = _TOLERANCE * (quantiles[-1] - quantiles[0])
+            margin = _find_margin(quantiles)
             self._observed[name] = _Observed(quantiles[0] - margin, quantiles[-1] + margin)
 
     def add(self, sample: Sample) -> None:
@@ -72,6 +75,10 @@ class InputShiftCheck:
         if not seen.values:
             return None
         quantiles, samples = self._known.values[name], self._known.samples
+        if {quantiles[0], quantiles[-1], seen.least, seen.greatest} <= _MASK and (
+            quantiles[0] == quantiles[-1]
+        ):
+            return None  # a mask that was constant
         share, unused = seen.values_outside / seen.values, _share_outside(quantiles, seen)
         here = f"{seen.least:.3g} … {seen.greatest:.3g}"
         there = f"{quantiles[0]:.3g} … {quantiles[-1]:.3g}"
@@ -128,9 +135,14 @@ def _count(sample: Sample, name: str, seen: _Observed) -> None:
     seen.values_outside += outside
 
 
+def _find_margin(quantiles: tuple[float, ...]) -> float:
+    lo, hi = quantiles[0], quantiles[-1]
+    return max(_TOLERANCE * (hi - lo), _ROUNDING * max(abs(lo), abs(hi)))
+
+
 def _share_outside(quantiles: tuple[float, ...], seen: _Observed) -> float:
     """Share of the calibration values outside the range of the evaluation samples: at least so many."""
-    margin = _TOLERANCE * (quantiles[-1] - quantiles[0])
+    margin = _find_margin(quantiles)
     levels = np.array(LEVELS)
     below = levels[np.array(quantiles) < seen.least - margin]
     above = levels[np.array(quantiles) > seen.greatest + margin]

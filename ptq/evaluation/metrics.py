@@ -76,12 +76,14 @@ class Figure:
         value: Its value over all samples.
         interval: Its 95 % interval; −∞ … ∞ if there is none.
         is_share: Whether 1 is the whole, so that it is written in %; a metric of the user may have another scale.
+        doubt: Why a user's metric has no interval; empty if too few samples define it, or if it has one.
     """
 
     name: str
     value: float
     interval: Interval
     is_share: bool = True
+    doubt: str = ""
 
 
 @dataclass

@@ -33,7 +33,7 @@ def describe_figures(figures: tuple[Figure, ...]) -> str:
         )
         interval = f"95 % CI {lo} … {hi}"
         if figure.interval == NO_INTERVAL:
-            interval = f"no 95 % CI: {TOO_FEW}"
+            interval = f"no 95 % CI: {figure.doubt or TOO_FEW}"
         shown.append(f"{figure.name} {value}{' %' if figure.is_share else ''} ({interval})")
     return ", ".join(shown)
 

@@ -6,13 +6,15 @@ The protocol is ``metric(outputs, samples)`` with two lists of equal length:
 - ``samples[i].labels`` are its accepted classes, ``.name`` is its file or row, ``.feed`` are its inputs.
 
 The metric returns one number for each sample, whose mean is the metric, or one number for all samples. Greater is
-better and 1 is best. Drops are measured in points, hundredths of the metric.
+better and 1 is best. Drops are measured in points, hundredths of the metric. Each call gets copies, so a metric may
+compute in place.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,14 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, UsageError
 from ptq.data import Sample
 from ptq.evaluation import intervals
-from ptq.evaluation.drop import Drop
+from ptq.evaluation.drop import REPEATED, Drop
 from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
 
 Outputs = Mapping[str, NDArray[Any]]
 Metric = Callable[[Sequence[Outputs], Sequence[Sample]], Any]
+_TOLERANCE = 1e-9
+"""Share of a value, or points of a small one, by which sums over samples in another order round."""
 
 
 def metric_drop(
@@ -39,7 +43,8 @@ def metric_drop(
 
     A metric with one number for each sample is called once for each form. A metric with a single number is called
     200 more times for each form, for the interval. Resamples on which it fails or is undefined are left out, as the
-    area under a curve is without one of its classes. If these are more than half, there is no interval.
+    area under a curve is without one of its classes. If these are more than half, there is no interval. There is none
+    either if it does not contain the drop: resamples repeat samples, and the metric treats repeated ones otherwise.
 
     Args:
         metric: The user's metric.
@@ -67,9 +72,11 @@ def metric_drop(
             return first - second
 
         draws = intervals.bootstrap_statistic(loss, len(samples))
-    count = len(samples)
+    count, doubt = len(samples), ""
     lo, hi = intervals.widen_equal_draws(lost, _find_interval(draws), count, gains=True)
-    return Drop(name_of_metric(metric), 100 * lost, 100 * lo, 100 * hi, count)
+    if not _contains((lo, hi), lost):
+        (lo, hi), doubt = NO_INTERVAL, REPEATED
+    return Drop(name_of_metric(metric), 100 * lost, 100 * lo, 100 * hi, count, doubt=doubt)
 
 
 def measure_metric(metric: Metric, outputs: Sequence[Outputs], samples: Sequence[Sample]) -> Figure:
@@ -95,13 +102,21 @@ def measure_metric(metric: Metric, outputs: Sequence[Outputs], samples: Sequence
 
         draws = intervals.bootstrap_statistic(again, count)
     interval = intervals.widen_equal_draws(value, _find_interval(draws), count)
-    return Figure(name_of_metric(metric), value, interval, is_share=0 <= value <= 1)
+    doubt = ""
+    if not _contains(interval, value):
+        interval, doubt = NO_INTERVAL, REPEATED
+    return Figure(name_of_metric(metric), value, interval, is_share=0 <= value <= 1, doubt=doubt)
 
 
 def _find_interval(draws: NDArray[np.float64]) -> intervals.Interval:
     """The interval of the resamples on which the metric is defined, if these are at least half."""
     defined = draws[~np.isnan(draws)]
     return intervals.percentile_interval(defined) if 2 * defined.size >= draws.size else NO_INTERVAL
+
+
+def _contains(interval: intervals.Interval, value: float) -> bool:
+    slack = _TOLERANCE * max(1.0, abs(value))
+    return interval[0] - slack <= value <= interval[1] + slack
 
 
 def name_of_metric(metric: Metric) -> str:
@@ -126,7 +141,8 @@ def _call_metric(
     name = name_of_metric(metric)
     # user code may raise anything: one line for the user, the original exception chained
     try:
-        value = np.asarray(metric(outputs, samples), np.float64)
+        lent = [{name: array.copy("K") for name, array in one.items()} for one in outputs]
+        value = np.asarray(metric(lent, [_lend(sample) for sample in samples]), np.float64)
     except (Exception, SystemExit) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"metric {name}: raised {type(error).__name__}: {reason}") from error
@@ -136,3 +152,19 @@ def _call_metric(
             "return one finite number, or one for each sample"
         )
     return value
+
+
+class _LentSample(Sample):
+    """A sample whose feed is copied when it is read: few metrics read it, and inputs are large."""
+
+    _kept: Mapping[str, NDArray[Any]]
+
+    @cached_property
+    def feed(self) -> dict[str, NDArray[Any]]:
+        return {name: array.copy("K") for name, array in self._kept.items()}
+
+
+def _lend(sample: Sample) -> Sample:
+    lent = object.__new__(_LentSample)
+    vars(lent).update(name=sample.name, labels=sample.labels, _kept=sample.feed)
+    return lent

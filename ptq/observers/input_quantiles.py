@@ -16,8 +16,8 @@ LEVELS = tuple(k / 20 for k in range(21))
 """From the minimum to the maximum in steps of 5 %."""
 _DIGITS = 4
 """Significant digits."""
-_MIN_DISTINCT = 3
-"""Fewer distinct values, for example those of a mask, have no scale."""
+_MASK_VALUES = 2
+"""So many distinct values are those of a mask, which has no scale. A constant is kept: other samples may vary."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class InputQuantiles:
 
 
 def _find_quantiles(stats: TensorStats) -> tuple[float, ...]:
-    if not stats.count or (stats.values is not None and len(stats.values) < _MIN_DISTINCT):
+    if not stats.count or (stats.values is not None and len(stats.values) == _MASK_VALUES):
         return ()
     cells = histogram_cells(stats)
     reached = np.cumsum(cells.counts) / cells.total_count
@@ -71,4 +71,4 @@ def _are_quantiles(values: Any) -> bool:
     if not isinstance(values, list) or len(values) != len(LEVELS):
         return False
     numbers = all(type(v) in (int, float) and math.isfinite(v) for v in values)
-    return numbers and values == sorted(values) and values[0] < values[-1]
+    return numbers and values == sorted(values)

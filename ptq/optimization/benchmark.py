@@ -160,7 +160,7 @@ def benchmark(
     is_chosen = runtime is None and contents.count(None) < len(given)
     runtime = runtime or ("litert" if is_chosen else "ort")
     seconds = require_number("seconds", seconds, least=0)
-    require_flag("memory", memory)
+    memory = require_flag("memory", memory)
     run = RunOptions(threads=threads, progress=progress)
     graphs = [open_model(model) for model in given]
     floats = [open_with_float_border(graph) for graph in graphs]

@@ -183,7 +183,7 @@ def frontier(
     )  # fmt: skip
     options.check_target()
     require_choice("prefer", prefer, PREFERENCES)
-    require_flag("measure_all", measure_all)
+    measure_all = require_flag("measure_all", measure_all)
     table = get_cost_table(get_target(target))
     if table is None:
         raise UsageError(f"no times are measured for target {target}; choose target ort")

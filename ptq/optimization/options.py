@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
+    MAX_BATCH,
     require_callable,
     require_choice,
     require_count,
@@ -100,8 +101,8 @@ class QuantizeOptions:
         require_choice("form", self.form, get_args(QuantizedForm))
         require_choice("weights", self.weights, get_args(WeightFormatOption))
         require_choice("rounding", self.rounding, get_args(RoundingMethod))
-        for flag in ("per_tensor", "correct_bias", "equalize", "split_outliers"):
-            require_flag(flag, getattr(self, flag))
+        for flag in ("per_tensor", "correct_bias", "equalize", "split_outliers", "strict"):
+            object.__setattr__(self, flag, require_flag(flag, getattr(self, flag)))
         object.__setattr__(self, "skip", require_names("skip", self.skip))
         if self.arithmetic is not None:
             kernels_of_arithmetic(self.arithmetic)
@@ -113,11 +114,12 @@ class QuantizeOptions:
         require_task(self.task, self.metric)
         self.labels.check_task(self.task, self.metric)
         require_choice("opset", self.opset, get_args(OpsetOption))
-        require_flag("strict", self.strict)
         require_choice("io", self.io, get_args(InputOutputType))
         if self.static_batch is not None:
             object.__setattr__(
-                self, "static_batch", require_count("static_batch", self.static_batch, least=1)
+                self,
+                "static_batch",
+                require_count("static_batch", self.static_batch, least=1, most=MAX_BATCH),
             )
         require_choice("effort", self.effort, EFFORTS)
         require_choice("prefer", self.prefer, PREFERENCES)

@@ -8,6 +8,7 @@ from typing import get_args
 
 from ptq.core.errors import ModelError, UsageError
 from ptq.core.option_checks import (
+    MAX_BATCH,
     refuse_unknown_options,
     require_choice,
     require_count,
@@ -93,7 +94,7 @@ def verify(
         UnsupportedError: The runtime is not installed.
     """
     kernels_of_arithmetic(arithmetic)
-    require_flag("optimize", optimize)
+    optimize = require_flag("optimize", optimize)
     elsewhere = _require_other_runtime(runtime)
     if against is not None and elsewhere is None:
         raise UsageError("`against` says what another runtime should compute; give `runtime` too")
@@ -199,10 +200,10 @@ def convert(
         UsageError: An option is of another form.
     """
     require_choice("form", form, get_args(QuantizedForm))
-    require_flag("integers", integers)
+    integers = require_flag("integers", integers)
     require_choice("io", io, get_args(InputOutputType))
     if static_batch is not None:
-        static_batch = require_count("static_batch", static_batch, least=1)
+        static_batch = require_count("static_batch", static_batch, least=1, most=MAX_BATCH)
     options = TfliteOptions(io, static_batch)
     if form != "tflite" and options != DEFAULT_TFLITE:
         raise UsageError("`io` and `static_batch` are of .tflite files; choose `form` tflite")

@@ -91,12 +91,28 @@ def edited(change: Any) -> str:
         (lambda d: d["tensors"]["x"].update(zero_point=300), "outside uint8"),
         (lambda d: d["tensors"]["x"].update(type="float32"), "not an integer type"),
         (lambda d: d["tensors"]["x"].update(type="fancy"), "fancy"),
-        (lambda d: d["tensors"]["x"].update(range=[0]), "misuses"),
-        (lambda d: d["tensors"].update(x=[]), "misuses"),
-        (lambda d: d.update(operands={"Conv_c": d["operands"]["Conv_c[1]"]}), "misuses"),
+        (lambda d: d["tensors"]["x"].update(range=[0]), "tensors x range is .0., not a list of 2"),
+        (lambda d: d["tensors"].update(x=[]), "tensors x is .., not an object"),
+        (
+            lambda d: d.update(operands={"Conv_c": d["operands"]["Conv_c[1]"]}),
+            "key 'Conv_c', not node",
+        ),
         (lambda d: d.update(clamps={"Relu_y": {"producer": "Conv_c"}}), "lo"),
-        (lambda d: d.update(tensors=[]), "misuses"),
-        (lambda d: d.update(floats=[1]), "misuses"),
+        (lambda d: d.update(tensors=[]), "tensors is .., not an object"),
+        (lambda d: d.update(floats=[1]), "floats is .1., not an object"),
+        (lambda d: d.update(flots={}), "unknown key 'flots' .did you mean 'floats'"),
+        (lambda d: d["tensors"]["x"].update(scael=1), "tensors x has the unknown key 'scael'"),
+        (lambda d: d["tensors"]["x"].update(zero_point=126.9), "126.9, not a whole number"),
+        (lambda d: d["tensors"]["x"].update(zero_point=True), "true, not a whole number"),
+        (lambda d: d["tensors"]["x"].update(range=[0.5, 254.9]), "0.5, not a whole number"),
+        (lambda d: d["tensors"]["x"].update(range=[-1, 300]), "two ascending integers of uint8"),
+        (lambda d: d["tensors"]["x"].update(range=[255, 0]), "two ascending integers of uint8"),
+        (lambda d: d["tensors"]["x"].update(scale=10**400), "tensors x scale is 10.*not a finite"),
+        (lambda d: d["tensors"]["x"].update(scale=1e300), "scale inf is not positive and finite"),
+        (lambda d: d["tensors"]["x"].update(why=[]), "tensors x why is .., not a list of 2"),
+        (lambda d: d["operands"]["Conv_c[1]"].update(axis=-1), "axis is -1; count from 0"),
+        (lambda d: d.update(rounding={"Conv_c": 3}), "rounding Conv_c is 3, not a text"),
+        (lambda d: d.update(clamps={"r": {"producer": "c", "lo": 9, "hi": 1}}), "lo 9 above hi 1"),
     ],
 )
 def test_a_damaged_plan_is_refused_in_one_line(change: Any, message: str) -> None:
@@ -147,6 +163,21 @@ def test_a_plan_that_names_what_the_graph_lacks_is_refused() -> None:
         ({"operands": {("Conv_z", 1): weight}}, "node Conv_z"),
         ({"operands": {("Conv_c", 7): weight}}, r"Conv_c\[7\], which is not a constant"),
         ({"operands": {("Conv_c", 1): fewer}}, "3 scales for the 8 channels"),
+        (
+            {"operands": {("Conv_c", 1): replace(weight, axis=1)}},
+            "axis 1 .*whose channel axis is 0",
+        ),
+        (
+            {"operands": {("Conv_c", 1): replace(weight, axis=9)}},
+            "axis 9 .*whose channel axis is 0",
+        ),
+        ({"rounding": {"zz": "nearest"}}, "node zz"),
     ):
         with pytest.raises(PlanError, match=message):
             to_qdq(done.prepared, replace(done.plan, **change))  # type: ignore[arg-type]
+
+
+def test_a_document_in_place_of_a_path_is_not_repeated() -> None:
+    text = quantized_case("relu").plan.to_json()
+    with pytest.raises(PlanError, match=r"is JSON text; read it with Plan.from_json$"):
+        Plan.load(text)

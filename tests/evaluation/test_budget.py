@@ -153,3 +153,8 @@ def test_the_search_decides_only_where_the_interval_contains_the_budget(
     assert budget.verdict == verdict
     named = "the search found no float nodes that keep it" in budget.sentence
     assert named == (verdict == "exceeded" and not reached)
+
+
+@pytest.mark.parametrize(("lost", "lo", "hi"), [(40.0, -5.0, 20.0), (10.0, 30.0, 50.0)])
+def test_an_interval_beside_the_drop_decides_nothing(lost: float, lo: float, hi: float) -> None:
+    assert check_budget(Drop("m", lost, lo, hi, 64), 25).verdict == "undecided"

@@ -135,6 +135,21 @@ def test_few_samples_and_samples_of_one_class_are_found(tmp_path: Path) -> None:
     assert diagnose(EMPTY, {}, (), everything) == ()
 
 
+@pytest.mark.parametrize(("repeated", "found"), [(21, False), (22, True)])
+def test_samples_most_of_which_are_the_same_are_found(repeated: int, found: bool) -> None:
+    rows = np.arange(40 * 4, dtype=np.float32).reshape(40, 4)
+    rows[:repeated] = 0
+    samples = open_samples({"x": rows}, [InputSpec("x", np.dtype(np.float32), (None, 4))])
+    assert sum(1 for _ in samples) == 40  # diagnoses know the samples that were read
+    same = Diagnosis(
+        "only 19 of 40 are distinct",
+        "calibration samples",
+        "give different ones; a list of one array that is filled again needs copies",
+        serious=True,
+    )
+    assert diagnose(EMPTY, {}, (), samples) == ((same,) if found else ())
+
+
 ROW = TensorRow("d", "activation", 9.0, 1.0, 0.0, 0.0, 1.0, "observed: mse")
 
 

@@ -102,6 +102,8 @@ def test_a2_the_sample_data_raise_no_alarm_not_even_class_by_class() -> None:
 def test_a2_masks_integers_and_infinities_have_no_scale() -> None:
     ones = np.ones((20, 4), np.float32)
     assert _check(ones, np.zeros((20, 4), np.float32)) == ()
+    assert _check(ones, np.eye(20, 4, dtype=np.float32)) == ()
+    assert _check(np.eye(20, 4, dtype=np.float32), 9 * ones) == ()
     rows = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
     masked = rows.copy()
     masked[:, 0] = -np.inf
@@ -110,6 +112,16 @@ def test_a2_masks_integers_and_infinities_have_no_scale() -> None:
     for _ in range(20):
         check.add(Sample("", {"x": np.full((4,), 900)}))
     assert check.find() == ()
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0, 100 / 3])
+def test_a_constant_calibration_input_is_found_where_others_vary(constant: float) -> None:
+    same = np.full((20, 4), constant, np.float32)
+    assert _check(same, same) == ()  # 4 digits of it are another value
+    [found] = _check(same, np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32))
+    assert f"outside the calibration range ({constant:.3g} … {constant:.3g})" in str(found)
+    record = {"calibration_inputs": {"x": [constant] * len(LEVELS)}, "calibration_samples": 20}
+    assert InputQuantiles.from_record(record) is not None
 
 
 def test_a2_every_verb_warns_once_of_arrays_prepared_otherwise(tmp_path: Path) -> None:
@@ -136,7 +148,6 @@ def test_a2_every_verb_warns_once_of_arrays_prepared_otherwise(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "record", [None, {}, {"calibration_inputs": {"x": [3, 1]}, "calibration_samples": 4},
-               {"calibration_inputs": {"x": [0.0] * 21}, "calibration_samples": 4},
                {"calibration_inputs": 3, "calibration_samples": 4}],
 )  # fmt: skip
 def test_a2_a_record_without_sound_quantiles_is_left_out(record: dict[str, object] | None) -> None:

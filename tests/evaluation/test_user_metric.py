@@ -188,3 +188,64 @@ def test_an_evaluation_asks_the_metric_instead_of_its_own() -> None:
 def test_a_metric_on_another_scale_is_no_percentage(value: float, text: str) -> None:
     figure = Figure("psnr", value, (value - 0.75, value + 0.75), is_share=False)
     assert describe_figures((figure,)) == text
+
+
+def count_distinct(outputs: Any, samples: Any) -> float:
+    """The share of distinct outputs: on repeated samples it is lower than on all of them."""
+    return len({float(o["y"].item()) for o in outputs}) / len(samples)
+
+
+def test_a_drop_outside_its_resamples_has_no_interval_and_holds_no_budget() -> None:
+    different = [{"y": np.float32([[i]])} for i in range(COUNT)]
+    halves = [{"y": np.float32([[i // 2]])} for i in range(COUNT)]
+    drop = metric_drop(count_distinct, different, halves, SAMPLES)
+    assert (drop.points, drop.has_interval) == (pytest.approx(50.0), False)
+    why = "no 95 % CI: the metric behaves otherwise on repeated samples"
+    assert describe_drop(drop) == f"count_distinct −50.00 points ({why})"
+    budget = check_budget(drop, 40)  # resamples alone lose about 23 points
+    assert budget.verdict == "undecided"
+    assert budget.sentence.endswith(
+        f"(count_distinct −50.00 points on 40 evaluation samples, {why})"
+    )
+    assert describe_figures((measure_metric(count_distinct, different, SAMPLES),)) == (
+        f"count_distinct 100.00 % ({why})"
+    )
+
+
+def _softmax(outputs: Any, samples: Any, *, each: bool) -> Any:
+    """Probability of class 0, computed in place."""
+    for one, sample in zip(outputs, samples, strict=True):
+        y = one["y"]
+        y -= y.max()
+        np.exp(y, out=y)
+        y /= y.sum()
+        sample.feed["x"][...] = 0
+    found = [float(one["y"][0, 0]) for one in outputs]
+    return found if each else float(np.mean(found))
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_a_metric_may_compute_in_place(each: bool) -> None:
+    feeds = [{"x": gaussian_array(1, 2, seed=i)} for i in range(COUNT)]
+    samples = [Sample(str(i), feed) for i, feed in enumerate(feeds)]
+    before = [{"y": gaussian_array(1, 3, seed=i)} for i in range(COUNT)]
+    after = [{"y": gaussian_array(1, 3, seed=COUNT + i)} for i in range(COUNT)]
+
+    def metric(outputs: Any, of: Any) -> Any:
+        return _softmax(outputs, of, each=each)
+
+    def on_copies(outputs: Any, of: Any) -> Any:
+        return _softmax(
+            [{"y": o["y"].copy()} for o in outputs],
+            [Sample(s.name, {"x": s.feed["x"].copy()}) for s in of],
+            each=each,
+        )
+
+    expected = metric_drop(on_copies, before, after, samples)
+    assert all(feed["x"].all() for feed in feeds)
+    found = metric_drop(metric, before, after, samples)
+    assert (found.points, found.lo, found.hi) == (expected.points, expected.lo, expected.hi)
+    assert all(feed["x"].all() for feed in feeds)
+    assert all(
+        np.array_equal(one["y"], gaussian_array(1, 3, seed=i)) for i, one in enumerate(before)
+    )

@@ -126,7 +126,7 @@ def sensitivity(
         opset=opset,
     )
     options.check_target()
-    require_count("measure", measure)
+    measure = require_count("measure", measure)
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     run = start_workers(
         RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers, cluster

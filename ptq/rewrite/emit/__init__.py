@@ -8,6 +8,7 @@ Before the quantizers:
 QDQ form:
 
 - ``to_qdq``: the plan's quantizers, made by ``q_dq_nodes``.
+- ``check_plan``: whether the plan fits the graph.
 - ``fold_activations``: removal of activations that requantization replaces.
 - ``keep_float``: protection of float nodes from quantization by ONNX Runtime.
 - ``zero_point_in_bias``: zero points in the biases of the layers that read them, for OpenVINO; it comes last.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from math import prod
 from typing import Any
 
 from numpy.typing import NDArray
 
-from ptq.core.errors import PlanError
 from ptq.core.plan import Plan
 from ptq.core.targets import TARGETS
 from ptq.core.types import QuantParams
@@ -21,11 +19,11 @@ from ptq.model.node import (
     constant_shape,
     name_of,
     operator_of,
-    values_read_by,
 )
 from ptq.model.shared_weights import share_weights
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.block_skip_layer_norm import block_skip_layer_norm_fusion
+from ptq.rewrite.emit.check_plan import check_plan
 from ptq.rewrite.emit.decompose_prelu import decompose_float_prelu
 from ptq.rewrite.emit.dense_as_matmul import write_dense_as_matmul
 from ptq.rewrite.emit.fold_activations import fold_activations
@@ -54,7 +52,7 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
     Raises:
         PlanError: The plan names a node or tensor that the graph does not have, or has a wrong number of scales.
     """
-    _check_plan(graph, plan)
+    check_plan(graph, plan)
     quantized = fold_activations(graph, plan)
     share_weights(quantized)
     boundary_scales = boundary_scale_nodes(quantized, plan.boundaries)
@@ -101,42 +99,6 @@ def _read_shape_from_integers(node: Node) -> None:
     maker = node.inputs[0].producer() if operator_of(node) == "Shape" and node.inputs[0] else None
     if maker is not None and operator_of(maker) == "DequantizeLinear":
         node.replace_input_with(0, maker.inputs[0])
-
-
-def _check_plan(graph: Graph, plan: Plan) -> None:
-    """Refuse a plan that does not belong to this graph, for example after an edit."""
-    nodes = {node.name or "": node for node in graph.nodes}
-    tensors = {name_of(v) for v in graph.inputs}
-    tensors.update(
-        name_of(v) for node in graph.nodes for v in (*values_read_by(node), *node.outputs)
-    )
-    for name, params in plan.tensors.items():
-        if name not in tensors:
-            raise PlanError(f"the plan has a scale for {name}, which is not a tensor of the graph")
-        if params.axis is not None:
-            raise PlanError(f"the plan quantizes {name} per channel; give activations one scale")
-    inputs_in_plan = [*plan.operands, *plan.edges]
-    nodes_in_plan = [*plan.floats, *plan.folded, *plan.clamps, *(n for n, _ in inputs_in_plan)]
-    for name in nodes_in_plan:
-        if name not in nodes:
-            raise PlanError(f"the plan names node {name}, which is not in the graph")
-    for (name, position), params in plan.edges.items():
-        if not 0 <= position < len(nodes[name].inputs):
-            raise PlanError(f"the plan requantizes {name}[{position}], which is not an input")
-        if params.axis is not None:
-            raise PlanError(
-                f"the plan requantizes {name}[{position}] per channel; give it one scale"
-            )
-    for (name, position), params in plan.operands.items():
-        inputs = nodes[name].inputs
-        shape = constant_shape(inputs[position]) if 0 <= position < len(inputs) else None
-        if shape is None:
-            raise PlanError(f"the plan has a scale for {name}[{position}], which is not a constant")
-        channels = prod(shape) if params.qtype.bits == 32 else shape[params.axis or 0]
-        if params.axis is not None and params.scale.size != channels:
-            raise PlanError(
-                f"the plan has {params.scale.size} scales for the {channels} channels of {name}[{position}]"
-            )
 
 
 def _quantize_constants(node: Node, plan: Plan, quantizers: QuantizerBuilder) -> None:
