@@ -157,7 +157,7 @@ def require_quantized(graph: Graph) -> Graph:
 
 
 def model_files(path: Path) -> list[Path]:
-    """Path of the model file, and paths without links of the files that hold its weights.
+    """Path of the model file, and paths of the files that hold its weights.
 
     Only the model file is opened. A weight file that cannot be found stands where the model names it. If the file is
     not a model, only its own path is returned; reading it will raise.
@@ -178,10 +178,11 @@ def model_files(path: Path) -> list[Path]:
 
 
 def _weight_file(model: Path, location: str) -> Path:
+    named = model.parent / location
     try:
-        return find_weight_file(model, location)
+        return named if os.path.exists(named) else find_weight_file(model, location)
     except ModelError:
-        return model.parent / location
+        return named
 
 
 def count_file_bytes(path: Path) -> int:
