@@ -55,8 +55,9 @@ def compare(
     from .progress import show_progress
 
     gates.require_gate(strict, max_drop)
-    outputs.check_outputs([old, new, data], [], resumed=summary)
-    replaced = outputs.check_outputs([old, new, data], [page], json, no_clobber=no_clobber)
+    replaced = outputs.check_outputs(
+        [old, new, data], [page], json, appended=summary, no_clobber=no_clobber
+    )
     with show_progress() as progress:
         result = comparing.compare(
             old, new, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,

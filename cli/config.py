@@ -34,7 +34,7 @@ NOT_IN_FILES = frozenset({"config", "save-config", "help", "verbose", "quiet"})
 
 def find_config() -> Path | None:
     """The file of the current folder: ptq.toml, or pyproject.toml with a table ``tool.ptq``."""
-    if Path(FILE_NAME).is_file():
+    if Path(FILE_NAME).exists():
         return Path(FILE_NAME)
     project = Path(PROJECT_FILE)
     return project if project.is_file() and "ptq" in _read(project).get("tool", {}) else None
@@ -81,8 +81,7 @@ class ConfiguredDefaults(dict[str, Any]):
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with open(path, "rb") as stream:
-            return tomllib.load(stream)
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read ({error.strerror}); ptq init writes a file to start with"
@@ -113,12 +112,14 @@ def _options_of(command: Any) -> dict[str, Any]:
 def _check_keys(
     tables: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], path: Path
 ) -> None:
+    _refuse_pairs(tables, path, "the file")
     everywhere = {name for own in known.values() for name in own}
     for key, value in tables.items():
         if not isinstance(value, dict):
             _require_known(key, everywhere, f"{path}: no command has an option")
             continue
         _require_known(key, known, f"{path}: there is no table", normalize=False)
+        _refuse_pairs(value, path, f"[{key}]")
         for name, place in _keys_of_command(key, value, path):
             _require_known(name, known[key], f"{path}: {place} has no option")
 
@@ -137,8 +138,21 @@ def _keys_of_command(
             _require_known(
                 target, get_args(o.TargetName), f"{path}: there is no target", normalize=False
             )
+            place = f"[{command}.{PER_TARGET}.{target}]"
+            _refuse_pairs(entries, path, place)
+            if "target" in entries:
+                raise UsageError(f"{path}: {place} is for one target; set target in [{command}]")
             for name in entries:
-                yield name, f"[{command}.{PER_TARGET}.{target}]"
+                yield name, place
+
+
+def _refuse_pairs(entries: Iterable[str], path: Path, place: str) -> None:
+    """Refuse two keys of one table that are one option, such as max-drop and max_drop."""
+    first: dict[str, str] = {}
+    for key in entries:
+        other = first.setdefault(_normalize(key), key)
+        if other != key:
+            raise UsageError(f"{path}: {place} has {other} and {key}, the same option; keep one")
 
 
 def _require_known(key: str, known: Iterable[str], problem: str, *, normalize: bool = True) -> None:

@@ -89,8 +89,7 @@ def evaluate(
     ):
         raise UsageError("a drop is measured against the float model; give it with --against")
     gates.require_gate(strict, max_drop)
-    outputs.check_outputs([model, data, against], [], resumed=summary)
-    outputs.check_outputs([model, data, against], [page], json)
+    outputs.check_outputs([model, data, against], [page], json, appended=summary)
     graph = open_with_float_border(model)
     is_tflite = tflite_content(model) is not None
     compared = None if against is None else open_model(against)

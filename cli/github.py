@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def append_summary(path: Path | None, summarize: Callable[[], Summary | str]) -> None:
-    """Append a result as Markdown to a file, as ``$GITHUB_STEP_SUMMARY`` wants it.
+    """Append a result as Markdown to a file, as ``$GITHUB_STEP_SUMMARY`` wants it, on a line of its own.
 
     Args:
         path: The file; None for nothing.
@@ -36,8 +36,11 @@ def append_summary(path: Path | None, summarize: Callable[[], Summary | str]) ->
     found = summarize()
     text = found if isinstance(found, str) else render_markdown(found)
     try:
-        with open(path, "a", encoding="utf-8", errors="replace") as stream:
-            stream.write(f"{text.rstrip()}\n\n")
+        with open(path, "a+b") as stream:
+            length = stream.seek(0, os.SEEK_END)
+            stream.seek(max(length - 1, 0))
+            start = "" if stream.read() in (b"", b"\n") else "\n"
+            stream.write(f"{start}{text.rstrip()}\n\n".encode(errors="replace"))
     except OSError as error:
         raise PtqError(
             f"{path} cannot be written: {error.strerror}; choose another place"

@@ -68,6 +68,7 @@ def check_outputs(
     *,
     room: int = 0,
     resumed: Path | None = None,
+    appended: Path | None = None,
     no_clobber: bool = False,
 ) -> tuple[Path, ...]:
     """Check before long work that every output can be written and that no output is an input.
@@ -79,6 +80,7 @@ def check_outputs(
         json: Path of the JSON result; ``-`` is standard output.
         room: Bytes that the first output may need.
         resumed: An output that may exist, because the command continues from it.
+        appended: An output that may exist, because the command appends to it.
         no_clobber: Refuse outputs that exist.
 
     Returns:
@@ -94,7 +96,7 @@ def check_outputs(
     if "" in given:
         raise UsageError("a path of samples is empty; give a file, a folder or module:callable")
     sources = [Path(source) for source in given]
-    paths = [path for path in (*outputs, resumed) if path is not None]
+    paths = [path for path in (*outputs, resumed, appended) if path is not None]
     if Path(STANDARD_OUTPUT) in paths:
         raise UsageError("only --json can write to standard output; replace - by a file name")
     if json not in (None, STANDARD_OUTPUT):
@@ -118,7 +120,8 @@ def check_outputs(
         for other in paths[:index]:
             if files.is_same_file(path, other):
                 raise UsageError(f"two outputs have the path {path}; give each its own name")
-    replaced = tuple(path for path in paths if path is not resumed and files.has_file(path))
+    kept = [path for path in (resumed, appended) if path is not None]
+    replaced = tuple(path for path in paths if path not in kept and files.has_file(path))
     if no_clobber and replaced:
         raise UsageError(
             f"output {replaced[0]} exists and --no-clobber is set; give another name or remove it"
@@ -151,6 +154,7 @@ def check_model_output(
     json: str | None = None,
     *,
     resumed: Path | None = None,
+    appended: Path | None = None,
     no_clobber: bool = False,
 ) -> tuple[Path, ...]:
     """Run `check_outputs` for a command that writes a model made from another model.
@@ -170,8 +174,9 @@ def check_model_output(
     sources = model_files(model)
     room = sum(file.stat().st_size for file in sources if os.path.isfile(file))
     return check_outputs(
-        [*sources, *inputs], outputs, json, room=room, resumed=resumed, no_clobber=no_clobber
-    )
+        [*sources, *inputs], outputs, json,
+        room=room, resumed=resumed, appended=appended, no_clobber=no_clobber,
+    )  # fmt: skip
 
 
 def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:

@@ -188,10 +188,9 @@ def quantize(
     form = outputs.choose_form(form, output)
     path = output or outputs.default_output(model, form)
     outputs.check_also(also, path, form)
-    outputs.check_outputs([model, data, eval_data, stats, plan, path, also], [], resumed=summary)
     replaced = outputs.check_model_output(
         model, [data, eval_data, stats, plan], [path, also, save_plan, page], json,
-        resumed=checkpoint, no_clobber=no_clobber,
+        resumed=checkpoint, appended=summary, no_clobber=no_clobber,
     )  # fmt: skip
     prepare_long_job()
     with show_progress() as progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -27,26 +28,37 @@ if TYPE_CHECKING:
 
 _UNFOLDED = 100_000
 """Width of a file: longer than any line."""
+_LEAST_WIDTH = 20
+"""Characters of a line: with fewer, tables lose columns; with none, all text is lost."""
 
 
 def show(*blocks: RenderableType) -> None:
     """Print on standard output, without interpreting markup in names.
 
-    In a file or a pipe no line is folded, unless ``COLUMNS`` gives a width, and the padding at line ends is removed.
-    Without blocks, or with ``-q``, nothing is printed.
+    In a file or a pipe no line is folded, unless ``COLUMNS`` gives a width (20 or more). The padding at line ends is
+    removed there. Without blocks, or with ``-q``, nothing is printed.
     """
     if not blocks or is_quiet():
         return
-    folded = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(
-        markup=False, highlight=False, emoji=False, width=None if folded else _UNFOLDED
-    )
+    width = _choose_width()
+    height = None if width is None else 25  # without one, rich reads COLUMNS again
+    console = Console(markup=False, highlight=False, emoji=False, width=width, height=height)
     if console.is_terminal:
         console.print(*blocks, sep="\n")
         return
     with console.capture() as captured:
         console.print(*blocks, sep="\n")
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _choose_width() -> int | None:
+    """Characters of a line; None for those of the terminal."""
+    given = os.environ.get("COLUMNS", "")
+    if re.fullmatch("[0-9]{1,6}", given) and int(given) >= _LEAST_WIDTH:
+        return int(given)
+    if not sys.stdout.isatty():
+        return _UNFOLDED
+    return 80 if given else None  # rich would take any number of digits
 
 
 def format_heading(text: str) -> Text:

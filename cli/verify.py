@@ -85,8 +85,7 @@ def verify(
     from .page import write_page
     from .progress import show_progress
 
-    outputs.check_outputs([quantized, data], [], resumed=summary)
-    outputs.check_outputs([quantized, data], [page], json)
+    outputs.check_outputs([quantized, data], [page], json, appended=summary)
     risks, graph = None, open_with_float_border(quantized)
     is_tflite = tflite_content(quantized) is not None
     reading = SampleOptions(images, samples, skip_bad_samples, cache=cache)

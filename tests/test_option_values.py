@@ -21,6 +21,7 @@ from parts import CONV, WB
 import ptq
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
+from ptq.data import InputSpec
 from ptq.data.splits import SampleOptions
 from ptq.executor.arithmetics import ARITHMETICS
 from ptq.observers import OBSERVERS
@@ -60,6 +61,7 @@ QUANTIZE = [
     ({"opset": "kep"}, r"opset 'kep' is unknown; choose one of auto, keep \(did you mean keep\?\)"),
     ({"strict": "yes"}, "strict 'yes' is not True or False"),
     ({"skip": 5}, "skip 5 is not a name or a collection of names"),
+    ({"skip": np.array(2)}, r"skip array\(2\) is not a name or a collection of names"),
     ({"skip": [5]}, r"skip \[5\] is not a name or a collection of names"),
     ({"skip": "Conv_z"}, "Conv_z"),
     ({"metric": "top1"}, "metric of type str is not a callable"),
@@ -289,3 +291,32 @@ def test_a_report_of_numbers_of_numpy_is_json() -> None:
     )  # fmt: skip
     document = json.loads(result.report.to_json())
     assert (document["budget"]["points"], document["min_speedup"]) == (100, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"limit": 3.0}, f"limit 3.0 {WHOLE}"),
+        ({"limit": True}, f"limit True {WHOLE}"),
+        ({"shard": "0/2"}, "shard '0/2' is not (k, n)"),
+        ({"inputs": "model.onnx"}, "inputs 'model.onnx' are no list of InputSpec"),
+        ({"inputs": ["x"]}, "inputs ['x'] are no list of InputSpec"),
+    ],
+)
+def test_samples_are_opened_with_options_that_make_sense(options: Any, said: str) -> None:
+    inputs = [InputSpec("x", np.dtype(np.float32), (None, 3, 8, 8))]
+    arguments = {"inputs": inputs, **options}
+    assert said in _refused(lambda: ptq.open_samples(DATA, **arguments))
+
+
+def test_a_runtime_that_is_an_array_is_refused() -> None:
+    wrong: Any = np.array([1, 2])
+    quantized = ptq.quantize(MODEL, DATA, effort="fast", force=True)
+    assert "runtime array" in _refused(lambda: ptq.verify(quantized, DATA, runtime=wrong))
+
+
+def test_only_a_result_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong: Any = 3
+    assert "result of type int cannot be logged" in _refused(lambda: ptq.log_to_mlflow(wrong))
+    assert not list(tmp_path.iterdir())

@@ -19,13 +19,17 @@ from ptq.core import files
 from ptq.core.errors import StatsError
 from ptq.core.remote import show
 from ptq.data import Sample
-from ptq.observers.calibration_file import Calibration, from_bytes
+from ptq.observers.calibration_file import (
+    CHECKPOINT_MAGIC,
+    SHARD_CHECKPOINT_MAGIC,
+    Calibration,
+    from_bytes,
+)
 
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-MAGIC, SHARD_MAGIC = b"ptq checkpoint 1 ", b"ptq shard checkpoint 1 "
-_HEADER = len(MAGIC) + 64 + 1
+_HEADER = len(CHECKPOINT_MAGIC) + 64 + 1
 SAVE_INTERVAL = 5.0
 """Seconds between two saves, at least."""
 MAX_SAVE_SHARE = 0.02
@@ -34,7 +38,7 @@ MAX_SAVE_SHARE = 0.02
 
 def explain_other_file(path: Path, content: bytes, *, of_workers: bool) -> StatsError:
     """The error of a file that is not the checkpoint that is asked for: of workers, or of one process."""
-    if content.startswith(MAGIC if of_workers else SHARD_MAGIC):
+    if content.startswith(CHECKPOINT_MAGIC if of_workers else SHARD_CHECKPOINT_MAGIC):
         advice = (
             "one process; continue without workers"
             if of_workers
@@ -78,7 +82,7 @@ class Checkpoint:
             raise StatsError(
                 f"{show(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
             ) from None
-        if not content.startswith(MAGIC):
+        if not content.startswith(CHECKPOINT_MAGIC):
             raise explain_other_file(self._path, content, of_workers=False)
         state = from_bytes(content[_HEADER:], show(self._path))
         if state.graph != self._graph:
@@ -88,7 +92,7 @@ class Checkpoint:
             if sample is None:
                 raise self._mismatch_error("other samples or other preprocessing")
             self._hash_sample(sample)
-        if content[len(MAGIC) : _HEADER] != f"{self._digest.hexdigest()}\n".encode():
+        if content[len(CHECKPOINT_MAGIC) : _HEADER] != f"{self._digest.hexdigest()}\n".encode():
             raise self._mismatch_error("other samples or other preprocessing")
         return state
 
@@ -110,7 +114,7 @@ class Checkpoint:
             PtqError: It cannot be written.
         """
         started = time.monotonic()
-        header = MAGIC + f"{self._digest.hexdigest()}\n".encode()
+        header = CHECKPOINT_MAGIC + f"{self._digest.hexdigest()}\n".encode()
         files.write(self._path, header + state.to_bytes())
         ended = time.monotonic()
         self._due = ended + max(self._every, (ended - started) / MAX_SAVE_SHARE)

@@ -14,7 +14,6 @@ from pathlib import Path
 from ptq.calibration.checkpoint import (
     MAX_SAVE_SHARE,
     SAVE_INTERVAL,
-    SHARD_MAGIC,
     explain_other_file,
 )
 from ptq.calibration.identify import identify_samples
@@ -22,7 +21,7 @@ from ptq.core import files
 from ptq.core.errors import StatsError
 from ptq.core.remote import show
 from ptq.data import Samples
-from ptq.observers.calibration_file import Calibration, from_bytes
+from ptq.observers.calibration_file import SHARD_CHECKPOINT_MAGIC, Calibration, from_bytes
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 
 
@@ -63,8 +62,8 @@ class ShardCheckpoint:
                 f"{show(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
             ) from None
         header, _, stored = content.partition(b"\n")
-        number = header.removeprefix(SHARD_MAGIC)
-        if not header.startswith(SHARD_MAGIC) or not number.isdigit() or not int(number):
+        number = header.removeprefix(SHARD_CHECKPOINT_MAGIC)
+        if not header.startswith(SHARD_CHECKPOINT_MAGIC) or not number.isdigit() or not int(number):
             raise explain_other_file(self._path, content, of_workers=True)
         state, shards = from_bytes(stored, show(self._path)), int(number)
         if state.graph != self._graph:
@@ -107,7 +106,7 @@ class ShardCheckpoint:
         started = time.monotonic()
         if started < self._due and not at_once:
             return
-        files.write(self._path, SHARD_MAGIC + b"%d\n" % shards + state.to_bytes())
+        files.write(self._path, SHARD_CHECKPOINT_MAGIC + b"%d\n" % shards + state.to_bytes())
         ended = time.monotonic()
         self._due = ended + max(SAVE_INTERVAL, (ended - started) / MAX_SAVE_SHARE)
 

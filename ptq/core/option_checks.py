@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -97,6 +97,20 @@ def require_count(option: str, value: object, *, least: int = 0, most: int | Non
     return number
 
 
+def require_shard(value: object) -> tuple[int, int]:
+    """Require the number of a shard, from 0, and their count, and return both.
+
+    Raises:
+        UsageError: The value is no pair of whole numbers, or there is no such shard.
+    """
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise UsageError(f"shard {value!r} is not (k, n)", "shard")
+    index, count = (require_count("shard", number) for number in value)
+    if not index < count:
+        raise UsageError(f"shard {index} of {count} does not exist; count from 0")
+    return index, count
+
+
 def require_number(option: str, value: object, *, least: float | None = None) -> float:
     """Require a finite number, and return it as a float.
 
@@ -132,7 +146,10 @@ def require_names(option: str, value: object) -> tuple[str, ...]:
     """
     if isinstance(value, str):
         return (value,)
-    names = tuple(value) if isinstance(value, Iterable) else (None,)
+    try:
+        names: tuple[Any, ...] = tuple(value)  # type: ignore[arg-type] # what cannot be iterated raises TypeError
+    except TypeError:  # an array without axes has __iter__ too
+        names = (None,)
     if not all(isinstance(name, str) for name in names):
         _refuse(option, value, "a name or a collection of names")
     return names

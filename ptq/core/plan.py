@@ -32,7 +32,7 @@ from ptq.core.plan_reading import (
     read_operand_key,
     read_text,
     read_texts,
-    refuse,
+    refuse_entry,
 )
 from ptq.core.record import Record, decode_record, encode_record
 from ptq.core.types import QuantParams
@@ -258,7 +258,7 @@ def _read_record(document: Mapping[str, Any], key: str) -> Record | None:
     try:
         return decode_record(json.dumps(read_object(key, document[key])))
     except ValueError as error:
-        refuse(key, f"is no record: {error}")
+        refuse_entry(key, f"is no record: {error}")
 
 
 def _read_lists(document: Mapping[str, Any], key: str) -> Iterator[tuple[str, list[Any]]]:
@@ -270,7 +270,7 @@ def _read_clamp(where: str, value: Any) -> Clamp:
     entry = read_keys(where, value, ("producer", "lo", "hi"))
     lo, hi = (read_integer(f"{where} {key}", entry[key]) for key in ("lo", "hi"))
     if lo > hi:
-        refuse(where, f"has lo {lo} above hi {hi}")
+        refuse_entry(where, f"has lo {lo} above hi {hi}")
     return Clamp(read_text(f"{where} producer", entry["producer"]), lo, hi)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ptq.core import remote
 from ptq.core.errors import UsageError
-from ptq.core.option_checks import refuse_unknown_options
+from ptq.core.option_checks import refuse_unknown_options, require_count, require_shard
 from ptq.data.cached_source import CachedSource
 from ptq.data.image_options import choose_image_options
 from ptq.data.import_callable import import_callable
@@ -83,6 +83,13 @@ def open_samples(
         UsageError: An option does not apply to this source.
     """
     limits = None if cache is None else parse_cache(cache)
+    limit = None if limit is None else require_count("limit", limit, least=1)
+    part = None if shard is None else require_shard(shard)
+    if not (isinstance(inputs, Sequence) and all(isinstance(one, InputSpec) for one in inputs)):
+        raise UsageError(
+            f"inputs {inputs!r} are no list of InputSpec; give ptq.data.InputSpec(name, dtype, shape) of each input",
+            "inputs",
+        )
     if isinstance(source, Samples):
         if required and preprocess not in (None, Preprocess()):
             raise UsageError("preprocessing options do not apply to samples that are open already")
@@ -99,7 +106,7 @@ def open_samples(
         samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad, origin=origin)
     if limit is not None:
         samples = samples.spread(limit)
-    return samples if shard is None else samples.shard(*shard)
+    return samples if part is None else samples.shard(*part)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptq.core.errors import ModelError, UsageError
-from ptq.core.option_checks import require_count, require_flag
+from ptq.core.option_checks import require_count, require_flag, require_shard
 from ptq.data import (
     DataSource,
     InputSpec,
@@ -93,15 +93,7 @@ class SampleOptions:
         if self.cache is not None:
             parse_cache(self.cache)
         if self.shard is not None:
-            self._check_shard()
-
-    def _check_shard(self) -> None:
-        if not isinstance(self.shard, (tuple, list)) or len(self.shard) != 2:
-            raise UsageError(f"shard {self.shard!r} is not (k, n)", "shard")
-        index, count = (require_count("shard", number) for number in self.shard)
-        object.__setattr__(self, "shard", (index, count))
-        if index >= count:
-            raise UsageError(f"shard {index} of {count} does not exist; count from 0")
+            object.__setattr__(self, "shard", require_shard(self.shard))
 
     def open(self, data: DataSource, graph: Graph) -> Samples:
         """Open the samples for a model.

@@ -53,6 +53,7 @@ finite_constants: whether a constant holds NaN or infinity, found once for each 
 fixed_shapes: a model with input shapes that are fixed, for runtimes that need them
 litert_limits: scales on which LiteRT's integer kernels end their process, found with LiteRT 2.3.0
 maker: versions and kind of processor, as far as float results depend on them
+weight_files: weights in other files than the model's: where they lie, and reading them
 mapped_weight: large weights of a model that stay in their file: the system reads them when they are needed
 random_nodes: nodes that draw random numbers
 provider_session: ONNX Runtime with another execution provider than the CPU's, built in or from a plugin package

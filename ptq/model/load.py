@@ -8,11 +8,7 @@ import onnx
 import onnx.checker
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
-from onnx.external_data_helper import (
-    load_external_data_for_model,
-    load_external_data_for_tensor,
-    uses_external_data,
-)
+from onnx.external_data_helper import uses_external_data
 from onnx_ir.passes import common as passes
 
 from ptq.core.errors import ModelError, root_cause, short_message
@@ -25,10 +21,11 @@ from ptq.model.operator_versions import (
     lower_to_supported,
     unsupported_nodes,
 )
-from ptq.model.proto_walk import all_nodes
+from ptq.model.proto_walk import all_nodes, all_tensors
 from ptq.model.repair import repair
 from ptq.model.sparse_constants import to_dense
 from ptq.model.validate import require_data, validate
+from ptq.model.weight_files import load_weights
 
 
 def read(path: Path) -> tuple[onnx.ModelProto, external_data.DetachedWeights]:
@@ -38,18 +35,17 @@ def read(path: Path) -> tuple[onnx.ModelProto, external_data.DetachedWeights]:
         The model without its large weights, which are inputs there, and these weights.
 
     Raises:
-        ModelError: The file is missing, or is not an ONNX model.
+        ModelError: The file or one of its weights is missing, or it is not an ONNX model.
     """
     _require_file(path)
-    folder = str(path.parent)
     try:
         whole = onnx.load(path, load_external_data=False)
         order = tuple(tensor.name for tensor in whole.graph.initializer)
-        _add_lengths(whole)
         proto, large = external_data.separate_weights(whole)
         del whole
-        load_external_data_for_model(proto, folder)
-        weights = {name: _load_tensor(tensor, folder, str(path)) for name, tensor in large.items()}
+        for tensor in filter(uses_external_data, all_tensors(proto)):
+            load_weights(tensor, path, external_data.declared_bytes(tensor))
+        weights = {name: _load_tensor(tensor, path) for name, tensor in large.items()}
     except DecodeError:
         raise ModelError(
             f"model {path} is not an ONNX file, is damaged, or nests graphs too deep to decode"
@@ -70,24 +66,15 @@ def _require_file(path: Path) -> None:
     raise ModelError(f"model {path} {what}; give the path of an .onnx file")
 
 
-def _add_lengths(model: onnx.ModelProto) -> None:
-    """Add the length of weights in other files if it is missing: ONNX's loader would read the rest of the file."""
-    for tensor in filter(uses_external_data, model.graph.initializer):
-        size = external_data.declared_bytes(tensor)
-        if size and all(entry.key != "length" for entry in tensor.external_data):
-            tensor.external_data.add(key="length", value=str(size))
-
-
-def _load_tensor(tensor: onnx.TensorProto, folder: str, source: str) -> ir.TensorProtocol:
-    """Load one tensor. ONNX's guarded loader reads it if it is in another file."""
+def _load_tensor(tensor: onnx.TensorProto, model: Path) -> ir.TensorProtocol:
+    """Load one tensor, which may be in another file."""
     if uses_external_data(tensor):
-        if (mapped := map_weight(tensor, folder)) is not None:
+        if (mapped := map_weight(tensor, model)) is not None:
             return mapped
         stored, tensor = tensor, onnx.TensorProto()
         tensor.CopyFrom(stored)
-        load_external_data_for_tensor(tensor, folder)
-        tensor.ClearField("data_location")  # ONNX 1.23.0 leaves it
-    require_data(tensor, source)
+        load_weights(tensor, model, external_data.declared_bytes(tensor))
+    require_data(tensor, str(model))
     return external_data.to_ir_tensor(tensor)
 
 

@@ -14,7 +14,8 @@ from weakref import WeakSet
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor
+
+from ptq.model.weight_files import find_weights
 
 _ALIGNMENT = 16
 """Bytes to which numpy and ONNX Runtime align weights in memory."""
@@ -51,37 +52,27 @@ class MappedWeight(ir.Tensor[np.ndarray]):
         return ir.Tensor, (np.array(self.numpy()), self.dtype)
 
 
-def map_weight(tensor: onnx.TensorProto, folder: str) -> MappedWeight | None:
+def map_weight(tensor: onnx.TensorProto, model: Path) -> MappedWeight | None:
     """A tensor of another file, left there; None if it is small, or does not lie in the file as in memory.
 
+    Args:
+        tensor: The tensor.
+        model: Path of the model.
+
     Raises:
-        OSError, ValueError, onnx.checker.ValidationError: ONNX's guarded loader refuses the file: it lies outside of
-            the folder, or is no plain file.
+        ModelError, OSError: See `find_weights`.
     """
-    info, dtype = ExternalDataInfo(tensor), ir.DataType(tensor.data_type)
-    size, end = dtype.bitwidth * prod(tensor.dims) // 8, (info.offset or 0) + (info.length or 0)
-    path = Path(folder, info.location)
+    dtype = ir.DataType(tensor.data_type)
+    size = dtype.bitwidth * prod(tensor.dims) // 8
     if size < _LEAST_BYTES or dtype.bitwidth < 8 or sys.byteorder != "little":
         return None
-    if (info.offset or 0) % _ALIGNMENT:
+    place = find_weights(tensor, model, size)
+    if place.offset % _ALIGNMENT or place.length != size:
         return None
-    if info.length != size or not path.is_file() or path.stat().st_size < end:
-        return None
-    _load_one_byte(tensor, folder)
     try:
-        return MappedWeight(path, info.offset or 0, dtype, ir.Shape(tensor.dims), tensor.name)
+        return MappedWeight(place.path, place.offset, dtype, ir.Shape(tensor.dims), tensor.name)
     except OSError:  # a file system without mapping
         return None
-
-
-def _load_one_byte(tensor: onnx.TensorProto, folder: str) -> None:
-    """Let ONNX's guarded loader check the file."""
-    first = onnx.TensorProto()
-    first.CopyFrom(tensor)
-    for entry in first.external_data:
-        if entry.key == "length":
-            entry.value = "1"
-    load_external_data_for_tensor(first, folder)
 
 
 def release_mapped_pages() -> None:

@@ -21,6 +21,7 @@ from ptq.model.node import Node
 from ptq.model.proto_walk import all_tensors
 from ptq.model.tflite.read import read_tflite
 from ptq.model.tflite.schema import IDENTIFIER, SUFFIX
+from ptq.model.weight_files import find_weight_file
 
 _QUANTIZED = re.compile("Quantize|QLinear|Integer|^Q[A-Z]")
 """Pattern of the names of quantizers and of integer operators. QGemm and QAttention are Microsoft's."""
@@ -158,7 +159,8 @@ def require_quantized(graph: Graph) -> Graph:
 def model_files(path: Path) -> list[Path]:
     """Path of the model file, and paths of the files that hold its weights.
 
-    Only the model file is opened. If it is not a model, only its own path is returned; reading it will raise.
+    Only the model file is opened. A weight file that cannot be found stands where the model names it. If the file is
+    not a model, only its own path is returned; reading it will raise.
     """
     try:
         if not path.is_file() or not _has_external_data(path):
@@ -172,7 +174,15 @@ def model_files(path: Path) -> list[Path]:
         for entry in tensor.external_data
         if entry.key == "location"
     ]
-    return [path, *(path.parent / name for name in dict.fromkeys(stored))]
+    return [path, *dict.fromkeys(_weight_file(path, name) for name in dict.fromkeys(stored))]
+
+
+def _weight_file(model: Path, location: str) -> Path:
+    named = model.parent / location
+    try:
+        return named if os.path.exists(named) else find_weight_file(model, location)
+    except ModelError:
+        return named
 
 
 def count_file_bytes(path: Path) -> int:

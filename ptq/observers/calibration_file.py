@@ -41,6 +41,8 @@ from ptq.observers.sample_prefixes import (
 from ptq.observers.stats import TensorStats
 
 FORMAT = 1
+CHECKPOINT_MAGIC, SHARD_CHECKPOINT_MAGIC = b"ptq checkpoint 1 ", b"ptq shard checkpoint 1 "
+"""What precedes the statistics in the checkpoints of one process and of workers."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,10 @@ def from_bytes(content: bytes, source: str) -> Calibration:
     Raises:
         StatsError: The content is damaged, or is not a statistics file.
     """
+    if content.startswith((CHECKPOINT_MAGIC, SHARD_CHECKPOINT_MAGIC)):
+        raise StatsError(
+            f"{source}: is the checkpoint of a calibration that has not ended; run it to its end and give its result"
+        )
     try:
         arrays = decode_arrays(content)
         if "format" not in arrays:

@@ -129,7 +129,7 @@ def _require_other_runtime(runtime: RuntimeName | None) -> str | None:
     """
     if runtime is None:
         return None
-    if runtime in OWN_RUNTIMES:
+    if isinstance(runtime, str) and runtime in OWN_RUNTIMES:
         raise UsageError(
             f"runtime {runtime} is compared anyway; leave it out, or name another one: {', '.join(RUNTIMES)}",
             "runtime",

@@ -13,13 +13,17 @@ from parts import CONV, SAME, WB, V
 
 import ptq
 from ptq.calibration.calibration import tensors_to_collect
-from ptq.calibration.checkpoint import SHARD_MAGIC, Checkpoint
+from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import observe
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.model.graph import Graph
-from ptq.observers.calibration_file import Calibration
+from ptq.observers.calibration_file import (
+    CHECKPOINT_MAGIC,
+    SHARD_CHECKPOINT_MAGIC,
+    Calibration,
+)
 from ptq.rewrite.prepare.prepare import prepare
 
 MODEL = build_network(
@@ -134,7 +138,7 @@ def test_a_file_of_another_kind_is_refused_and_kept(tmp_path: Path) -> None:
     with pytest.raises(StatsError, match="is not a checkpoint of ptq; name another file"):
         ptq.calibrate(MODEL, FEEDS, checkpoint=path)
     assert path.read_text() == "precious"
-    path.write_bytes(SHARD_MAGIC + b"3\n")
+    path.write_bytes(SHARD_CHECKPOINT_MAGIC + b"3\n")
     with pytest.raises(StatsError, match="is a checkpoint of workers; continue with workers, or"):
         ptq.calibrate(MODEL, FEEDS, checkpoint=path)
 
@@ -169,3 +173,39 @@ def test_a_bad_sample_stops_a_calibration_that_then_goes_on(tmp_path: Path) -> N
     resumed = ptq.calibrate(MODEL, tmp_path, checkpoint=path)
     assert replace(resumed, preprocess=None, contents=None, identity=None).to_bytes() == WHOLE
     assert resumed.to_bytes() == ptq.calibrate(MODEL, tmp_path).to_bytes()
+
+
+@pytest.mark.parametrize("number", [b"0" * 64 + b"\n", b"2\n"])
+def test_a_checkpoint_is_no_statistics(tmp_path: Path, number: bytes) -> None:
+    path, magic = (
+        tmp_path / "state",
+        CHECKPOINT_MAGIC if len(number) > 2 else SHARD_CHECKPOINT_MAGIC,
+    )
+    path.write_bytes(magic + number + WHOLE)
+    for read in (Calibration.load, ptq.merge_statistics):
+        with pytest.raises(
+            StatsError, match="state: is the checkpoint of a calibration that has not ended"
+        ):
+            read(path)
+    with pytest.raises(StatsError, match="run it to its end"):
+        ptq.quantize(MODEL, stats=path)
+
+
+def test_statistics_without_names_hide_no_missing_shard() -> None:
+    first, other = (ptq.calibrate(MODEL, FEEDS, shard=(k, 3), threads=1) for k in (0, 2))
+    nameless = replace(ptq.calibrate(MODEL, FEEDS, shard=(1, 3), threads=1), identity=None)
+    with pytest.raises(StatsError, match="shard 1/3 of the samples is missing"):
+        ptq.merge_statistics([first, nameless, other])
+    with pytest.raises(StatsError, match="counted twice"):
+        ptq.merge_statistics([first, nameless, first], allow_missing_shards=True)
+    merged = ptq.merge_statistics([first, nameless, other], allow_missing_shards=True)
+    assert (merged.samples, merged.identity) == (len(FEEDS), None)
+
+
+def test_one_calibration_is_merged_with_nothing(tmp_path: Path) -> None:
+    one = ptq.calibrate(MODEL, FEEDS, threads=1)
+    one.save(tmp_path / "s.npz")
+    for given in (one, tmp_path / "s.npz", str(tmp_path / "s.npz")):
+        assert ptq.merge_statistics(given).to_bytes() == one.to_bytes()
+    with pytest.raises(UsageError, match="statistics of type int are no statistics"):
+        ptq.merge_statistics(3)  # type: ignore[call-overload,arg-type]

@@ -198,3 +198,33 @@ def test_every_option_in_the_comments_of_the_starter_exists(ptq, model):
     tables = tomllib.loads(Path("ptq.toml").read_text())
     assert tables["quantize"]["targets"]["tensorrt"] == {"per-tensor": False}
     assert ptq("inspect", model).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[inspect]\nskip = []\n[quantize]\nmax_drop = 1.0\nmax-drop = 50.0\n",
+         "[quantize] has max_drop and max-drop, the same option; keep one"),
+        ("skip_bad_samples = true\nskip-bad-samples = false\n",
+         "the file has skip_bad_samples and skip-bad-samples, the same option; keep one"),
+        ("[quantize.targets.litert]\nmax_drop = 1.0\nmax-drop = 2.0\n",
+         "[quantize.targets.litert] has max_drop and max-drop, the same option; keep one"),
+        ('[inspect.targets.litert]\ntarget = "ort"\n',
+         "[inspect.targets.litert] is for one target; set target in [inspect]"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_another_would_hide_is_refused(sensitivity, text, said):
+    write(text)
+    outcome = sensitivity()
+    assert (outcome.code, said in outcome.err) == (2, True)
+
+
+def test_a_byte_order_mark_is_no_text(sensitivity):
+    Path("ptq.toml").write_text('[inspect]\ntarget = "litert"\n', "utf-8-sig")
+    assert options_of(sensitivity())["target"] == "litert"
+
+
+def test_a_folder_of_the_name_of_the_file_is_refused(sensitivity):
+    Path("ptq.toml").mkdir()
+    outcome = sensitivity()
+    assert (outcome.code, "ptq.toml: cannot be read" in outcome.err) == (2, True)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from ptq_cli.github import escape_message
+from ptq_cli.github import append_summary, escape_message
 
 
 def test_each_command_appends_its_result_to_the_summary(ptq, model, data):
@@ -39,6 +39,24 @@ def test_a_summary_never_goes_into_an_input(ptq, model, data):
     before = model.read_bytes()
     result = ptq("verify", model, "--data", data, "--summary", model)
     assert (result.code, model.read_bytes()) == (2, before)
+
+
+@pytest.mark.parametrize("option", ["--json", "--report"])
+@pytest.mark.parametrize("command", ["quantize", "evaluate", "compare", "verify"])
+def test_a_summary_is_no_other_output(ptq, model, data, command, option):
+    models = [model, model] if command == "compare" else [model]
+    same = ["--summary", "same.md", option, "same.md"]
+    result = ptq(command, *models, "--data", data, *same)
+    assert (result.code, Path("same.md").is_file() and option == "--report") == (2, False)
+    assert "two outputs have the path same.md" in result.err
+
+
+@pytest.mark.parametrize("before", ["", "# Mine", "# Mine\n"])
+def test_a_summary_begins_on_a_line_of_its_own(tmp_path, before):
+    path = tmp_path / "s.md"
+    path.write_text(before)
+    append_summary(path, lambda: "### Heading\n")
+    assert path.read_text() == before + "\n" * (before == "# Mine") + "### Heading\n\n"
 
 
 def test_an_error_is_an_annotation_in_a_job_and_nowhere_else(ptq, monkeypatch):

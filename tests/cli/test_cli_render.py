@@ -81,6 +81,16 @@ def test_no_line_is_folded_in_a_pipe(capsys, monkeypatch):
     assert f"  {long.strip()}" in capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.parametrize("width", ["0", "5", "-3", "²", "9" * 5000, "wide"])
+def test_columns_of_no_use_fold_nothing(capsys, monkeypatch, width):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    render_report.render_report(REPORT, "out.onnx", NEXT)
+    expected = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", width)
+    render_report.render_report(REPORT, "out.onnx", NEXT)
+    assert capsys.readouterr().out == expected != ""
+
+
 def test_inspect_groups_nodes_of_one_reason_with_their_number(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     rows = tuple(

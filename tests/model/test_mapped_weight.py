@@ -73,7 +73,7 @@ def test_a_mapped_weight_is_pickled_with_its_values(path):
 def test_a_file_that_is_too_short_is_refused(path, kept):
     data = path.with_name("w.bin")
     data.write_bytes(data.read_bytes()[:kept])
-    with pytest.raises(ModelError, match=r"cannot be read|damaged"):
+    with pytest.raises(ModelError, match=r"need|damaged"):
         read(path)
 
 
@@ -86,7 +86,7 @@ def test_a_file_outside_of_the_folder_is_refused(path, tmp_path):
             if entry.key == "location":
                 entry.value = "../outside.bin"
     onnx.save(model, path)
-    with pytest.raises(ModelError, match="cannot be read"):
+    with pytest.raises(ModelError, match="outside"):
         read(path)
 
 
@@ -94,7 +94,7 @@ def test_a_link_to_another_file_is_refused(path, tmp_path):
     data = path.with_name("w.bin")
     data.rename(tmp_path.parent / "elsewhere.bin")
     data.symlink_to(tmp_path.parent / "elsewhere.bin")
-    with pytest.raises(ModelError, match="cannot be read"):
+    with pytest.raises(ModelError, match="outside"):
         read(path)
 
 

@@ -14,6 +14,8 @@ from ptq.data.input_spec import InputSpec
 from ptq.data.sources.columns import choose_columns
 
 _LABELS = ("labels", "label")
+_NUMBERS = "biuf"
+"""Kinds of numpy's types that are numbers."""
 
 
 def is_frame(source: Any) -> bool:
@@ -51,17 +53,44 @@ def _to_value(value: Any) -> Any:
 def read_features(frame: Any, inputs: Sequence[InputSpec]) -> dict[str, NDArray[Any]] | None:
     """A frame of numbers as one array of shape [rows, features] and ``labels``; None if it is not one.
 
-    It feeds a single input of two dimensions that is named like no column.
+    It feeds a single input of two dimensions that is named like no column. Missing numbers become NaN.
+
+    Raises:
+        DataError: A column is of another type, and is not the only one of images.
     """
     names = [str(name) for name in frame.columns]
     features = [name for name in names if name not in _LABELS]
     if len(inputs) != 1 or len(inputs[0].shape) != 2 or inputs[0].name in names or not features:
         return None
-    matrix = np.asarray(frame.iloc[:, [names.index(name) for name in features]])
-    if matrix.dtype.kind not in "biuf":
-        return None
+    chosen = frame.iloc[:, [names.index(name) for name in features]]
+    matrix = np.asarray(chosen)
+    if matrix.dtype.kind not in _NUMBERS:
+        types = dict(zip(features, chosen.dtypes, strict=True))
+        other = next((name for name in features if types[name].kind not in _NUMBERS), None)
+        if other is None:
+            matrix = _merge_types(chosen)
+        elif len(features) == 1 or sum(map(is_image, chosen.head(1).to_numpy().flat)) == 1:
+            return None
+        else:
+            raise DataError(
+                f"the frame: column {other!r} has type {types[other]}, which is no number; convert it with astype or "
+                f"remove it, or name one column {inputs[0].name!r}, as the model's input"
+            )
     arrays = {inputs[0].name: matrix}
     for name in _LABELS:
         if name in names:
             arrays["labels"] = np.asarray(frame.iloc[:, names.index(name)])
     return arrays
+
+
+def _merge_types(frame: Any) -> NDArray[Any]:
+    """Columns of pandas' nullable types or of Arrow's, or of numbers and flags, as one array; NaN is missing."""
+    types = [np.dtype(getattr(kind, "numpy_dtype", kind)) for kind in frame.dtypes]
+    common = np.result_type(*types)
+    missing = frame.isna().to_numpy().any()
+    if missing and common.kind != "f":
+        common = np.dtype(np.float64)
+    numbers: NDArray[Any] = (
+        frame.to_numpy(common, na_value=np.nan) if missing else frame.to_numpy(common)
+    )
+    return numbers

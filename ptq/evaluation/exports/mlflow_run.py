@@ -53,9 +53,14 @@ def log_to_mlflow(result: Logged, *, folder: str = "ptq") -> str:
         The id of the run.
 
     Raises:
-        UsageError: MLflow is not installed.
+        UsageError: MLflow is not installed, or the result is something else.
         PtqError: The model cannot be written to the temporary folder.
     """
+    if not all(hasattr(result, name) for name in ("report", "plan", "save", "to_html")):
+        raise UsageError(
+            f"result of type {type(result).__name__} cannot be logged; give the result of ptq.quantize",
+            "result",
+        )
     try:
         import mlflow
     except ImportError:

@@ -219,6 +219,30 @@ class TestPandas:
         require_rows(frame.assign(labels=Y))
         require_rows(frame, labels=False)
 
+    @pytest.mark.parametrize("types", ["Float32", "Float64", "pyarrow"])
+    def test_a_frame_of_nullable_or_arrow_types_feeds_the_same(
+        self, pandas: Any, types: str
+    ) -> None:
+        frame = pandas.DataFrame(X, columns=list("abcd")).assign(labels=Y)
+        if types == "pyarrow":
+            pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+            require_rows(frame.convert_dtypes(dtype_backend="pyarrow"))
+        else:
+            require_rows(frame.astype(dict.fromkeys("abcd", types)))
+
+    def test_a_missing_number_of_a_nullable_type_is_named(self, pandas: Any) -> None:
+        frame = pandas.DataFrame(X, columns=list("abcd")).astype("Float32")
+        frame.loc[3, "b"] = None
+        with pytest.raises(DataError, match=r"data\[3\]: input 'x' contains NaN"):
+            list(open_samples(frame, [SPEC]))
+
+    @pytest.mark.parametrize("name", ["object", "string"])
+    def test_a_column_that_is_no_number_is_named(self, pandas: Any, name: str) -> None:
+        frame = pandas.DataFrame(X, columns=list("abcd"))
+        frame["c"], frame["d"] = frame.c.astype(name), frame.d.astype(name)
+        with pytest.raises(DataError, match=f"column 'c' has type {name}"):
+            list(open_samples(frame, [SPEC]))
+
     def test_a_column_for_each_input(self, pandas: Any) -> None:
         inputs = [InputSpec(n, np.dtype(np.float32), (None, 1)) for n in ("a", "b")]
         frame = pandas.DataFrame({"b": X[:, 1], "a": X[:, 0], "c": "text"})
