@@ -111,6 +111,19 @@ def require_shard(value: object) -> tuple[int, int]:
     return index, count
 
 
+def require_size(option: str, value: object) -> tuple[int, int]:
+    """Require a height and a width of at least 1, and return both.
+
+    Raises:
+        UsageError: The value is no pair of whole numbers, or one is too small.
+    """
+    numbers = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
+    if len(numbers) != 2:
+        raise UsageError(f"{option} {value!r} is not a height and a width", option)
+    height, width = (require_count(option, number, least=1) for number in numbers)
+    return height, width
+
+
 def require_number(option: str, value: object, *, least: float | None = None) -> float:
     """Require a finite number, and return it as a float.
 

@@ -25,6 +25,7 @@ from ptq.core.option_checks import (
     require_choice,
     require_count,
     require_number,
+    require_size,
 )
 from ptq.core.wording import OPEN_BATCH
 from ptq.data.input_spec import InputSpec
@@ -93,7 +94,7 @@ class Preprocess:
         for option in ("size", "crop"):
             pair = getattr(self, option)
             if pair is not None:
-                object.__setattr__(self, option, _as_size(option, pair))
+                object.__setattr__(self, option, require_size(option, pair))
         if self.resize is not None:
             object.__setattr__(self, "resize", require_count("resize", self.resize, least=1))
         if self.letterbox is not None:
@@ -288,14 +289,6 @@ def _as_numbers(option: str, values: object) -> tuple[float, ...]:
     if len(numbers) not in (1, 3):
         raise UsageError(f"{option} has {len(numbers)} values; give 1 or 3", option)
     return numbers
-
-
-def _as_size(option: str, pair: object) -> tuple[int, int]:
-    numbers = tuple(pair) if isinstance(pair, Iterable) and not isinstance(pair, str) else ()
-    if len(numbers) != 2:
-        raise UsageError(f"{option} {pair!r} is not a height and a width", option)
-    height, width = (require_count(option, number, least=1) for number in numbers)
-    return height, width
 
 
 def _require_one_of(option: str, value: str | None, allowed: Sequence[str]) -> None:
