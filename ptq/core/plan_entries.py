@@ -1,4 +1,7 @@
-"""What a plan's JSON document may hold: each reader returns one value, or refuses it and names its place."""
+"""Entries of a plan's JSON document: each reader returns one, or refuses it and names its place.
+
+In format 1 ``channel_factors`` is ``factors``, and ``boundaries`` is ``shores``.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def read_document(text: str) -> dict[str, Any]:
     return read_keys("document", document, _KEYS, _OPTIONAL_KEYS)
 
 
-def refuse(where: str, what: str) -> NoReturn:
+def refuse_entry(where: str, what: str) -> NoReturn:
     """Raise a `PlanError` that names the place in the document."""
     raise PlanError(f"the plan's {where} {what}; see docs/plan.md")
 
@@ -59,7 +62,7 @@ def refuse(where: str, what: str) -> NoReturn:
 def read_object(where: str, value: Any) -> dict[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):
-        refuse(where, f"is {_show(value)}, not an object")
+        refuse_entry(where, f"is {_show(value)}, not an object")
     return value
 
 
@@ -72,24 +75,26 @@ def read_keys(
         if key not in known:
             similar = find_similar(key, known)
             hint = f"did you mean {similar!r}?" if similar else f"known are {', '.join(known)}"
-            refuse(where, f"has the unknown key {key!r} ({hint})")
+            refuse_entry(where, f"has the unknown key {key!r} ({hint})")
     for key in required:
         if key not in found:
-            refuse(where, f"lacks {key!r}")
+            refuse_entry(where, f"lacks {key!r}")
     return found
 
 
 def read_list(where: str, value: Any, length: int | None = None) -> list[Any]:
     """A list, of so many entries if that is given."""
     if not isinstance(value, list) or length not in (None, len(value)):
-        refuse(where, f"is {_show(value)}, not a list{'' if length is None else f' of {length}'}")
+        refuse_entry(
+            where, f"is {_show(value)}, not a list{'' if length is None else f' of {length}'}"
+        )
     return value
 
 
 def read_text(where: str, value: Any) -> str:
     """A text."""
     if not isinstance(value, str):
-        refuse(where, f"is {_show(value)}, not a text")
+        refuse_entry(where, f"is {_show(value)}, not a text")
     return value
 
 
@@ -101,7 +106,7 @@ def read_texts(where: str, value: Any) -> dict[str, str]:
 def read_integer(where: str, value: Any) -> int:
     """A whole number that int64 holds."""
     if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
-        refuse(where, f"is {_show(value)}, not a whole number")
+        refuse_entry(where, f"is {_show(value)}, not a whole number")
     return value
 
 
@@ -112,15 +117,20 @@ def read_number(where: str, value: Any) -> float:
         with suppress(OverflowError):  # an integer above the largest float64
             number = float(value)
     if not np.isfinite(number):
-        refuse(where, f"is {_show(value)}, not a finite number")
+        refuse_entry(where, f"is {_show(value)}, not a finite number")
     return number
+
+
+def operand_key(node: str, position: int) -> str:
+    """The name of an operand in a plan: ``node[position]``."""
+    return f"{node}[{position}]"
 
 
 def read_operand_key(where: str, key: str) -> tuple[str, int]:
     """Node and input position of ``node[position]``."""
     node, bracket, position = key.removesuffix("]").rpartition("[")
     if not (key.endswith("]") and bracket and position.isascii() and position.isdigit()):
-        refuse(where, f"has the key {key!r}, not node[input position]")
+        refuse_entry(where, f"has the key {key!r}, not node[input position]")
     return node, read_integer(where, int(position))
 
 
@@ -130,7 +140,7 @@ def read_entry(where: str, value: Any) -> tuple[QuantParams, tuple[str, str]]:
     qtype = _read_type(where, entry)
     axis = entry["axis"]
     if axis is not None and read_integer(f"{where} axis", axis) < 0:
-        refuse(f"{where} axis", f"is {axis}; count from 0")
+        refuse_entry(f"{where} axis", f"is {axis}; count from 0")
     scales = _map_list(read_number, f"{where} scale", entry["scale"])
     zero_points = _map_list(read_integer, f"{where} zero_point", entry["zero_point"])
     kind, detail = (
@@ -147,14 +157,14 @@ def read_entry(where: str, value: Any) -> tuple[QuantParams, tuple[str, str]]:
 def _read_type(where: str, entry: Mapping[str, Any]) -> QType:
     name = entry["type"]
     if name not in _TYPES:
-        refuse(f"{where} type", f"is {_show(name)}, which is not an integer type")
+        refuse_entry(f"{where} type", f"is {_show(name)}, which is not an integer type")
     bounds = read_list(f"{where} range", entry["range"], 2)
     lo, hi = (read_integer(f"{where} range", bound) for bound in bounds)
     dtype = np.dtype(name)
     qtype = QType(dtype.itemsize * 8, dtype.kind == "i", lo, hi)
     least, greatest = qtype.container
     if not least <= lo < hi <= greatest:
-        refuse(f"{where} range", f"is [{lo}, {hi}]; give two ascending integers of {name}")
+        refuse_entry(f"{where} range", f"is [{lo}, {hi}]; give two ascending integers of {name}")
     return qtype
 
 
