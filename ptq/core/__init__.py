@@ -5,7 +5,7 @@ Its files:
 errors: every error that a user may see, with its exit code
 types: integer types, and the parameters of a quantized tensor
 plan: all decisions about a model as data
-plan_reading: what a plan's JSON document may hold
+plan_entries: entries of a plan's JSON document
 targets: one row for each runtime
 files: writing of files: they appear complete or not at all
 decibels: ratios of energies in decibels: +6 dB halves the amplitude of an error

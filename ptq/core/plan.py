@@ -1,7 +1,6 @@
 """The plan: parameters of tensors and precision of nodes, each with its reason, as a document that a user may edit.
 
-Formats 1 and 2 are read, format 2 is written. In format 1 ``channel_factors`` is ``factors``, and ``boundaries`` is
-``shores``.
+Formats 1 and 2 are read, format 2 is written.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from ptq.core import files
 from ptq.core.errors import PlanError
 from ptq.core.json_text import indent_json
 from ptq.core.option_checks import require_path
-from ptq.core.plan_reading import (
+from ptq.core.plan_entries import (
     FORMAT,
+    operand_key,
     read_document,
     read_entry,
     read_integer,
@@ -272,11 +272,6 @@ def _read_clamp(where: str, value: Any) -> Clamp:
     if lo > hi:
         refuse_entry(where, f"has lo {lo} above hi {hi}")
     return Clamp(read_text(f"{where} producer", entry["producer"]), lo, hi)
-
-
-def operand_key(node: str, position: int) -> str:
-    """The name of an operand in a plan: ``node[position]``."""
-    return f"{node}[{position}]"
 
 
 def _shortest_decimal(scale: np.ndarray[Any, Any]) -> Any:

@@ -15,8 +15,9 @@ times too wide only cost resolution: 4 to 5 dB for that network.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, get_args
 
 from ptq.core.errors import UsageError
@@ -91,27 +92,20 @@ class Preprocess:
     assumed: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for option in ("size", "crop"):
-            pair = getattr(self, option)
-            if pair is not None:
-                object.__setattr__(self, option, require_size(option, pair))
-        if self.resize is not None:
-            object.__setattr__(self, "resize", require_count("resize", self.resize, least=1))
-        if self.letterbox is not None:
-            letterbox = require_count("letterbox", self.letterbox, most=255)
-            object.__setattr__(self, "letterbox", letterbox)
+        checks: dict[str, Callable[[str, Any], object]] = {
+            "size": require_size, "crop": require_size, "resize": partial(require_count, least=1),
+            "letterbox": partial(require_count, most=255), "scale": require_number,
+            "mean": _as_numbers, "std": _as_numbers,
+        }  # fmt: skip
+        for option, check in checks.items():
+            if (value := getattr(self, option)) is not None:
+                object.__setattr__(self, option, check(option, value))
         if self.size is not None and (self.resize is not None or self.crop is not None):
             raise UsageError("`size` excludes `resize` and `crop`; give either it or them")
         if self.letterbox is not None and (self.resize is not None or self.crop is not None):
             raise UsageError("`letterbox` fits images into `size`; remove `resize` and `crop`")
-        for option in ("mean", "std"):
-            values = getattr(self, option)
-            if values is not None:
-                object.__setattr__(self, option, _as_numbers(option, values))
-        if self.scale is not None:
-            object.__setattr__(self, "scale", require_number("scale", self.scale))
-            if self.scale == 0:
-                raise UsageError("scale 0 is not a finite number other than 0", "scale")
+        if self.scale == 0:
+            raise UsageError("scale 0 is not a finite number other than 0", "scale")
         if self.std is not None and min(self.std) <= 0:
             listed = ", ".join(f"{value:g}" for value in self.std)
             raise UsageError(f"std {listed} is not positive", "std")

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.decibels import sqnr_db
-from ptq.core.plan import Plan, operand_key
+from ptq.core.plan import Plan
+from ptq.core.plan_entries import operand_key
 from ptq.core.types import QuantParams
 from ptq.evaluation.report import NodeRow, TensorRow
 from ptq.model.graph import Graph

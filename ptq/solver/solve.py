@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ptq.core.opspec import Role
-from ptq.core.plan import Clamp, Plan, Why, operand_key
+from ptq.core.plan import Clamp, Plan, Why
+from ptq.core.plan_entries import operand_key
 from ptq.core.target import Target
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph

@@ -1,4 +1,7 @@
-"""What a plan's JSON document may hold: each reader returns one value, or refuses it and names its place."""
+"""Entries of a plan's JSON document: each reader returns one, or refuses it and names its place.
+
+In format 1 ``channel_factors`` is ``factors``, and ``boundaries`` is ``shores``.
+"""
 
 from __future__ import annotations
 
@@ -116,6 +119,11 @@ def read_number(where: str, value: Any) -> float:
     if not np.isfinite(number):
         refuse_entry(where, f"is {_show(value)}, not a finite number")
     return number
+
+
+def operand_key(node: str, position: int) -> str:
+    """The name of an operand in a plan: ``node[position]``."""
+    return f"{node}[{position}]"
 
 
 def read_operand_key(where: str, key: str) -> tuple[str, int]:
