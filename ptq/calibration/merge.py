@@ -66,8 +66,13 @@ def merge_statistics(
                 if sets == 1
                 else f"{sets} data sets (their names, lengths or first rows differ)"
             )
+            nameless = (
+                ""
+                if len(named) == len(found)
+                else ", or in older statistics, which name no samples"
+            )
             raise StatsError(
-                f"{format_shards(missing)} of {whose} {verb} missing; merge all shards, "
-                "or set `allow_missing_shards`"
+                f"{format_shards(missing)} of {whose} {verb} missing{nameless}; merge all "
+                "shards, or set `allow_missing_shards`"
             )
     return merged

@@ -125,7 +125,13 @@ def test_another_kind_of_processor_is_refused_unless_allowed(ptq, model, shards)
 
 def test_older_statistics_merge_and_are_named(ptq, model, shards) -> None:
     replace(load(Path("1.npz")), identity=None, contents=None).save("1.npz")
-    result = ptq("calibrate", model, *merge("0.npz", "1.npz"), "-o", "m.npz")
+    some = merge("0.npz", "1.npz")
+    refused = ptq("calibrate", model, *some, "-o", "m.npz")
+    assert (refused.code, "or in older statistics, which name no samples" in refused.line) == (
+        1,
+        True,
+    )
+    result = ptq("calibrate", model, *some, "--allow-missing-shards", "-o", "m.npz")
     assert result.code == 0
     assert "older statistics do not record it" in " ".join(result.out.split())
     assert load(Path("m.npz")).samples == 16

@@ -75,7 +75,7 @@ def test_limit_comes_before_the_shard() -> None:
 
 @pytest.mark.parametrize("shard", [(2, 2), (-1, 2), (0, 0)])
 def test_a_shard_that_does_not_exist_is_refused(shard: tuple[int, int]) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(UsageError, match=r"does not exist|at least 0"):
         open_samples({"x": np.zeros((4, 2), np.float32)}, [SPEC], shard=shard)
 
 
