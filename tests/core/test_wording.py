@@ -1,8 +1,12 @@
-"""Reasons for float nodes are grouped: one line for each reason, not for each tensor."""
+"""Reasons for float nodes are grouped, one line for each reason; decibels have a sign."""
 
 from __future__ import annotations
 
-from ptq.core.wording import explain_floats
+import math
+
+import pytest
+
+from ptq.core.wording import explain_floats, format_decibels
 from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions
 
 
@@ -50,3 +54,10 @@ def test_the_sentences_are_those_of_the_partition_and_the_default_rule() -> None
         Source.kind = kind
         said = "error: " + float_reasons.describe_source(Source, 0.5)  # type: ignore[arg-type]
         assert next(explain_floats([("Conv", said)])).endswith(" 50 %)")
+
+
+@pytest.mark.parametrize(
+    ("decibels", "text"), [(math.inf, "∞"), (-math.inf, "−∞"), (39.84, "39.8")]
+)
+def test_infinite_decibels_have_a_sign(decibels: float, text: str) -> None:
+    assert format_decibels(decibels) == text
