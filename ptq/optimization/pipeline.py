@@ -96,7 +96,9 @@ def open_job(
         DataError: Samples are missing or do not fit.
         UsageError: An option makes no sense.
     """
-    source, prepared = open_and_prepare(model, opset=options.opset, known=given.names)
+    source, prepared = open_and_prepare(
+        model, opset=options.opset, known=given.names, digest=given.digest
+    )
     labels = options.metric is None
     reading = replace(reading, recorded=given.recorded)
     samples = split_samples(prepared.graph, data, eval_data, reading, search=search, labels=labels)

@@ -25,6 +25,13 @@ def replace_node(graph: Graph, node: Node, new: Value) -> None:
     graph.remove(node)
 
 
+def keep_node_name(node: Node, made: Value) -> None:
+    """Let the node that computes a value take the name of a removed node, which the user knows."""
+    maker = made.producer()
+    assert maker is not None
+    maker.name = node.name
+
+
 def replace_with_constant(graph: Graph, value: Value, array: NDArray[Any]) -> None:
     """Replace a node's output, which is no graph output, by an initializer of the same name."""
     constant = graph.add_constant(array, name_of(value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from ptq.model.node import (
     Value,
     attributes_of,
     constant_of,
+    consumers_of,
+    is_constant,
     name_of,
     operator_of,
     shape_of,
@@ -45,14 +47,39 @@ def producer_inputs(value: Value) -> list[Value]:
     return [] if node is None else [v for v in node.inputs if v is not None]
 
 
+def sole_reader(value: Value, ignore: Callable[[Node], bool] | None = None) -> Node | None:
+    """The only reader of a node's output that is no graph output, if all its readers are in the graph of that node.
+
+    Args:
+        value: The output.
+        ignore: Readers that do not count.
+    """
+    maker, readers = value.producer(), consumers_of(value)
+    if value.is_graph_output() or maker is None or any(r.graph is not maker.graph for r in readers):
+        return None
+    counted = [r for r in readers if ignore is None or not ignore(r)]
+    return counted[0] if len(counted) == 1 else None
+
+
+def split_constant(value: Value, op: str) -> tuple[Value, Value] | None:
+    """The x and the constant c of x + c, x · c or x / c; None if the value is something else.
+
+    Args:
+        value: The value.
+        op: ``Add`` or ``Mul``, with the operands in any order, or ``Div``.
+    """
+    if producer_op(value)[0] != op:
+        return None
+    x, constant = producer_inputs(value)
+    if op != "Div" and is_constant(x):
+        x, constant = constant, x
+    return (x, constant) if is_constant(constant) and not is_constant(x) else None
+
+
 def match_add_constant(value: Value, summand: float) -> Value | None:
     """The x of x + summand; None if the value is something else."""
-    if producer_op(value)[0] != "Add":
-        return None
-    a, b = producer_inputs(value)
-    if is_close(scalar_constant(b), summand):
-        return a
-    return b if is_close(scalar_constant(a), summand) else None
+    found = split_constant(value, "Add")
+    return found[0] if found is not None and is_close(scalar_constant(found[1]), summand) else None
 
 
 def match_reduction(value: Value, op: str) -> tuple[Value, int] | None:

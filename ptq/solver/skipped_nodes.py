@@ -16,7 +16,7 @@ def resolve_skipped_nodes(graph: Graph, skip: Collection[str], source: Graph) ->
     """The nodes or operators of a prepared graph to keep float.
 
     A node of the given model that the prepared graph lacks stands for the nodes that compute its outputs from other
-    tensors of the given model.
+    tensors of the given model. An operator that the prepared graph lacks stands for all its nodes in the given model.
 
     Args:
         graph: The prepared graph.
@@ -26,15 +26,13 @@ def resolve_skipped_nodes(graph: Graph, skip: Collection[str], source: Graph) ->
     Raises:
         UsageError: A name is neither a node nor an operator of the prepared graph, and no node of it came from one.
     """
-    known, given = _list_names(graph), {node.name: node for node in source.nodes if node.name}
-    origins = _Origins(graph, source)
-    found = dict[str, None]()
+    known, origins, found = _list_names(graph), _Origins(graph, source), dict[str, None]()
     for name in skip:
-        node = None if name in known else given.get(name)
-        computing = [name] if node is None else origins.nodes_computing(node)
-        if node is not None and not computing:
-            raise UsageError(_explain_removal(node, origins))
-        found.update(dict.fromkeys(computing))
+        named = [] if name in known else [n for n in source.nodes if name in (n.name, n.op_type)]
+        computing = [made for node in named for made in origins.nodes_computing(node)]
+        if named and not computing:
+            raise UsageError(_explain_removal(named[0], origins, name))
+        found.update(dict.fromkeys(computing or [name]))
     check_skipped_nodes(graph, found)
     return list(found)
 
@@ -64,11 +62,14 @@ class _Origins:
     """Which nodes of a prepared graph compute what a node of the given model computed."""
 
     def __init__(self, graph: Graph, source: Graph) -> None:
+        self._names = {node.name for node in graph.nodes}
         self._writers = {name_of(v): node for node in graph.nodes for v in node.outputs}
         self._given = {name_of(v) for node in source.nodes for v in node.outputs}
 
     def nodes_computing(self, node: Node) -> list[str]:
-        """Names of the prepared nodes that compute its outputs from other tensors of the given model."""
+        """Names of the prepared node of this name, or of those that compute its outputs from other given tensors."""
+        if node.name in self._names:
+            return [node.name or ""]
         ahead = [name_of(value) for value in node.outputs]
         found = dict[str, None]()
         while ahead:
@@ -81,8 +82,8 @@ class _Origins:
         return list(found)
 
 
-def _explain_removal(node: Node, origins: _Origins) -> str:
-    """Why a node of the model cannot be skipped, with the nearest prepared nodes behind it."""
+def _explain_removal(node: Node, origins: _Origins, name: str) -> str:
+    """Why a node of the model, or its operator, cannot be skipped, with the nearest prepared nodes behind it."""
     near, ahead, visited = dict[str, None](), [node], {node}
     while ahead:
         readers = [n for value in ahead.pop(0).outputs for n in consumers_of(value)]
@@ -93,4 +94,4 @@ def _explain_removal(node: Node, origins: _Origins) -> str:
                 visited.add(reader)
                 ahead.append(reader)
     where = f"what follows is {' and '.join(near)}" if near else "inspect the model to list nodes"
-    return f"cannot skip {node.name}: preparation removed it or fused it into another node; {where}"
+    return f"cannot skip {name}: preparation removed it or fused it into another node; {where}"

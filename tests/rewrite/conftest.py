@@ -8,8 +8,10 @@ import onnx.parser
 import onnxruntime
 import pytest
 
+import ptq
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
+from ptq.rewrite.prepare.prepare import PREPARE
 
 
 def parsed_model(text, opset=17, **constants):
@@ -62,3 +64,22 @@ def operators():
 @pytest.fixture
 def rng():
     return np.random.default_rng(1)
+
+
+@pytest.fixture
+def applies_without(monkeypatch):
+    """Asserts that a plan or statistics made without a rewrite give the same model with it."""
+
+    def check(rewrite, model, samples, of):
+        options = {"force": True, "target": "litert", "equalize": False, "split_outliers": False}
+        with monkeypatch.context() as before:
+            rest = tuple(other for other in PREPARE if other is not rewrite)
+            before.setattr("ptq.rewrite.prepare.prepare.PREPARE", rest)
+            old = ptq.quantize(model, samples, **options)
+        made = {"plan": old.plan} if of == "plan" else {"stats": old.calibration}
+        again = ptq.quantize(model, samples, **made, **options)
+        assert again.graph.digest() == old.graph.digest()
+        assert again.plan.graph == old.plan.graph
+        assert ptq.quantize(model, samples, **options).plan.graph != old.plan.graph
+
+    return check

@@ -45,6 +45,12 @@ def test_names_and_operators_of_the_prepared_graph_stay() -> None:
     assert resolve("Relu", "Conv_c", "Relu_r") == ["Relu", "Conv_c", "Relu_r"]
 
 
+def test_an_operator_that_preparation_rewrote_stands_for_its_nodes() -> None:
+    assert resolve("ReduceMean", "Div") == [*resolve("ReduceMean_y"), *resolve("Div_d")]
+    with pytest.raises(UsageError, match=r"cannot skip Identity: .* what follows is Relu_r"):
+        resolve("Identity")
+
+
 def test_what_preparation_removed_names_what_follows() -> None:
     with pytest.raises(
         UsageError, match="cannot skip Identity_e: preparation removed it or fused"

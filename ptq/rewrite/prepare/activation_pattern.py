@@ -12,23 +12,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.types import FLOAT16, FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import (
-    FLOAT_TYPES,
     Node,
     Value,
     constant_of,
-    consumers_of,
     dtype_of,
-    is_constant,
-    operator_of,
     shape_of,
 )
 from ptq.rewrite.match import (
@@ -37,10 +34,16 @@ from ptq.rewrite.match import (
     producer_inputs,
     producer_op,
     scalar_constant,
+    sole_reader,
+    split_constant,
 )
 
 _MAX_FACTORS = 5
-"""Longer products match no pattern: 0.044715 · x · x · x is the longest."""
+"""Values of a product; longer ones match no pattern: 0.044715 · x · x · x has the most."""
+_MAX_DEPTH = 8
+"""Nested products that are followed. A function of x has at most three, and exporters add few constant factors."""
+_TYPES = (FLOAT32, FLOAT16)
+"""Element types that ONNX Runtime has the functions for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,69 +85,65 @@ class ActivationPattern:
 
 
 def find_activations(graph: Graph) -> list[tuple[Node, ActivationPattern]]:
-    """The activation functions in several operators, each with its last node."""
-    found = []
+    """The activation functions in several operators, each with its last node.
+
+    Constants of several elements belong to a function up to the first product that has a name of its own: one that
+    other nodes read, or the function itself.
+    """
+    found = dict[Value, tuple[Node, ActivationPattern]]()
     for node in graph.nodes:
-        pattern = _match_activation(node.outputs[0]) or _match_scaled_activation(node)
-        if pattern is not None:
-            found.append((node, pattern))
-    return found
+        y = node.outputs[0]
+        pattern = _match_multiple(y)
+        if pattern is None:
+            continue
+        if pattern.scale is None or not (_is_part(y, pattern) or _is_multiple_of(y, found)):
+            found[y] = (node, pattern)
+    return list(found.values())
 
 
-def _match_activation(y: Value) -> ActivationPattern | None:
-    """The function that a value is."""
-    found = _match_product(y)
-    if found is None or not found[1].is_equal(found[0].factor, found[0].x, found[0].gate):
-        return None
-    return found[0]
+def _is_part(y: Value, pattern: ActivationPattern) -> bool:
+    """Whether the only reader of a scaled function is the same function with one more factor."""
+    reader = sole_reader(y)
+    whole = None if reader is None else _match_multiple(reader.outputs[0])
+    return whole is not None and whole.gate is pattern.gate
 
 
-def _match_scaled_activation(node: Node) -> ActivationPattern | None:
-    """The function that a node multiplies by a constant of several elements; None if it is a value of its own."""
-    y = node.outputs[0]
-    found = _match_product(y)
-    if found is None or not found[1].constants:
-        return None
-    pattern, product = found
-    readers = [] if y.is_graph_output() else consumers_of(y)
-    if len(readers) == 1 and _scaled_value(readers[0]) is y:
-        return None  # the reader is the whole product
-    inner: Value | None = y
-    while inner is not None and (maker := inner.producer()) is not None:
-        inner = _scaled_value(maker)
-        if inner is not None and _match_activation(inner) is not None:
-            return None
-    scale = np.asarray(product.factor / pattern.factor)
-    for constant in product.constants:
-        array = constant_of(constant)
-        assert array is not None
-        scale = scale * array.astype(np.float64)
-    scale = scale.astype(dtype_of(y))
-    return replace(pattern, scale=scale) if np.isfinite(scale).all() else None
+def _is_multiple_of(value: Value, others: Container[Value]) -> bool:
+    """Whether a value is one of the others times constants."""
+    while value not in others:
+        found = split_constant(value, "Mul") or split_constant(value, "Div")
+        if found is None:
+            return False
+        value = found[0]
+    return True
 
 
-def _scaled_value(node: Node) -> Value | None:
-    """The value that a Mul or Div multiplies by a constant; None if the node is something else."""
-    if operator_of(node) not in ("Mul", "Div"):
-        return None
-    x, other = node.inputs
-    if operator_of(node) == "Mul" and is_constant(x):
-        x, other = other, x
-    return x if is_constant(other) else None
-
-
-def _match_product(y: Value) -> tuple[ActivationPattern, Product] | None:
-    """The function of which a value is a multiple, and the value as a product."""
-    if producer_op(y)[0] not in ("Mul", "Div") or dtype_of(y) not in FLOAT_TYPES:
+def _match_multiple(y: Value) -> ActivationPattern | None:
+    """The function that a value is, perhaps times a constant of several elements."""
+    if producer_op(y)[0] not in ("Mul", "Div") or dtype_of(y) not in _TYPES:
         return None
     for gate in _factorize(y).values:
         pattern = _match_gate(gate)
         if pattern is None or shape_of(y) is None or shape_of(pattern.x) != shape_of(y):
             continue
         product = _factorize(y, pattern.x)
-        if product.has_values(pattern.x, gate):
-            return pattern, product
+        if product.is_equal(pattern.factor, pattern.x, gate):
+            return pattern
+        if product.constants and product.has_values(pattern.x, gate):
+            scale = _multiply(product.factor / pattern.factor, product.constants)
+            scale = scale.astype(dtype_of(y))
+            return replace(pattern, scale=scale) if np.isfinite(scale).all() else None
     return None
+
+
+def _multiply(factor: float, constants: tuple[Value, ...]) -> NDArray[Any]:
+    """The product of a number and constants, in float64."""
+    result = np.asarray(factor)
+    for constant in constants:
+        array = constant_of(constant)
+        assert array is not None
+        result = result * array.astype(np.float64)
+    return result
 
 
 def _match_gate(gate: Value) -> ActivationPattern | None:
@@ -191,31 +190,39 @@ def _match_cubic(value: Value | None) -> Value | None:
     return None
 
 
-def _factorize(value: Value, atom: Value | None = None) -> Product:
-    """The value as a product; ``atom`` is one factor even if it is a product itself."""
+def _factorize(
+    value: Value, atom: Value | None = None, most: int = _MAX_FACTORS, depth: int = _MAX_DEPTH
+) -> Product:
+    """The value as a product; one that has more values or is nested deeper stays whole inside it.
+
+    Args:
+        value: The value.
+        atom: A factor that stays whole even if it is a product itself.
+        most: The number of values that the product may have.
+        depth: The number of nested products that may be followed.
+    """
     single = Product(1.0, (value,))
-    op, _ = producer_op(value)
-    if value is atom or op not in ("Mul", "Div"):
+    if value is atom or not depth:
+        return single
+    for op in ("Mul", "Div"):
+        found = split_constant(value, op)
+        if found is None:
+            continue
+        constant = scalar_constant(found[1])
+        if op == "Div" and not constant:
+            return single
+        product = _factorize(found[0], atom, most, depth - 1)
+        if constant is None:
+            return replace(product, constants=(*product.constants, found[1]))
+        factor = product.factor / constant if op == "Div" else product.factor * constant
+        return replace(product, factor=factor)
+    if producer_op(value)[0] != "Mul" or most < 2:
         return single
     a, b = producer_inputs(value)
-    constant = scalar_constant(b)
-    if op == "Div":
-        if not constant:
-            return single
-        product = _factorize(a, atom)
-        return replace(product, factor=product.factor / constant)
-    if not is_constant(b):
-        a, b, constant = b, a, scalar_constant(a)
-    if constant is not None:
-        product = _factorize(a, atom)
-        return replace(product, factor=product.factor * constant)
-    if is_constant(b):
-        product = _factorize(a, atom)
-        return replace(product, constants=(*product.constants, b))
-    left, right = _factorize(a, atom), _factorize(b, atom)
-    values = left.values + right.values
+    left = _factorize(a, atom, most - 1, depth - 1)
+    right = _factorize(b, atom, most - len(left.values), depth - 1)
     factor, constants = left.factor * right.factor, left.constants + right.constants
-    return Product(factor, values, constants) if len(values) <= _MAX_FACTORS else single
+    return Product(factor, left.values + right.values, constants)
 
 
 def _match_scaled(value: Value, factor: float) -> Value | None:
@@ -224,16 +231,12 @@ def _match_scaled(value: Value, factor: float) -> Value | None:
     if len(product.values) == 1 and not product.constants:
         return product.values[0] if product.is_equal(factor, *product.values) else None
     # x is a product itself, so only the last constant factor counts
-    op, _ = producer_op(value)
-    if op not in ("Mul", "Div"):
-        return None
-    a, b = producer_inputs(value)
-    x, constant = (a, scalar_constant(b))
-    if constant is None:
-        x, constant = b, scalar_constant(a)
-    if not constant or (op == "Div" and x is b):
-        return None
-    return x if is_close(1 / constant if op == "Div" else constant, factor) else None
+    for op in ("Mul", "Div"):
+        found = split_constant(value, op)
+        constant = None if found is None else scalar_constant(found[1])
+        if found is not None and constant:
+            return found[0] if is_close(1 / constant if op == "Div" else constant, factor) else None
+    return None
 
 
 def _first_input(value: Value) -> Value:

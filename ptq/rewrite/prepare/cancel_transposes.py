@@ -15,7 +15,6 @@ from ptq.model.node import (
     Value,
     attributes_of,
     constant_of,
-    consumers_of,
     is_constant,
     name_of,
     operator_of,
@@ -23,6 +22,7 @@ from ptq.model.node import (
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_constant
+from ptq.rewrite.match import sole_reader
 
 _ELEMENTWISE_OPS = UNARY | ELEMENTWISE | {"PRelu"}
 
@@ -80,7 +80,7 @@ def _elementwise_producer(value: Value, rank: int) -> Node | None:
     if node is None or operator_of(node) not in _ELEMENTWISE_OPS or len(node.outputs) != 1:
         return None
     tensors = [v for v in node.inputs if v is not None and not is_constant(v)]
-    if value.is_graph_output() or len(consumers_of(value)) != 1 or len(tensors) != 1:
+    if sole_reader(value) is None or len(tensors) != 1:
         return None
     ranks = [
         len(shape) for v in node.inputs if v is not None and (shape := shape_of(v)) is not None

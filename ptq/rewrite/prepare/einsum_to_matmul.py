@@ -36,7 +36,7 @@ from ptq.model.node import (
     operator_of,
 )
 from ptq.rewrite.change import Change
-from ptq.rewrite.edit import replace_node
+from ptq.rewrite.edit import keep_node_name, replace_node
 from ptq.rewrite.prepare.node_shapes import refine_node_shapes
 from ptq.rewrite.prepare.shape_inference import symbolic_shape
 
@@ -89,7 +89,9 @@ def einsum_to_matmul(graph: Graph) -> list[Change]:
         product = _match(node) if operator_of(node) == "Einsum" else None
         if product is None:
             continue
-        replace_node(graph, node, _write(graph, node, product))
+        made, result = _write(graph, node, product)
+        replace_node(graph, node, result)
+        keep_node_name(node, made)
         count += 1
     return [Change("einsum_to_matmul", count)] if count else []
 
@@ -192,14 +194,15 @@ def _reshape_sizes(
     return tuple(sizes) if sizes.count(-1) < 2 else None
 
 
-def _write(graph: Graph, node: Node, product: _Product) -> Value:
+def _write(graph: Graph, node: Node, product: _Product) -> tuple[Value, Value]:
+    """The outputs of the MatMul and of the last node."""
     name = name_of(node.outputs[0])
     left = _insert_arranged(graph, node, product.left, product.left_axes, f"{name}_left")
     right = _insert_arranged(graph, node, product.right, product.right_axes, f"{name}_right")
-    result = _insert(graph, node, "MatMul", [left, right], f"{name}_product")
+    result = made = _insert(graph, node, "MatMul", [left, right], f"{name}_product")
     if product.split is not None:
         result = _insert_reshape(graph, node, result, product.split, f"{name}_split")
-    return _insert_transpose(graph, node, result, product.perm, f"{name}_ordered")
+    return made, _insert_transpose(graph, node, result, product.perm, f"{name}_ordered")
 
 
 def _insert_arranged(graph: Graph, node: Node, value: Value, how: _Arrangement, name: str) -> Value:

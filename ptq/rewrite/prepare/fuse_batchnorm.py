@@ -20,7 +20,6 @@ from ptq.model.node import (
     Value,
     attributes_of,
     constant_of,
-    consumers_of,
     dtype_of,
     name_of,
     operator_of,
@@ -28,6 +27,7 @@ from ptq.model.node import (
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes, set_constant
+from ptq.rewrite.match import sole_reader
 
 _DEPTHWISE_RANKS = (3, 4)
 """Ranks of tensors for which every runtime has depthwise convolutions."""
@@ -68,11 +68,10 @@ def _linear_before(node: Node) -> tuple[Node, Value] | None:
     for value in node.inputs[:2]:
         maker = None if value is None else value.producer()
         linear = _linear_behind_squeeze(maker) if maker is not None else None
-        if linear is None or linear.graph is not node.graph:
+        if value is None or linear is None:
             continue
-        path = dict.fromkeys([linear.outputs[0], value])
-        alone = all(not v.is_graph_output() and len(consumers_of(v)) == 1 for v in path if v)
-        return (linear, value) if value is not None and alone else None
+        alone = all(sole_reader(v) is not None for v in (linear.outputs[0], value))
+        return (linear, value) if alone else None
     return None
 
 

@@ -17,14 +17,13 @@ from ptq.model.node import (
     Value,
     constant_of,
     dtype_of,
-    is_constant,
     name_of,
     operator_of,
     shape_of,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
-from ptq.rewrite.match import producer_inputs, producer_op
+from ptq.rewrite.match import producer_inputs, producer_op, scalar_constant, split_constant
 
 
 def fuse_prelu(graph: Graph) -> list[Change]:
@@ -56,11 +55,13 @@ def _match_prelu(node: Node) -> tuple[Value, NDArray[Any]] | None:
         return None
     operands = producer_inputs(y)
     for positive, negative in (operands, operands[::-1]) if op == "Add" else (operands,):
-        x, scaled = _match_relu(positive), _match_scaled(negative)
+        x, scaled = _match_relu(positive), split_constant(negative, "Mul")
         if x is None or scaled is None or shape_of(x) is None or shape_of(x) != shape_of(y):
             continue
-        below, factor = _match_relu(scaled[0]), scaled[1]
-        if below is not None and _match_negated(below) is x and np.isfinite(factor).all():
+        below, factor = _match_relu(scaled[0]), constant_of(scaled[1])
+        if below is None or factor is None or _match_negated(below) is not x:
+            continue
+        if np.isfinite(factor).all():
             return x, factor if op == "Sub" else -factor
     return None
 
@@ -69,19 +70,9 @@ def _match_relu(value: Value) -> Value | None:
     return producer_inputs(value)[0] if producer_op(value)[0] == "Relu" else None
 
 
-def _match_scaled(value: Value) -> tuple[Value, NDArray[Any]] | None:
-    """The x and the c of c · x, with c constant."""
-    operands = producer_inputs(value) if producer_op(value)[0] == "Mul" else []
-    for x, constant in (operands, operands[::-1]) if operands else ():
-        array = constant_of(constant)
-        if array is not None and not is_constant(x):
-            return x, array
-    return None
-
-
 def _match_negated(value: Value) -> Value | None:
     """The x of −x."""
     if producer_op(value)[0] == "Neg":
         return producer_inputs(value)[0]
-    found = _match_scaled(value)
-    return found[0] if found is not None and found[1].size == 1 and found[1].item() == -1 else None
+    found = split_constant(value, "Mul")
+    return found[0] if found is not None and scalar_constant(found[1]) == -1 else None

@@ -16,7 +16,6 @@ from ptq.model.node import (
     Node,
     Value,
     constant_of,
-    consumers_of,
     dtype_of,
     is_constant,
     name_of,
@@ -30,6 +29,8 @@ from ptq.rewrite.match import (
     producer_inputs,
     producer_op,
     scalar_constant,
+    sole_reader,
+    split_constant,
 )
 
 _MAX_DEPTH = 3
@@ -93,8 +94,8 @@ def _match_layer_norm(node: Node) -> LayerNormPattern | None:
         return None
     x, scaled = found
     shape, constants = shape_of(x), [v for v in (scaled.gamma, *betas) if v is not None]
-    if not shape or shape[-1] is None:
-        return None
+    if not shape or shape[-1] is None or len(shape_of(y) or ()) != len(shape):
+        return None  # an eps of more axes than x would add axes to y
     if not all(_is_along_last_axis(value, shape[-1], len(shape)) for value in constants):
         return None
     epsilon = _match_epsilon(scaled.total, x)
@@ -110,7 +111,7 @@ def _sum_terms(value: Value, sign: int = 1, depth: int = 0) -> list[tuple[int, V
     if (
         op not in ("Add", "Neg", "Sub")
         or depth > _MAX_DEPTH
-        or (depth and not _has_one_reader(value))
+        or (depth and sole_reader(value) is None)
     ):
         return [(sign, value)]
     first = -sign if op == "Neg" else sign
@@ -144,7 +145,18 @@ def _match_product(products: list[tuple[int, Value]]) -> tuple[Value, _Scaled] |
 
 
 def _match_scaled(value: Value) -> _Scaled | None:
-    """The parts of tensor · gamma / √total; None if the value is something else."""
+    """The parts of tensor · gamma / √total, with gamma in any place; None if the value is something else."""
+    whole, found = _match_quotient(value), split_constant(value, "Mul")
+    if whole is not None or found is None or sole_reader(found[0]) is None:
+        return whole
+    inner, gamma = _match_quotient(found[0]), found[1]
+    if inner is None or inner.gamma is not None or is_constant(inner.tensor):
+        return None
+    return _Scaled(inner.tensor, inner.total, gamma)
+
+
+def _match_quotient(value: Value) -> _Scaled | None:
+    """The parts of tensor / √total or of tensor · (gamma / √total); None if the value is something else."""
     op, operands = producer_op(value)[0], producer_inputs(value)
     if op == "Div":
         total = _match_root(operands[1])
@@ -153,9 +165,6 @@ def _match_scaled(value: Value) -> _Scaled | None:
         scale = _match_scale(factor)
         if scale is not None and not is_constant(tensor):
             return _Scaled(tensor, *scale)
-        inner = _match_scaled(tensor) if is_constant(factor) and _has_one_reader(tensor) else None
-        if inner is not None and inner.gamma is None and not is_constant(inner.tensor):
-            return _Scaled(inner.tensor, inner.total, factor)
     return None
 
 
@@ -168,11 +177,9 @@ def _match_scale(value: Value) -> tuple[Value, Value | None] | None:
     if op == "Div" and is_constant(operands[0]):
         total = _match_root(operands[1])
         return None if total is None else (total, operands[0])
-    for factor, gamma in (operands, operands[::-1]) if op == "Mul" else ():
-        total = _match_inverse_root(factor) if is_constant(gamma) else None
-        if total is not None:
-            return total, gamma
-    return None
+    found = split_constant(value, "Mul")
+    total = None if found is None else _match_inverse_root(found[0])
+    return None if found is None or total is None else (total, found[1])
 
 
 def _match_inverse_root(value: Value) -> Value | None:
@@ -194,12 +201,11 @@ def _match_root(value: Value) -> Value | None:
 
 def _match_epsilon(total: Value, x: Value) -> float | None:
     """The positive eps of v + eps, with v the variance of x; None if the value is something else."""
-    operands = producer_inputs(total) if producer_op(total)[0] == "Add" else []
-    for variance, summand in (operands, operands[::-1]) if operands else ():
-        epsilon = scalar_constant(summand)
-        if epsilon is not None and epsilon > 0 and _is_variance(variance, x):
-            return epsilon
-    return None
+    found = split_constant(total, "Add")
+    epsilon = None if found is None else scalar_constant(found[1])
+    if found is None or epsilon is None or epsilon <= 0 or not _is_variance(found[0], x):
+        return None
+    return epsilon
 
 
 def _is_variance(value: Value, x: Value) -> bool:
@@ -249,10 +255,6 @@ def _match_mean(value: Value) -> Value | None:
         return None
     x, axis = found
     return x if axis == len(shape_of(x) or ()) - 1 else None
-
-
-def _has_one_reader(value: Value) -> bool:
-    return not value.is_graph_output() and len(consumers_of(value)) == 1
 
 
 def _is_along_last_axis(value: Value, size: int, rank: int) -> bool:

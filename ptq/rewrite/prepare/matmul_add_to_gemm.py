@@ -23,6 +23,7 @@ from ptq.model.node import (
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
+from ptq.rewrite.match import sole_reader
 
 
 def matmul_add_to_gemm(graph: Graph) -> list[Change]:
@@ -39,7 +40,7 @@ def matmul_add_to_gemm(graph: Graph) -> list[Change]:
         if shape is None:
             continue
         y = node.outputs[0]
-        after, weight = _sole_reader(y), constant_of(node.inputs[1])
+        after, weight = sole_reader(y), constant_of(node.inputs[1])
         assert weight is not None
         bias = None if after is None else next((v for v in after.inputs if v is not y), None)
         if (
@@ -91,21 +92,10 @@ def _match_dense(node: Node) -> tuple[int | None, ...] | None:
     return shape
 
 
-def _sole_reader(value: Value, *, beside_shape: bool = False) -> Node | None:
-    """The only reader of a value that is no graph output, if it is in the graph of the value's node; else None.
-
-    With ``beside_shape``, a Shape of all axes in the same graph does not count.
-    """
-    maker, readers = value.producer(), consumers_of(value)
-    if beside_shape:
-        readers = [r for r in readers if not (operator_of(r) == "Shape" and _can_replace(r))]
-    if value.is_graph_output() or len(readers) != 1 or maker is None:
-        return None
-    return readers[0] if all(r.graph is maker.graph for r in consumers_of(value)) else None
-
-
-def _can_replace(shape: Node) -> bool:
-    return not shape.attributes and not shape.outputs[0].is_graph_output()
+def _is_whole_shape(node: Node) -> bool:
+    """Whether a node is a Shape of all axes that no output of the graph needs."""
+    is_shape = operator_of(node) == "Shape" and not node.attributes
+    return is_shape and not node.outputs[0].is_graph_output()
 
 
 def _rows_to_normalize(dense: Node, rank: int, columns: int) -> Node | None:
@@ -114,8 +104,8 @@ def _rows_to_normalize(dense: Node, rank: int, columns: int) -> Node | None:
     It is the last node of the layer, or a Reshape or Flatten behind it: its last axis has as many values, so it only
     joins the axes before.
     """
-    made, reader = dense, _sole_reader(dense.outputs[0])
-    view = _sole_reader(dense.outputs[0], beside_shape=True)
+    made, reader = dense, sole_reader(dense.outputs[0])
+    view = sole_reader(dense.outputs[0], ignore=_is_whole_shape)
     if (
         view is not None
         and operator_of(view) in ("Flatten", "Reshape")
@@ -123,7 +113,7 @@ def _rows_to_normalize(dense: Node, rank: int, columns: int) -> Node | None:
         and (shape := shape_of(view.outputs[0])) is not None
         and shape[1:] == (columns,)
     ):
-        made, reader, rank = view, _sole_reader(view.outputs[0]), 2
+        made, reader, rank = view, sole_reader(view.outputs[0]), 2
     normalizes = reader is not None and operator_of(reader) == "BatchNormalization"
     return made if normalizes and rank == 2 else None
 

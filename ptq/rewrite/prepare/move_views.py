@@ -12,14 +12,14 @@ from ptq.model.node import (
     Node,
     Value,
     attributes_of,
-    consumers_of,
     dtype_of,
     is_constant,
     name_of,
     operator_of,
 )
 from ptq.rewrite.change import Change
-from ptq.rewrite.edit import replace_node
+from ptq.rewrite.edit import keep_node_name, replace_node
+from ptq.rewrite.match import sole_reader
 from ptq.rewrite.prepare.node_shapes import refine_node_shapes
 from ptq.rewrite.prepare.shape_inference import symbolic_shape
 
@@ -47,7 +47,7 @@ def _move_behind(graph: Graph, node: Node) -> bool:
     ):
         return False
     last, view = x, None
-    while (maker := _only_producer(x, node)) is not None and operator_of(maker) in _VIEWS:
+    while (maker := _only_producer(x)) is not None and operator_of(maker) in _VIEWS:
         view, source = maker, maker.inputs[0]
         assert source is not None
         x = source
@@ -64,6 +64,7 @@ def _move_behind(graph: Graph, node: Node) -> bool:
     )
     view.replace_input_with(0, result)
     replace_node(graph, node, last)
+    keep_node_name(node, result)
     return True
 
 
@@ -71,11 +72,9 @@ def _is_bound(value: Value | None) -> bool:
     return value is None or is_constant(value)
 
 
-def _only_producer(value: Value, node: Node) -> Node | None:
-    """The node, in the same graph, that computes a value which one node alone reads."""
-    maker = value.producer()
-    alone = not value.is_graph_output() and len(consumers_of(value)) == 1
-    return maker if alone and maker is not None and maker.graph is node.graph else None
+def _only_producer(value: Value) -> Node | None:
+    """The node that computes a value which one node alone reads, in the same graph."""
+    return value.producer() if sole_reader(value) is not None else None
 
 
 def _cancel(graph: Graph, last: Node) -> bool:

@@ -83,12 +83,18 @@ PREPARE: tuple[Rewrite, ...] = (
 )
 """All rewrites of a float model, in their order."""
 NEWER: Mapping[str, Rewrite] = {
+    "einsum_to_matmul": einsum_to_matmul,
     "cancel_transposes": cancel_transposes,
     "separate_pieces": separate_pieces,
+    "fuse_prelu": fuse_prelu,
     "move_views": move_views,
     "cancel_views": move_views,
 }
-"""By kind of change: rewrites that remove tensors which statistics and plans of older versions name."""
+"""By kind of change: whole rewrites that version 0.2.0 did not have.
+
+Statistics and plans of that version still apply to a model that these alone prepare otherwise. They are refused if an
+older rewrite now fuses more.
+"""
 KEEPING_OPSET: Mapping[Rewrite, Rewrite] = {
     upgrade_opset: partial(upgrade_opset, keep_opset=True),
     fuse_layer_norm: partial(fuse_layer_norm, keep_opset=True),
@@ -162,7 +168,11 @@ def prepare(graph: Graph, *, keep_opset: bool = False, newer: bool = True) -> Pr
 
 
 def open_and_prepare(
-    model: Model, *, opset: OpsetOption = "auto", known: Collection[str] = ()
+    model: Model,
+    *,
+    opset: OpsetOption = "auto",
+    known: Collection[str] = (),
+    digest: str | None = None,
 ) -> tuple[Graph, PreparedModel]:
     """The graph of a model, and the prepared model, with the opset of the model if ``opset`` is ``keep``.
 
@@ -171,6 +181,8 @@ def open_and_prepare(
         opset: Whether the opset may be raised.
         known: Tensors and nodes of statistics or a plan. If they name what only a rewrite of `NEWER` removes, these
             rewrites are left out: they did not exist then.
+        digest: The graph that these belong to; None if there are none. The rewrites are left out too if the graph
+            without them is this one.
 
     Raises:
         ModelError: The model cannot be read, is not a float model, or is refused by ONNX Runtime.
@@ -178,10 +190,11 @@ def open_and_prepare(
     graph, keep_opset = require_float(open_model(model)), opset == "keep"
     with explain_failure(graph):
         prepared = prepare(graph, keep_opset=keep_opset)
-        missing = set(known) - _names(prepared.graph)
-        if missing and any(change.kind in NEWER for change in prepared.changes):
+        changed = any(change.kind in NEWER for change in prepared.changes)
+        if digest is not None and changed and prepared.graph.digest() != digest:
             older = prepare(graph, keep_opset=keep_opset, newer=False)
-            if missing & _names(older.graph):
+            missing = set(known) - _names(prepared.graph)
+            if older.graph.digest() == digest or missing & _names(older.graph):
                 return graph, older
         return graph, prepared
 

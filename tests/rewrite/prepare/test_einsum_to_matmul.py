@@ -84,6 +84,16 @@ def test_lengths_may_be_open(equation, open_letters, parsed, same_function, oper
     same_function(before, after, feeds)
 
 
+def test_the_matmul_keeps_the_name_of_the_einsum(parsed):
+    text = (
+        "g (float[2,3,4] x, float[2,5,4] v) => (float[2,3,5] y) "
+        '{ [scores] y = Einsum<equation = "bij,bkj->bik">(x, v) }'
+    )
+    graph = parsed(text)
+    einsum_to_matmul(graph)
+    assert [node.op_type for node in graph.nodes if node.name == "scores"] == ["MatMul"]
+
+
 def test_a_batch_of_one_is_repeated(parsed, same_function, rng):
     text = (
         "g (float[N,3,2,4] x, float[1,3,4,5] v) => (float[N,3,2,5] y) "

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ptq.rewrite.change import Change
+from ptq.rewrite.prepare import activation_pattern
 from ptq.rewrite.prepare.fuse_activations import fuse_activations
 
 HEAD = "g (float[2,3,4] x) => (float[2,3,4] y) "
@@ -169,3 +170,56 @@ def test_a_function_keeps_the_constant_behind_it(parsed, operators) -> None:
 def test_silu_has_no_operator_and_stays(parsed) -> None:
     graph = parsed(HEAD + "{t = Sigmoid(x) u = Mul(t, rows) y = Mul(x, u)}", **CONSTANTS)
     assert fuse_activations(graph.with_shapes()) == []
+
+
+def test_a_product_that_others_read_has_one_function(parsed, same_function, operators, rng) -> None:
+    body = """{s = Softplus(x) t = Tanh(s) u = Mul(t, rows) v = Mul(x, u) w = Mul(v, columns)
+        a = Relu(v) b = Relu(w) y = Add(a, b)}"""
+    before = parsed(HEAD + body, opset=20, **CONSTANTS).with_shapes()
+    after = before.copy()
+    assert fuse_activations(after) == [Change("fuse_activations", 1, new="Mish")]
+    assert operators(after) == {"Mish": 1, "Mul": 2, "Relu": 2, "Add": 1}
+    same_function(before, after, {"x": rng.normal(0, 3, (2, 3, 4)).astype(np.float32)}, 2e-3)
+
+
+def test_a_constant_that_adds_axes_stays_behind_the_function(parsed, operators) -> None:
+    text = """g (float[4] x) => (float[3,4] y) {
+        s = Softplus(x) t = Tanh(s) u = Mul(t, columns) v = Mul(x, u) y = Mul(v, rows)}"""
+    graph = parsed(text, opset=18, **CONSTANTS).with_shapes()
+    assert fuse_activations(graph) == [Change("fuse_activations", 1, new="Mish")]
+    assert operators(graph) == {"Mish": 1, "Mul": 2}
+
+
+@pytest.mark.parametrize("constant", ["", " times rows"])
+def test_float64_has_no_function_in_onnx_runtime(constant, parsed) -> None:
+    gate = "Mul(c, rows)" if constant else "Mul(c, sixth)"
+    text = f"""g (double[2,3,4] x) => (double[2,3,4] y) {{
+        a = Add(x, three) c = Clip(a, zero, top) u = {gate} y = Mul(x, u)}}"""
+    constants = {name: np.asarray(value, np.float64) for name, value in CONSTANTS.items()}
+    assert fuse_activations(parsed(text, **constants).with_shapes()) == []
+
+
+@pytest.mark.parametrize(
+    ("link", "lengths"), [("Mul({x}, {x})", (8, 12)), ("Mul({x}, rows)", (20, 40))]
+)
+def test_the_search_takes_as_many_steps_for_each_product(
+    link, lengths, parsed, monkeypatch
+) -> None:
+    """Squares of squares have 2ⁿ factors, and a chain of n constants has n products of up to n factors."""
+    steps = []
+
+    def factorize(*args):
+        steps.append(args)
+        return original(*args)
+
+    original = activation_pattern._factorize
+    monkeypatch.setattr(activation_pattern, "_factorize", factorize)
+    counts = []
+    for length in lengths:
+        links = [f"v{i + 1} = {link.format(x=f'v{i}')}" for i in range(length)]
+        body = f"v0 = Neg(x) {' '.join(links)} y = Neg(v{length})"
+        graph = parsed(HEAD + "{" + body + "}", **CONSTANTS).with_shapes()
+        steps.clear()
+        assert activation_pattern.find_activations(graph) == []
+        counts.append(len(steps))
+    assert counts[1] < 2.5 * counts[0]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ptq.rewrite.change import Change
+from ptq.rewrite.prepare import layer_norm_pattern
 from ptq.rewrite.prepare.fuse_layer_norm import fuse_layer_norm
 
 HEAD = "g (float[N,3,8] x) => (float[N,3,8] y) "
@@ -19,6 +20,8 @@ CONSTANTS = {
     "row": np.linspace(1, 2, 3, dtype=np.float32)[:, None],
     "last": np.array([-1]),
     "zero": np.float32(0),
+    "deep": np.full((1, 1, 1, 1), 1e-5, np.float32),
+    "first": np.array([0]),
     "one": np.float32(1),
     "half": np.float32(-0.5),
     "g3": np.linspace(0.5, 2, 8, dtype=np.float32)[None, None],
@@ -65,6 +68,8 @@ OTHERS = {
     "a sum for the difference": POOLED + "a = Mul(x, r) t = Mul(m, r) y = Add(a, t)",
     "a negative sign": POOLED + "a = Mul(x, r) t = Mul(m, r) y = Sub(t, a)",
     "two scales": POOLED + "k = Mul(r, g) a = Mul(x, k) t = Mul(m, r) y = Sub(a, t)",
+    "more axes": POOLED.replace("eps", "deep")
+    + "a = Mul(x, r) t = Mul(m, r) z = Sub(a, t) y = Squeeze(z, first)",
     "another mean": POOLED + "i = GlobalAveragePool(q) a = Mul(x, r) t = Mul(i, r) y = Sub(a, t)",
 }
 
@@ -105,3 +110,22 @@ def test_a_normalized_tensor_with_two_readers_keeps_its_scales_outside(
     assert fuse_layer_norm(after) == [Change("fuse_layer_norm", 1, new="LayerNormalization")]
     assert operators(after) == {"LayerNormalization": 1, "Mul": 2, "Add": 1}
     same_function(before, after, {"x": rng.normal(2, 3, (2, 3, 8)).astype(np.float32)}, 1e-5)
+
+
+def test_the_search_follows_one_constant_behind_the_quotient(parsed, monkeypatch) -> None:
+    steps = []
+
+    def match_scale(value):
+        steps.append(value)
+        return original(value)
+
+    original = layer_norm_pattern._match_scale
+    monkeypatch.setattr(layer_norm_pattern, "_match_scale", match_scale)
+    counts = []
+    for count in (20, 40):
+        links = " ".join(f"v{i + 1} = Mul(v{i}, g)" for i in range(count))
+        graph = parsed(HEAD + f"{{v0 = Neg(x) {links} y = Neg(v{count})}}", **CONSTANTS)
+        steps.clear()
+        assert layer_norm_pattern.find_layer_norms(graph.with_shapes()) == []
+        counts.append(len(steps))
+    assert counts[1] < 2.5 * counts[0]

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from networks import gaussian_array
 
-import ptq
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.move_views import move_views
-from ptq.rewrite.prepare.prepare import PREPARE
 
 HEAD = "g (float[N,4,1,6] x) => (float[N,M,K] y) "
 CONSTANTS = {
@@ -84,18 +82,8 @@ def test_reshapes_that_change_the_shape_stay(parsed) -> None:
     assert move_views(parsed(text, **constants).with_shapes()) == []
 
 
-@pytest.mark.parametrize("of", ["plan", "stats"])
-def test_what_was_made_before_activations_moved_still_applies(of, parsed, rng, monkeypatch) -> None:
-    text = """g (float[N,4,1,6] x) => (float[N,2,1,6] y) {
-        c = Conv(x, w) s = Squeeze(c, two) r = Relu(s) u = Unsqueeze(r, two) y = Conv(u, v) }"""
-    model = parsed(text, **CONSTANTS).to_proto()
-    samples = [{"x": rng.normal(0, 1, (1, 4, 1, 6)).astype(np.float32)} for _ in range(8)]
-    options = {"force": True, "target": "litert", "equalize": False, "split_outliers": False}
-    with monkeypatch.context() as before:
-        rest = tuple(rewrite for rewrite in PREPARE if rewrite is not move_views)
-        before.setattr("ptq.rewrite.prepare.prepare.PREPARE", rest)
-        old = ptq.quantize(model, samples, **options)
-    made = {"plan": old.plan} if of == "plan" else {"stats": old.calibration}
-    again = ptq.quantize(model, samples, **made, **options)
-    assert again.graph.digest() == old.graph.digest()
-    assert ptq.quantize(model, samples, **options).plan.graph != old.plan.graph
+def test_the_activation_keeps_its_name(parsed) -> None:
+    text = HEAD + "{ c = Conv(x, w) s = Squeeze(c, two) [act] r = Relu(s) y = Pad(r, pads) }"
+    graph = parsed(text, **CONSTANTS).with_shapes()
+    assert move_views(graph) == [Change("move_views", 1)]
+    assert graph.nodes[1].name == "act"

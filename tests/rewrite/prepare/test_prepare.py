@@ -8,6 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ptq.model.graph import Graph
+from ptq.rewrite.prepare.cancel_transposes import cancel_transposes
+from ptq.rewrite.prepare.einsum_to_matmul import einsum_to_matmul
+from ptq.rewrite.prepare.fuse_prelu import fuse_prelu
+from ptq.rewrite.prepare.move_views import move_views
 from ptq.rewrite.prepare.prepare import prepare
 
 SAMPLE = Path(__file__).parents[3] / "sample_data" / "fashion_mobilenet.onnx"
@@ -141,3 +145,41 @@ def test_other_floating_point_types_compute_in_float32_and_keep_theirs_outside(
     assert operators(after) == left | {"Cast": 2}
     x = rng.standard_normal((3, 2) if "Gemm" in linear else (3, 2, 4, 4)).astype(dtype)
     same_function(before, after, {"x": x}, tolerance=tolerance)
+
+
+OLDER = {
+    "a view that stays": (move_views, "t = Conv(x, w) s = Squeeze(t, two) r = Relu(s) y = Exp(r)"),
+    "views that cancel": (
+        move_views,
+        "t = Conv(x, w) s = Squeeze(t, two) r = Relu(s) u = Unsqueeze(r, two) y = Conv(u, w)",
+    ),
+    "a PReLU": (
+        fuse_prelu,
+        "t = Conv(x, w) p = Relu(t) n = Neg(t) r = Relu(n) m = Mul(r, slope) u = Sub(p, m) y = Conv(u, w)",
+    ),
+    "an Einsum": (
+        einsum_to_matmul,
+        'r = Relu(x) e = Einsum<equation="nchw,wk->nchk">(r, k) y = Conv(e, w)',
+    ),
+    "inverse Transposes": (
+        cancel_transposes,
+        "t = Conv(x, w) a = Transpose<perm=[0,2,3,1]>(t) b = Tanh(a) c = Transpose<perm=[0,3,1,2]>(b) y = Conv(c, w)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rewrite", "body"), OLDER.values(), ids=list(OLDER))
+@pytest.mark.parametrize("of", ["plan", "stats"])
+def test_what_was_made_before_a_rewrite_existed_still_applies(
+    of, rewrite, body, parsed, rng, applies_without
+):
+    constants = {
+        "w": rng.standard_normal((3, 3, 1, 1)).astype(np.float32),
+        "k": rng.standard_normal((6, 6)).astype(np.float32),
+        "slope": np.array([[[0.1]], [[0.2]], [[0.3]]], np.float32),
+        "two": np.array([2]),
+    }
+    shape = "N,3,6" if body.endswith("Exp(r)") else "N,3,1,6"
+    model = parsed(f"g (float[N,3,1,6] x) => (float[{shape}] y) {{ {body} }}", **constants)
+    samples = [{"x": rng.standard_normal((1, 3, 1, 6)).astype(np.float32)} for _ in range(8)]
+    applies_without(rewrite, model.to_proto(), samples, of)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ptq
-from ptq.rewrite.prepare.prepare import PREPARE, prepare
+from ptq.rewrite.prepare.prepare import prepare
 from ptq.rewrite.prepare.separate_pieces import separate_pieces
 
 BOXES, CLASSES = 6, 5
@@ -166,15 +166,6 @@ def test_boxes_and_scores_have_scales_of_their_own(target, parsed, rng):
 
 
 @pytest.mark.parametrize("of", ["plan", "stats"])
-def test_what_was_made_for_the_joined_tensors_still_applies(of, parsed, rng, monkeypatch):
-    model, samples = head(parsed).to_proto(), [feeds(rng, 1) for _ in range(8)]
-    options = {"force": True, "target": "litert", "equalize": False, "split_outliers": False}
-    with monkeypatch.context() as before:
-        rest = tuple(rewrite for rewrite in PREPARE if rewrite is not separate_pieces)
-        before.setattr("ptq.rewrite.prepare.prepare.PREPARE", rest)
-        old = ptq.quantize(model, samples, **options)
-    made = {"plan": old.plan} if of == "plan" else {"stats": old.calibration}
-    again = ptq.quantize(model, samples, **made, **options)
-    assert again.plan.graph == old.plan.graph
-    assert again.graph.digest() == old.graph.digest()
-    assert ptq.quantize(model, samples, **options).plan.graph != old.plan.graph
+def test_what_was_made_for_the_joined_tensors_still_applies(of, parsed, rng, applies_without):
+    samples = [feeds(rng, 1) for _ in range(8)]
+    applies_without(separate_pieces, head(parsed).to_proto(), samples, of)
