@@ -21,7 +21,7 @@ from parts import CONV, WB
 from waiting_pool import start_at_once
 
 import ptq
-from ptq.calibration.checkpoint import MAGIC
+from ptq.observers.calibration_file import CHECKPOINT_MAGIC
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
 from ptq.data import cluster_adapters as adapters
 
@@ -212,7 +212,7 @@ def test_a_checkpoint_of_processes_is_continued_to_the_same_bytes(
     state.write_bytes(b"other")
     with pytest.raises(StatsError, match="is not a checkpoint of workers; name another file"):
         ptq.calibrate(model, place / "data", **options)
-    state.write_bytes(MAGIC + b"0" * 64)
+    state.write_bytes(CHECKPOINT_MAGIC + b"0" * 64)
     with pytest.raises(StatsError, match="of one process; continue without workers, or name"):
         ptq.calibrate(model, place / "data", **options)
 

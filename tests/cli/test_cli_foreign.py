@@ -83,19 +83,21 @@ def test_convert_says_whether_onnxruntime_loads_the_given_model(
     def convert(model: onnx.ModelProto) -> str:
         onnx.save(model, tmp_path / "m.onnx")
         paths = [str(tmp_path / "m.onnx"), "-o", str(tmp_path / "c.onnx")]
-        return CliRunner().invoke(app, ["convert", *paths, "--format", "qoperator"]).stdout
+        return " ".join(
+            CliRunner().invoke(app, ["convert", *paths, "--format", "qoperator"]).stdout.split()
+        )
 
     shown = convert(custom)
     assert shown.startswith(
         "not verified: ONNX Runtime does not have the custom operator acme::MyOp"
     )
-    assert ". ONNX Runtime does not load the given model either.\n" in shown
+    assert ". ONNX Runtime does not load the given model either. " in shown
     monkeypatch.setattr(
         "ptq.verification.verbs.convert_graph", lambda *_, **__: Graph.from_proto(broken)
     )
     shown = convert(plain)
     assert shown.startswith("not verified: ONNX Runtime cannot load the model: ")
-    assert ". Do not use the converted model in ONNX Runtime.\n" in shown
+    assert ". Do not use the converted model in ONNX Runtime. " in shown
 
 
 def test_a_model_for_litert_keeps_the_specification(quantized: dict[str, Path]) -> None:
