@@ -49,6 +49,7 @@ def show(*blocks: RenderableType) -> None:
     with console.capture() as captured:
         console.print(*blocks, sep="\n")
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    sys.stdout.flush()  # where the encoding is ASCII, typer.echo has a buffer of its own
 
 
 def _choose_width() -> int | None:

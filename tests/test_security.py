@@ -38,6 +38,11 @@ def _symlink(folder: Path) -> str:
     return "w.bin"
 
 
+def _hardlink(folder: Path) -> str:
+    (folder / "w.bin").hardlink_to(folder.parent / "secret")
+    return "w.bin"
+
+
 def _linked_folder(folder: Path) -> str:
     (folder / "sub").symlink_to(folder.parent)
     return "sub/secret"
@@ -52,6 +57,7 @@ ATTACKS: dict[str, Callable[[Path], str]] = {
     "traversal": lambda folder: "../secret",
     "absolute": lambda folder: str(folder.parent / "secret"),
     "symbolic link": _symlink,
+    "hard link": _hardlink,
     "linked folder": _linked_folder,
     "pipe": _pipe,
     "device": lambda folder: "/dev/zero",

@@ -1,7 +1,8 @@
 """Weights in other files than the model's: where they lie, and reading them.
 
-As in ONNX Runtime, the model and its weights may be links, as in the caches of Hugging Face and DVC. A weight file
-must lie in the folder of the model, or in that of the file that the model's path is a link to.
+As in ONNX Runtime, the model and its weights may be symbolic links, as in the cache of Hugging Face. A weight file
+must lie in the folder of the model, or in that of the file that the model's path is a link to. A hard link is
+refused: it can name a file that lies anywhere, and does not show it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def find_weight_file(model: Path, location: str) -> Path:
         location: The location in the model.
 
     Raises:
-        ModelError: The file does not exist, is not a regular file, or lies outside of the model's folder.
+        ModelError: The file does not exist, is not a regular file, has a second name, or lies outside of the model's
+            folder.
     """
     advice = "put it beside the model, and name it by a relative path"
     if Path(location).is_absolute() or PureWindowsPath(location).is_absolute():
@@ -59,6 +61,10 @@ def find_weight_file(model: Path, location: str) -> Path:
         if not found.is_file():
             raise ModelError(
                 f"model {model}: its weight file {location or '(no name)'} is not a regular file; {advice}"
+            )
+        if found.stat().st_nlink > 1:
+            raise ModelError(
+                f"model {model}: its weight file {location} has a second name (hard link), perhaps elsewhere; copy it"
             )
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a null byte
         reason = getattr(error, "strerror", None) or error

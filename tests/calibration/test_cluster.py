@@ -21,9 +21,9 @@ from parts import CONV, WB
 from waiting_pool import start_at_once
 
 import ptq
-from ptq.observers.calibration_file import CHECKPOINT_MAGIC
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
 from ptq.data import cluster_adapters as adapters
+from ptq.observers.calibration_file import CHECKPOINT_MAGIC
 
 MODEL = build_network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
 SAMPLES = 200

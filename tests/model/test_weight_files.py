@@ -44,14 +44,6 @@ def link_cache(folder: Path) -> Path:
     return view / "model.onnx"
 
 
-def link_hard(folder: Path) -> Path:
-    save(folder / "store" / "m.onnx")
-    (folder / "view").mkdir()
-    for name in ("m.onnx", "w.bin"):
-        (folder / "view" / name).hardlink_to(folder / "store" / name)
-    return folder / "view" / "m.onnx"
-
-
 def link_inside(folder: Path) -> Path:
     save(folder / "m" / "m.onnx")
     (folder / "m" / "w.bin").rename(folder / "m" / "real.bin")
@@ -59,7 +51,7 @@ def link_inside(folder: Path) -> Path:
     return folder / "m" / "m.onnx"
 
 
-@pytest.mark.parametrize("link", [link_cache, link_hard, link_inside])
+@pytest.mark.parametrize("link", [link_cache, link_inside])
 def test_a_model_whose_files_are_links_loads_as_in_onnxruntime(tmp_path: Path, link) -> None:
     path = link(tmp_path)
     onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
