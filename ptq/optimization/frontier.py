@@ -208,7 +208,7 @@ def frontier(
     advance, injector = run.start_stage("attributing the error", None), ErrorInjector(probe, run)
     found = attribute_error(injector, few, advance=advance)
     times, price = ModelTimes(made, table), time_cost(float_time_model(made))
-    choice = _choose(job, made, injector, few, found, times, price, options.prefer)
+    choice = _choose(job, made, injector, few, more, found, times, price, options.prefer)
     curve = trace_curve(found, price, times, [choice] if choice else [])
     curve = add_neighbours(found, times, curve)
     curve = measure_curve(injector, curve, more)
@@ -263,7 +263,8 @@ def _choose(
     job: Job,
     made: QuantizedModel,
     injector: ErrorInjector,
-    samples: Sequence[Sample],
+    few: Sequence[Sample],
+    more: Sequence[Sample],
     found: ErrorAttribution,
     times: ModelTimes,
     price: CostFunction,
@@ -275,7 +276,9 @@ def _choose(
         return frozenset()
     decisions = count_decisions(job, made, SessionCache(job.run))
     changed = estimate_lost_decisions(decisions, float(found.joint_shares.mean()))
-    sets = find_float_sets(injector, samples, [], found, price, times, preference, changed)
+    names = {sample.name for sample in few}
+    others = [sample for sample in more if sample.name not in names]
+    sets = find_float_sets(injector, few, others, found, price, times, preference, changed)
     if not sets:
         return frozenset()
     lost = None if changed is None else decisions
