@@ -19,6 +19,7 @@ from ptq.evaluation.engines import (
     reference_engine,
     session_engine,
 )
+from ptq.evaluation.form_titles import name_runtime
 from ptq.evaluation.run_forms import Opener
 from ptq.evaluation.speed import measure_speed
 from ptq.executor.runtimes.litert_model import InterpretedModel
@@ -31,16 +32,15 @@ from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.rewrite.tflite.write import TfliteOptions
 
 _ADVICE = "Compare models with the same inputs and outputs"
-_TITLES = {"ort": "ONNX Runtime", "litert": "LiteRT"}
 
 
 def describe_runtimes(runtimes: tuple[str, str]) -> str:
     """Where the speed of two models was measured, in words."""
-    old, new = (_TITLES[name] for name in runtimes)
+    old, new = map(name_runtime, runtimes)
     return new if old == new else f"the old model in {old}, the new one in {new}"
 
 
-def _name_runtime(session: Session | RuntimeModel) -> str:
+def _find_runtime(session: Session | RuntimeModel) -> str:
     return "ort" if isinstance(session, Session) else "litert"
 
 
@@ -119,7 +119,7 @@ class ComparedPair:
         old = self._load_for_timing(self._old, self._sessions[0], feed)
         new = self._load_for_timing(self._new, self._sessions[1], feed)
         ratio = measure_speed(old, new, feed).ratio
-        return ratio, (_name_runtime(old), _name_runtime(new))
+        return ratio, (_find_runtime(old), _find_runtime(new))
 
     def _load_for_timing(
         self,

@@ -66,11 +66,10 @@ class FormMeter:
         Raises:
             DataError: A label is neither 0 nor 1.
         """
-        output, pairs = (
-            task.output,
-            zip(reference._values[position], self._values[position], strict=True),
-        )
-        for (expected, labels, name), (value, _, _) in pairs:
+        output, before = task.output, reference._values[position]
+        for (expected, labels, name), (value, _, _) in zip(
+            before, self._values[position], strict=True
+        ):
             require_class(max(labels, default=-1), {output: 2}, name)
             self.accuracy[position].add(task.score(value), labels)
             changed = task.compare({output: expected}, {output: value}, {})[0]

@@ -15,6 +15,11 @@ def name_engine(runtime: str, arithmetic: str) -> str:
     """
     if runtime == "integer":
         return f"integer executor ({arithmetic})"
+    return name_runtime(runtime)
+
+
+def name_runtime(runtime: str) -> str:
+    """A runtime in words: ``ort`` or a name of `RUNTIMES`."""
     return RUNTIMES[runtime].title if runtime in RUNTIMES else "ONNX Runtime"
 
 

@@ -177,8 +177,6 @@ def _find_knee(
     sets = find_float_sets(
         injector, samples, others, found, price, times, preference, changed, most=most
     )
-    if decisions is None or not decisions.vary:
-        sets = sets[-1:]
 
     def trace(best: frozenset[str]) -> EstimatedFrontier:
         return trace_frontier(found, price, times, best, job.options.prefer)

@@ -15,7 +15,7 @@ from ptq.model.node import Node, Value, consumers_of, is_constant, name_of, oper
 _ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
 
 
-def arithmetic_on_inputs(graph: Graph) -> set[str]:
+def find_input_arithmetic(graph: Graph) -> set[str]:
     """Names of the nodes that compute an input of the model with constants, in a chain that nothing else reads."""
     behind = set[str]()
     found = set[str]()

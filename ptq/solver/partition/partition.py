@@ -35,7 +35,7 @@ from ptq.solver.partition.cost_model import (
 )
 from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, OrtCostTable
 from ptq.solver.partition.first_layers import leave_first_layers_float
-from ptq.solver.partition.input_arithmetic import arithmetic_on_inputs
+from ptq.solver.partition.input_arithmetic import find_input_arithmetic
 from ptq.solver.partition.partition_cost import PartitionProblem, float_tensors, is_product
 from ptq.solver.partition.shipped_tables import get_cost_table
 
@@ -70,7 +70,7 @@ def nodes_faster_in_float(
         idle = _data_movement_alone(nodes, specs)
         return [] if len(idle) == len(graph.nodes) else idle
     if not target.integer_border:
-        on_inputs = arithmetic_on_inputs(graph)
+        on_inputs = find_input_arithmetic(graph)
         nodes = {name: node for name, node in nodes.items() if name not in on_inputs}
         fused = {name: maker for name, maker in fused.items() if maker in nodes}
     problem = PartitionProblem(nodes, specs, fused, costs.size, target, costs.table)

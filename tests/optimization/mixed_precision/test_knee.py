@@ -17,24 +17,19 @@ from ptq.optimization.mixed_precision.decisions import CountedDecisions
 from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions
 from ptq.optimization.preference import PREFERENCES
 
-TEXT = """
+BODY = """
 a = Conv<pads = [1, 1, 1, 1]>(x, u)
 b = Relu(a)
 e = Conv<pads = [1, 1, 1, 1]>(b, t)
 f = Relu(e)
-g = Conv<pads = [1, 1, 1, 1]>(f, s)
+"""
+TEXT = f"""{BODY}g = Conv<pads = [1, 1, 1, 1]>(f, s)
 p = GlobalAveragePool(g)
 c = Conv(p, v)
 d = Conv(c, w)
 y = Flatten(d)
 """
-EQUAL = """
-a = Conv<pads = [1, 1, 1, 1]>(x, u)
-b = Relu(a)
-e = Conv<pads = [1, 1, 1, 1]>(b, t)
-f = Relu(e)
-y = Conv<pads = [1, 1, 1, 1]>(f, s)
-"""
+EQUAL = f"{BODY}y = Conv<pads = [1, 1, 1, 1]>(f, s)"
 LAYERS = {"u": (48, 8, 3, 3), "t": (48, 48, 3, 3), "s": (48, 48, 3, 3)}
 SPOILED = {"Conv_c", "Conv_d"}
 """One channel between them is much larger than the others, and the second one hardly reads it."""

@@ -11,7 +11,7 @@ from onnx import ModelProto
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.solver.partition.input_arithmetic import arithmetic_on_inputs
+from ptq.solver.partition.input_arithmetic import find_input_arithmetic
 
 NORMALIZE = "p = Transpose<perm = [0, 3, 1, 2]>(x)\nm = Sub(p, mean)\nd = Mul(m, factor)\n"
 BODY = "c = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(d, w)\nr = Relu(c)\ny = Conv(r, v)"
@@ -63,5 +63,5 @@ def test_only_chains_of_constants_at_inputs_count(nodes: str, found: set[str]) -
         nodes, {"x": (1, 3, 3, 3)}, outputs=outputs, w=gaussian_array(3, 3, 1, 1), **given
     )
     graph = Graph.from_proto(model)
-    names = arithmetic_on_inputs(graph)
+    names = find_input_arithmetic(graph)
     assert {name_of(n.outputs[0]) for n in graph.nodes if n.name in names} == found
