@@ -244,6 +244,13 @@ def max_block_size(layers: Sequence[LinearOp]) -> int:
     return longest
 
 
+def count_covariance_bytes(groups: Sequence[Sequence[LinearOp]]) -> int:
+    """Bytes of the covariances of all groups of layers."""
+    layers = [uses[0] for uses in groups]
+    longest = max_block_size(layers)
+    return sum(_covariance_bytes(layer, longest) for layer in layers)
+
+
 def _covariance_bytes(layer: LinearOp, longest: int) -> int:
     blocks = channel_blocks(layer, longest)
     return sum(2 * layer.groups * 4 * (block.stop - block.start) ** 2 for block in blocks)

@@ -13,6 +13,7 @@ from ptq.calibration.covariance_job import (
     BATCH,
     CovarianceJob,
     InputSums,
+    count_covariance_bytes,
     list_layers,
     node_name,
 )
@@ -60,7 +61,8 @@ def collect_covariances(
     keep = KeptInputs() if keep is None else keep
     job = CovarianceJob(graph, plan, frozenset(held_out), count, keep.names, run.for_job())
     found: InputSums | None = None
-    for part in SampleMap(job, run, runs=1).map(samples, least=BATCH, most=None):
+    moved = count_covariance_bytes(shared)
+    for part in SampleMap(job, run, runs=1, moved_bytes=moved).map(samples, least=BATCH, most=None):
         found = part if found is None else found.add(part)
     items = samples.items if isinstance(samples, TrackedItems) else samples
     if run.pool is not None and isinstance(items, Samples) and items.skipped:

@@ -27,7 +27,7 @@ from ptq.data.run_on_threads import run_on_threads
 from ptq.data.run_part import NO_PART, SharedJob
 from ptq.data.sample import Sample, Samples
 from ptq.data.sample_parts import ConsecutiveParts, Part, PartCutter, Parts, Shard, ShardParts
-from ptq.data.sharing_gain import SharingGain
+from ptq.data.sharing_gain import SharingGain, moving_seconds
 from ptq.data.waiting_part import WaitingPart, shows_bad_samples
 from ptq.kernels.thread_pool import limit_threads
 
@@ -57,6 +57,7 @@ class SampleMap(Generic[R]):
         *,
         runs: int = 0,
         thread_seconds: float = 0.0,
+        moved_bytes: int = 0,
     ) -> None:
         """Open nothing yet.
 
@@ -68,13 +69,14 @@ class SampleMap(Generic[R]):
                 The time of earlier stages then says at once whether other processes should open the job.
             thread_seconds: Threads of this process may run the job at once, and do if that is expected to take less
                 than so many seconds: then no other process of this machine opens it. 0 if one thread alone may.
+            moved_bytes: Bytes of the result of a part. The size of the first result replaces them.
         """
         self._job, self._opened = job, opened
         self._pool, self._threads = cast(Pool | None, run.pool), run.threads or 1
         self._guess = 0.0 if self._pool is None else runs * self._pool.most_seconds
         self._thread_seconds = thread_seconds
         self._shared: SharedJob | None = None
-        self._gain, self._opening = SharingGain(), set[Worker]()
+        self._gain, self._opening = SharingGain(moving=moving_seconds(moved_bytes)), set[Worker]()
 
     def __del__(self) -> None:
         if self._pool is not None and self._shared is not None:

@@ -58,7 +58,7 @@ class SharingGain:
     def record(self, seconds: float, samples: int, result: Any) -> None:
         """Take the time of a part of so many samples. The size of its result is found once."""
         if not self.each:
-            self.moving = count_bytes(result) / _MOVED_BYTES
+            self.moving = moving_seconds(count_bytes(result))
         self.each = max(seconds, 1e-9) / max(samples, 1)
         self.spent += seconds
         self.parts += 1
@@ -77,6 +77,11 @@ class SharingGain:
         """Samples of a part at least, of so many in all: moving must cost little, and each process gets some."""
         wanted = _PART_SHARE * self.moving / self.each if self.each else 0.0
         return int(min(wanted, -(-samples // processes)))
+
+
+def moving_seconds(size: int) -> float:
+    """Seconds to bring a result of so many bytes from another process."""
+    return size / _MOVED_BYTES
 
 
 def count_bytes(result: Any) -> int:

@@ -7,7 +7,7 @@ import pytest
 
 from ptq.data import Sample
 from ptq.data.sample_parts import ConsecutiveParts, PartCutter
-from ptq.data.sharing_gain import SharingGain, count_bytes
+from ptq.data.sharing_gain import SharingGain, count_bytes, moving_seconds
 
 
 def test_the_bytes_of_a_result_are_those_of_its_pickle() -> None:
@@ -60,3 +60,11 @@ def test_what_does_not_pay_to_share_is_one_part() -> None:
     parts = ConsecutiveParts(PartCutter(samples, (), alone=False), 2, None, 2, gain)
     taken = [parts.take(first=True), parts.take(), parts.take(alone=True), parts.take(alone=True)]
     assert [None if part is None else part.count for part in taken] == [2, 2, 8, 2]
+
+
+def test_the_size_of_a_result_counts_before_the_first_part_if_it_is_known() -> None:
+    unknown = SharingGain(opening=0.1)
+    large = SharingGain(opening=0.1, moving=moving_seconds(10**8))
+    assert [one.pays(32, 0.1) for one in (unknown, large)] == [True, False]
+    large.record(0.1, 1, 0)
+    assert large.pays(32), "the measured size replaces it"

@@ -6,6 +6,8 @@ themselves.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import onnx
@@ -28,6 +30,19 @@ def enable_exact_sums() -> None:
     """Set the option in every session from now on."""
     if not EXACT_NATIVELY:
         onnxruntime.InferenceSession.__init__ = _init_session
+        has_exact_int8_sums.cache_clear()
+
+
+@contextmanager
+def use_native_sums() -> Iterator[None]:
+    """ONNX Runtime as other processes have it, without the option."""
+    with_option = onnxruntime.InferenceSession.__init__
+    onnxruntime.InferenceSession.__init__ = _original_init
+    has_exact_int8_sums.cache_clear()
+    try:
+        yield
+    finally:
+        onnxruntime.InferenceSession.__init__ = with_option
         has_exact_int8_sums.cache_clear()
 
 
