@@ -145,7 +145,7 @@ def test_a_pattern_that_the_shell_replaced_is_to_be_quoted(ptq, model):
     assert "got unexpected extra argument" in other.line
 
 
-def test_samples_and_numbers_without_an_option_are_told_where_they_go(ptq, model, data):
+def test_a_message_says_where_samples_and_numbers_go(ptq, model, data):
     for given in ((model, data), (model, "--data", data, "--mean", "0.5", "0.5", "0.5")):
         result = ptq("quantize", *given)
         assert result.code == USAGE

@@ -156,7 +156,7 @@ def test_an_interval_that_says_little_is_made_narrower(monkeypatch: pytest.Monke
     ((9.4, 9.8), ""),
     ((0.0, math.inf), ""),
 ])  # fmt: skip
-def test_a_speed_is_told_with_its_interval_if_that_is_wide(
+def test_a_speed_has_its_interval_beside_it_if_that_is_wide(
     interval: tuple[float, float], doubt: str
 ) -> None:
     text = describe_speed(9.583, interval, "float", "ONNX Runtime, batch 1")
