@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from .parsers import parse_count, parse_number
+from .parsers import parse_count, parse_scale
 
 if TYPE_CHECKING:
     import ptq.data.preprocess as values
@@ -60,7 +60,7 @@ Scale = Annotated[
     typer.Option(
         "--scale",
         metavar="X",
-        parser=parse_number("scale"),
+        parser=parse_scale,
         help="Multiply pixel values (0 to 255) by X; by default 1/255.",
     ),
 ]

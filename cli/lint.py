@@ -16,14 +16,15 @@ LintTargetName = Literal["litert", "litert-xnnpack", "gemmlowp", "tensorrt", "or
 def lint(
     quantized: o.Quantized,
     target: Annotated[
-        LintTargetName,
+        LintTargetName | None,
         typer.Option(
             "--target",
             metavar="NAME",
             parser=str,
-            help=f"The target whose rules are checked: {o.list_names(LintTargetName)}.",
+            help=f"The target whose rules are checked: {o.list_names(LintTargetName)}. By default the one that the "
+            "model was quantized for if it is among these, else litert.",
         ),
-    ] = "litert",
+    ] = None,
     json: o.Json = None,
 ) -> None:
     """Check a quantized model against the rules of a target.
@@ -39,6 +40,7 @@ def lint(
     from ptq.model.metadata import read_target
     from ptq.model.open import open_model, tflite_content
     from ptq.verification import verbs
+    from ptq.verification.lint import choose_rules
     from ptq.verification.slow_integers import find_slow_patterns
 
     from . import documents, outputs, render_findings
@@ -52,7 +54,7 @@ def lint(
             findings,
             quantized,
             None if recorded is None else recorded.record,
-            target=target,
+            target=target or choose_rules(graph),
             made_for=read_target(graph),
         )
         if tflite_content(quantized) is None:

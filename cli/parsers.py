@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable
@@ -66,6 +67,15 @@ def parse_keep_samples(text: str) -> str:
 
     parse_keep_limit(text)
     return text
+
+
+def parse_scale(text: str | float) -> float:
+    """The factor on pixel values, also as the fraction that reports show, 1/255; raise UsageError for other texts."""
+    numerator, slash, denominator = str(text).partition("/")
+    if slash:
+        with contextlib.suppress(ValueError, ZeroDivisionError):
+            return parse_number("scale")(float(numerator) / float(denominator))
+    return parse_number("scale")(text)
 
 
 def parse_number(option: str, *, least: float | None = None) -> Callable[[str | float], float]:

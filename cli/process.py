@@ -33,7 +33,7 @@ from .verbosity import reset_verbosity
 _ALTERNATIVES = {
     "plan": "plans are JSON texts: compare them with any program for text files",
 }
-"""What does the work of commands and options that ptq does not have."""
+"""What does the work of commands that ptq does not have."""
 _GC_THRESHOLD = 500_000
 _OWN_PROCESS = threading.Event()
 """Whether this process runs the command line alone."""
@@ -150,14 +150,18 @@ def _find_command(app: typer.Typer, arguments: Sequence[str]) -> str:
     return first if first in names else ""
 
 
+_MODEL_AND_SAMPLES = ("calibrate", "evaluate", "frontier", "quantize", "sensitivity", "verify")
+"""Commands of one model and samples."""
+
+
 def _name_alternative(text: str, command: str, arguments: Sequence[str]) -> str:
     """The error of what people try in another way, with what does it here; else the text unchanged."""
     if text.startswith(f"No such command '{command}'") and command in _ALTERNATIVES:
         return f"No such command '{command}'; {_ALTERNATIVES[command]}"
-    if text.startswith("No such option: --report"):
-        return f"No such option: --report; {_ALTERNATIVES['--report']}"
     if text.startswith("Got unexpected extra argument") and _has_expanded_pattern(arguments):
         return "More than one path follows an option of samples; put a pattern of files in quotes"
+    if text.startswith("Got unexpected extra argument") and command in _MODEL_AND_SAMPLES:
+        return f"{text}; samples follow --data, and the numbers of one option are joined by commas"
     return text
 
 

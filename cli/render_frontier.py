@@ -27,7 +27,7 @@ def render_frontier(result: FrontierReport, written: Path | None) -> None:
     )
     speed, bar = "speed\n× float", "\nspeed"
     table = format_table(
-        "\npoint", "float\nnodes", speed, "SQNR\ndB", "speed\nmeasured", "SQNR\nmeasured", bar, left=[bar]
+        "\npoint", "float\nfor error", speed, "SQNR\ndB", "speed\nmeasured", "SQNR\nmeasured", bar, left=[bar]
     )  # fmt: skip
     most = max(point.speed for point in result.points)
     for point in result.points:

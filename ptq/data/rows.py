@@ -70,6 +70,11 @@ class TableSource(IndexedSource):
                     f"{where}: the model takes {spec}, {spec.shape[0]} rows at once, so one row is "
                     f"not a sample; {OPEN_BATCH}, or give a folder of .npz with one feed each"
                 )
+            if header.shape == spec.shape[1:]:
+                raise DataError(
+                    f"{where}: its shape {list(header.shape)} is that of one sample; save N samples as an array of "
+                    f"shape [N, {', '.join(map(str, header.shape))}]"
+                )
             row = (1, *header.shape[1:]) if batched else header.shape[1:]
             check_header(spec, row, header.dtype, f"{where} (its leading axis counts the samples)")
             self._batched[spec.name] = batched

@@ -32,7 +32,7 @@ class TextReader:
             raise UsageError(
                 "texts need the tokenizer file of the model"
                 + (f", with SHA-256 {known}, as recorded" if known else "")
-                + "; give tokenizer.json"
+                + "; give its path, of a tokenizer.json (option tokenizer)"
             )
         self._inputs = inputs
         path = Path(found.tokenizer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import AGREEMENT, Drop, TaskChoice
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
+from ptq.evaluation.intervals import Interval
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
 from ptq.evaluation.mode_check import check_mode
 from ptq.evaluation.noise_check import check_noise, leave_noise_undecided
@@ -86,6 +88,7 @@ class Comparison:
         new_by_class: The same of the new model.
         speed_runtimes: What ran the old and the new model for the speed: ``ort``, or ``litert`` if one of them is a
             `.tflite` file and LiteRT has the operators of the other.
+        speed_interval: 95 % interval of the speed; 0 and infinity if runs take too long for one.
     """
 
     old: str
@@ -114,6 +117,7 @@ class Comparison:
     old_by_class: tuple[tuple[int, int, int], ...] = ()
     new_by_class: tuple[tuple[int, int, int], ...] = ()
     speed_runtimes: tuple[str, str] = ("ort", "ort")
+    speed_interval: Interval = (0.0, math.inf)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -253,7 +257,7 @@ def compare(
         drop=drop,
         old_bytes=_count_bytes(old, compared[0]),
         new_bytes=_count_bytes(new, compared[1]),
-        speed=speed,
+        speed=speed.ratio,
         preprocessing={} if opened.preprocess is None else opened.preprocess.describe(),
         budget=budget,
         skipped=tuple(opened.skipped),
@@ -269,6 +273,7 @@ def compare(
         old_by_class=evaluation.forms[REFERENCE].by_class,
         new_by_class=form.by_class,
         speed_runtimes=runtimes,
+        speed_interval=speed.interval,
     )
 
 

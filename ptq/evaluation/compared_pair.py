@@ -21,7 +21,7 @@ from ptq.evaluation.engines import (
 )
 from ptq.evaluation.form_titles import name_runtime
 from ptq.evaluation.run_forms import Opener
-from ptq.evaluation.speed import measure_speed
+from ptq.evaluation.speed import Speed, measure_speed
 from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.executor.tflite_export import encode_tflite
@@ -111,15 +111,14 @@ class ComparedPair:
         old = partial(reference_engine, self._old.graph, self._new.graph, job)
         return old, partial(open_session_engine, self._new.graph, job)
 
-    def measure_speed(self, feed: Mapping[str, NDArray[Any]]) -> tuple[float, tuple[str, str]]:
+    def measure_speed(self, feed: Mapping[str, NDArray[Any]]) -> tuple[Speed, tuple[str, str]]:
         """The speed of the new model relative to the old one, and the runtime of each.
 
         Beside a `.tflite` file the other model runs in LiteRT too, if it can be written for that.
         """
         old = self._load_for_timing(self._old, self._sessions[0], feed)
         new = self._load_for_timing(self._new, self._sessions[1], feed)
-        ratio = measure_speed(old, new, feed).ratio
-        return ratio, (_find_runtime(old), _find_runtime(new))
+        return measure_speed(old, new, feed), (_find_runtime(old), _find_runtime(new))
 
     def _load_for_timing(
         self,

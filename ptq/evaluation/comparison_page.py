@@ -9,11 +9,18 @@ from ptq.core.wording import format_decibels, format_size, plural
 from ptq.evaluation.compare import Comparison
 from ptq.evaluation.compared_pair import describe_runtimes
 from ptq.evaluation.drop import describe_change, describe_drop
+from ptq.evaluation.intervals import describe_speed
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
 from ptq.evaluation.presentation.making import MadeFact, build_run
 from ptq.evaluation.presentation.result_page import render_result
-from ptq.evaluation.presentation.verdict import Tone, VerdictFigure, describe_sqnr, shorten_change
+from ptq.evaluation.presentation.verdict import (
+    Tone,
+    VerdictFigure,
+    describe_speed_interval,
+    describe_sqnr,
+    shorten_change,
+)
 from ptq.evaluation.task_wording import describe_figures, describe_task
 from ptq.page.blocks import Lines
 from ptq.page.page import Section
@@ -62,7 +69,10 @@ def _summarize(result: Comparison) -> Iterator[VerdictFigure]:
     yield VerdictFigure(
         "speed",
         f"{result.speed:.2f}× the old model",
-        (f"{describe_runtimes(result.speed_runtimes)}, batch 1",),
+        (
+            f"{describe_runtimes(result.speed_runtimes)}, batch 1",
+            *describe_speed_interval(result.speed_interval),
+        ),
     )
     sizes = f"{format_size(result.old_bytes)} → {format_size(result.new_bytes)}"
     yield VerdictFigure("size", f"× {result.new_bytes / max(result.old_bytes, 1):.2f}", (sizes,))
@@ -101,7 +111,7 @@ def describe_comparison(result: Comparison) -> Iterator[str]:
     ratio = result.new_bytes / max(result.old_bytes, 1)
     yield f"size {format_size(result.old_bytes)} → {format_size(result.new_bytes)} (× {ratio:.2f})"
     where = describe_runtimes(result.speed_runtimes)
-    yield f"speed {result.speed:.2f}× the old model ({where}, batch 1)"
+    yield describe_speed(result.speed, result.speed_interval, "the old model", f"{where}, batch 1")
 
 
 def _format_percent(share: float) -> str:

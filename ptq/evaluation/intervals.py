@@ -27,6 +27,8 @@ BOOTSTRAP_DRAWS = 1000
 USER_METRIC_DRAWS = 200
 """Draws for a user metric, which is called once for each draw."""
 MAX_POOLS = 2000
+_ROUGH_WIDTH = 1.25
+"""Ratio of the ends from which the interval of a speed is wide: measured speeds usually have 1.05 to 1.1."""
 _SEED = 20240229
 _BITS = 53
 """Bits of a float64."""
@@ -60,6 +62,27 @@ def median_interval(values: Sequence[float]) -> Interval:
         cut += 1
         below += math.comb(len(ordered), cut)
     return (ordered[cut - 1], ordered[-cut]) if cut else (0.0, math.inf)
+
+
+def is_rough(interval: Interval) -> bool:
+    """Whether the interval of a ratio is so wide that its median says little; False if there is no interval."""
+    lo, hi = interval
+    return hi > lo * _ROUGH_WIDTH and math.isfinite(hi)
+
+
+def describe_speed(ratio: float, interval: Interval | None, reference: str, where: str) -> str:
+    """A measured speed, with its interval if that is wide.
+
+    Args:
+        ratio: The speed relative to the reference.
+        interval: Its 95 % interval; None if there is none.
+        reference: What the speed is relative to, in words.
+        where: What the models ran in, in words.
+    """
+    doubt = ""
+    if interval is not None and is_rough(interval):
+        doubt = f"; uncertain, 95 % CI {interval[0]:.2f} … {interval[1]:.2f}"
+    return f"speed {ratio:.2f}× {reference} ({where}{doubt})"
 
 
 def tango_interval(lost: int, gained: int, samples: int) -> Interval:

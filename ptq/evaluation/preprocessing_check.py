@@ -182,7 +182,7 @@ def describe_values(preprocess: Preprocess) -> str:
     """Channels, scale, mean and std of a preprocessing, as ``channels BGR, scale 1, mean 0.5``."""
     values = [f"channels {preprocess.channels}"] if preprocess.channels is not None else []
     scale = 1.0 if preprocess.scale is None else preprocess.scale
-    values.append(f"scale {scale:.10g}")
+    values.append("scale 1/255" if scale == 1 / 255 else f"scale {scale:.10g}")
     for name, numbers in (("mean", preprocess.mean), ("std", preprocess.std)):
         if numbers is not None:
             values.append(f"{name} {','.join(f'{v:g}' for v in numbers)}")

@@ -16,6 +16,7 @@ from ptq.data.recorded_preprocess import list_recorded_options
 from ptq.evaluation.budget import Budget, BudgetSearch
 from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
 from ptq.evaluation.frontier import EstimatedFrontier
+from ptq.evaluation.intervals import describe_speed
 from ptq.evaluation.litert_result import LitertCheck
 from ptq.evaluation.measurements import Evaluation
 
@@ -177,6 +178,13 @@ class ReportData:
         if self.is_timed_in_its_runtime:
             return f"{self.speed_runtime}, batch 1"
         return f"in {self.speed_runtime}; other runtimes differ"
+
+    @property
+    def speed_sentence(self) -> str:
+        """The measured speed in words; empty if it was not measured."""
+        if self.speed is None:
+            return ""
+        return describe_speed(self.speed, self.speed_interval, "float", self.speed_source)
 
     @property
     def speed_shortfall(self) -> str:

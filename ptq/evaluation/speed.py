@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.evaluation.intervals import Interval, median_interval
+from ptq.evaluation.intervals import Interval, is_rough, median_interval
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.session import Session
 
@@ -55,8 +56,9 @@ def measure_speed(
     """Time both models in turns on one sample, until the interval of the ratio is at most 5 % wide.
 
     10 % are enough if the candidate is clearly faster in each round. It takes 0.3 s at most, but at least 3 and at
-    most 200 rounds. If the interval then holds the wanted ratio, it goes on for up to 1.5 s or 1,000 rounds. It does
-    not if the first rounds took longer, or if the candidate is clearly faster in each.
+    most 200 rounds. If the interval then holds the wanted ratio, or is wider than 25 %, it goes on for up to 1.5 s or
+    1,000 rounds. It does not if the first rounds took longer, or if they are too few for an interval and the
+    candidate is clearly faster in each.
 
     A round runs both models one after the other, so that other work of the processor slows both. The model that
     starts changes from round to round; so the times of two rounds are added up, unless there are few.
@@ -149,9 +151,14 @@ def _is_clearly_faster(rounds: Sequence[tuple[float, ...]], least: float) -> boo
 
 
 def _is_decided(rounds: Sequence[tuple[float, ...]], least: float) -> bool:
-    """Whether the ratio of two models is above or below the wanted one for certain."""
-    lo, hi = median_interval(_find_ratios(rounds))
-    return not lo <= least <= hi or _is_clearly_faster(rounds, least)
+    """Whether the ratio of two models is above or below the wanted one for certain, in an interval that says how far.
+
+    Few rounds of a slow model have no interval; the model must then be clearly faster in each.
+    """
+    lo, hi = interval = median_interval(_find_ratios(rounds))
+    if math.isinf(hi):
+        return _is_clearly_faster(rounds, least)
+    return not lo <= least <= hi and not is_rough(interval)
 
 
 def _find_ratios(rounds: Sequence[tuple[float, ...]]) -> list[float]:

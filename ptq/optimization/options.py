@@ -150,7 +150,9 @@ class QuantizeOptions:
             )
         if self.form == "tflite" and not row.writes_tflite:
             able = ", ".join(target.name for target in TARGETS.values() if target.writes_tflite)
-            raise UsageError(f"form tflite needs target {able}, not {row.name}")
+            raise UsageError(
+                f"a .tflite file needs another target than {row.name}; choose a `target` among {able}"
+            )
 
     @property
     def tflite_options(self) -> TfliteOptions:

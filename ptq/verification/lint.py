@@ -8,13 +8,14 @@ node with them. ``tensorrt_rules`` has those of TensorRT, and ``xnnpack_rules`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from typing import Literal, cast
 
 from ptq.core.errors import UsageError
 from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.target import LintRules, Target
-from ptq.core.targets import TARGETS, get_target
+from ptq.core.targets import TARGETS, TargetName, get_target
 from ptq.model.graph import Graph
+from ptq.model.metadata import read_target
 from ptq.model.node import QUANTIZERS, Node, operator_of, spec_name
 from ptq.model.qdq_units import quantized_op, quantized_source
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
@@ -30,6 +31,14 @@ _CHECKS: Mapping[LintRules, Callable[[Graph], Iterator[Finding]]] = {
     "xnnpack": check_xnnpack,
 }
 _WHOLE_SPECIFICATION = "int8 quantized operator specifications"
+
+
+def choose_rules(graph: Graph) -> TargetName:
+    """The target whose rules a model should keep: the one that it records if that has rules, else ``litert``."""
+    recorded = TARGETS.get(read_target(graph))
+    return (
+        "litert" if recorded is None or recorded.lint is None else cast("TargetName", recorded.name)
+    )
 
 
 def lint_graph(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:

@@ -35,7 +35,7 @@ from ptq.rewrite.border.element_types import has_integer_border, open_with_float
 from ptq.rewrite.tflite.write import DEFAULT_TFLITE, InputOutputType, TfliteOptions
 from ptq.solver.recipe import QuantizedForm
 from ptq.verification.conversion import convert_graph
-from ptq.verification.lint import lint_graph
+from ptq.verification.lint import choose_rules, lint_graph
 from ptq.verification.lint_preprocess import check_recorded_preprocess
 from ptq.verification.lint_rules import Finding
 from ptq.verification.portability import Portability, measure_portability
@@ -247,16 +247,24 @@ def _convert_to_tflite(graph: Graph, options: TfliteOptions, source: Path | None
 
 
 @refuse_unknown_options
-def lint(model: Model, *, target: TargetName = "litert") -> tuple[Finding, ...]:
+def lint(model: Model, *, target: TargetName | None = None) -> tuple[Finding, ...]:
     """List where a quantized model breaks a target's specification, or is not covered by it.
 
     A preprocessing in the model's metadata that its input contradicts is listed too.
+
+    Args:
+        model: The quantized model.
+        target: The target; by default the one that the model records if that has rules, else ``litert``.
 
     Raises:
         ModelError: The model cannot be read, or has no integers.
         UsageError: The target is unknown, or has no specification.
     """
-    get_target(target)
+    if target is not None:
+        get_target(target)
     graph = require_quantized(open_model(model))
     with explain_failure(graph):
-        return (*check_recorded_preprocess(graph), *lint_graph(graph, target))
+        return (
+            *check_recorded_preprocess(graph),
+            *lint_graph(graph, target or choose_rules(graph)),
+        )

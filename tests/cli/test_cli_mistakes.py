@@ -11,6 +11,7 @@ import onnx
 import pytest
 from networks import build_network, gaussian_array
 from onnx import TensorProto, helper
+from ptq_cli.parsers import parse_scale
 
 MODEL, USAGE = 1, 2
 
@@ -142,6 +143,41 @@ def test_a_pattern_that_the_shell_replaced_is_to_be_quoted(ptq, model):
     assert "put a pattern of files in quotes" in result.line
     other = ptq("quantize", model, "more", "--data", "a.png")
     assert "got unexpected extra argument" in other.line
+
+
+def test_a_message_says_where_samples_and_numbers_go(ptq, model, data):
+    for given in ((model, data), (model, "--data", data, "--mean", "0.5", "0.5", "0.5")):
+        result = ptq("quantize", *given)
+        assert result.code == USAGE
+        assert (
+            "samples follow --data, and the numbers of one option are joined by commas"
+            in result.line
+        )
+    assert "--data" not in ptq("convert", model, "c.onnx", "-o", "d.onnx").line
+
+
+@pytest.mark.parametrize(
+    "command", ["benchmark", "calibrate", "convert", "inspect", "lint", "ops", "tune"]
+)
+def test_an_option_of_other_commands_is_one_line(ptq, command):
+    result = ptq(command, "--report", "page.html")
+    assert result.code == USAGE
+    assert result.line.startswith("error: no such option: --report")
+    assert result.line.endswith(f"; see ptq {command} --help")
+
+
+def test_one_image_is_no_folder_of_images(ptq, model):
+    Path("a.png").touch()
+    result = ptq("quantize", model, "--data", "a.png")
+    assert result.code == MODEL
+    assert result.line.startswith("error: a.png: is a single image; give the folder of the images")
+
+
+def test_the_scale_may_be_the_fraction_that_reports_show(ptq, model):
+    for scale, code in (("1/255", MODEL), ("1/0", USAGE), ("1/a", USAGE)):
+        result = ptq("evaluate", model, "--data", "absent", "--scale", scale)
+        assert result.code == code, result.line
+    assert parse_scale("1/255") == 1 / 255
 
 
 def test_a_comma_is_no_decimal_sign(ptq, model, data):

@@ -156,7 +156,7 @@ def test_a_quantized_onnx_model_is_converted(ptq, tflite, data):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["-o", "m.tflite"], "error: form tflite needs target litert, litert-xnnpack, litert-a16, not ort"),
+        (["-o", "m.tflite"], "error: a .tflite file needs another target than ort; choose a --target among litert, "),
         (["-o", "m.onnx", "--format", "tflite", "--target", "litert"], "error: output m.onnx is not of format"),
         (["-o", "m.tflite", "--format", "qdq"], "error: output m.tflite is not of format qdq"),
         (["-o", "m.onnx", "--also", "n.onnx"], "error: --also n.onnx is an ONNX model beside a .tflite file, "),

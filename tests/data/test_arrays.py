@@ -131,7 +131,10 @@ def test_a_single_unnamed_array_feeds_the_only_input(tmp_path: Path) -> None:
         ({"image": X}, "missing 'x'; unexpected 'image'"),
         ({"x": X, "label": IDS}, "unexpected 'label'"),
         ({}, "missing 'x'"),
-        ({"x": X[0]}, "has shape [4]; the model takes float32[?, 3, 4]"),
+        (
+            {"x": X[0]},
+            "its shape [3, 4] is that of one sample; save N samples as an array of shape [N, 3, 4]",
+        ),
         ({"x": X[:, :2]}, "has shape [1, 2, 4]; the model takes float32[?, 3, 4]"),
         ({"x": X[:0]}, "contains no samples"),
         ({"x": X.astype(np.complex64)}, "is of type complex64"),

@@ -13,7 +13,7 @@ import pytest
 import scipy
 
 from ptq.evaluation import speed
-from ptq.evaluation.intervals import median_interval
+from ptq.evaluation.intervals import describe_speed, median_interval
 from ptq.evaluation.speed import measure_speed, summarize_ratios
 from ptq.model.session import Session
 
@@ -86,9 +86,9 @@ def test_time_is_bounded_but_slow_models_run_three_times(monkeypatch: pytest.Mon
     clock = Clock(monkeypatch)
     rng = np.random.default_rng(1)
     noise = lambda: float(rng.exponential(3.0))  # noqa: E731
+    mild = lambda: float(rng.exponential(0.5))  # noqa: E731
     assert (
-        measure_speed(clock.model("f", 2e-5, noise), clock.model("i", 1e-5, noise), {}).rounds
-        == 200
+        measure_speed(clock.model("f", 2e-5, mild), clock.model("i", 1e-5, mild), {}).rounds == 200
     )
     assert (
         measure_speed(clock.model("f", 1e-5, noise), clock.model("i", 1e-5, noise), {}).rounds
@@ -139,6 +139,28 @@ def test_a_model_that_noise_hides_to_be_slower_is_timed_until_that_shows(
     found = [measure_speed(floats, slower, {}) for _ in range(20)]
     assert sum(one.interval[1] < 1 for one in found) >= 18
     assert all(one.rounds in (200, 1200) for one in found)
+
+
+def test_an_interval_that_says_little_is_made_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    clock = Clock(monkeypatch)
+    stalls = lambda: float(rng.choice([0.0, 20.0]))  # noqa: E731
+    floats, int8 = clock.model("f", 6e-4, stalls), clock.model("i", 2e-4)
+    found = measure_speed(floats, int8, {})
+    assert found.interval[0] > 1
+    assert found.rounds > 100
+
+
+@pytest.mark.parametrize(("interval", "doubt"), [
+    ((1.1025, 42.245), "; uncertain, 95 % CI 1.10 … 42.24"),
+    ((9.4, 9.8), ""),
+    ((0.0, math.inf), ""),
+])  # fmt: skip
+def test_a_speed_has_its_interval_beside_it_if_that_is_wide(
+    interval: tuple[float, float], doubt: str
+) -> None:
+    text = describe_speed(9.583, interval, "float", "ONNX Runtime, batch 1")
+    assert text == f"speed 9.58× float (ONNX Runtime, batch 1{doubt})"
 
 
 def test_three_rounds_show_no_interval() -> None:

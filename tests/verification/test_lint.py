@@ -9,6 +9,7 @@ import pytest
 from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_floats, random_integers
 from networks import build_network, gaussian_array, quantize_network
 
+import ptq
 from ptq.core.errors import UsageError
 from ptq.model.graph import Graph
 from ptq.verification.conversion import convert_graph
@@ -242,3 +243,15 @@ def test_what_ptq_quantizes_for_gemmlowp_passes_its_own_lint():
 def test_a_target_without_a_specification_cannot_be_linted():
     with pytest.raises(UsageError, match="has no rules"):
         lint_graph(_conv(), "ort")
+
+
+@pytest.mark.parametrize(("target", "checked"), [("tensorrt", "tensorrt"), ("ort", "litert")])
+def test_a_model_keeps_the_rules_of_the_target_that_it_records(target: Any, checked: Any) -> None:
+    network = build_network(
+        "y = Conv(x, w)\n", {"x": ("N", 3, 8, 8)}, ["y"], w=gaussian_array(4, 3, 3, 3)
+    )
+    samples = np.random.default_rng(0).normal(size=(16, 3, 8, 8)).astype(np.float32)
+    model = ptq.quantize(network, {"x": samples}, target=target, effort="fast").model
+    findings = {name: ptq.lint(model, target=name) for name in ("litert", "tensorrt")}
+    assert ptq.lint(model) == findings[checked]
+    assert findings["litert"] != findings["tensorrt"]

@@ -14,7 +14,13 @@ from pathlib import Path
 from ptq.core import remote
 from ptq.core.errors import DataError, PtqError
 from ptq.data.arrays import NpyTable, NpzTable
-from ptq.data.folder import AUDIO_SUFFIXES, FolderListing, classify_files, list_folder
+from ptq.data.folder import (
+    AUDIO_SUFFIXES,
+    IMAGE_SUFFIXES,
+    FolderListing,
+    classify_files,
+    list_folder,
+)
 from ptq.data.image_options import choose_image_options
 from ptq.data.input_spec import InputSpec
 from ptq.data.places import SHARD_SUFFIXES, find_shards, has_pattern, only_shards
@@ -126,6 +132,8 @@ class PlaceOpener:
             return open_text_file(path, self.inputs, completed, self.recorded)
         if suffix in AUDIO_SUFFIXES:
             raise DataError(f"{path}: is a single WAV file; give the folder of the files")
+        if suffix in IMAGE_SUFFIXES:
+            raise DataError(f"{path}: is a single image; give the folder of the images")
         if suffix in (".npz", ".npy"):
             images = choose_image_options(
                 self.preprocess, self.recorded, str(path), required=self.required

@@ -97,8 +97,8 @@ def _facts(report: ReportData) -> list[str]:
     ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)
     sizes = f"{format_size(report.float_bytes)} → {format_size(report.int8_bytes)}"
     facts.append(f"size {sizes} ({ratio})")
-    if report.speed is not None:
-        facts.append(f"speed {report.speed:.2f}× float ({report.speed_source})")
+    if report.speed_sentence:
+        facts.append(report.speed_sentence)
     counts = Counter(row.fate for row in report.nodes)
     nodes = ", ".join(f"{count} {fate}" for fate, count in counts.items())
     facts.append(f"{plural(len(report.nodes), 'node')}: {nodes}" if nodes else "no nodes")

@@ -16,12 +16,12 @@ from ptq.page.plot import Point, build_plot
 _NODES = (Column("node"), Column("operator"), Column("result"), Column("% of the error", True))
 _COLUMNS = (
     Column("point", True),
-    Column("float nodes", True),
+    Column("float for error", True),
     Column("speed × float", True),
     Column("SQNR dB", True),
     Column("speed measured", True),
     Column("SQNR measured", True),
-    Column("float nodes more than the point before", wide=True),
+    Column("float for error, more than the point before", wide=True),
 )
 MAX_NAMES = 3
 """Node names of one step that the table shows; the JSON document lists all."""

@@ -63,6 +63,6 @@ def _choices(report: ReportData) -> Iterator[MadeFact]:
     ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)
     sizes = f"{format_size(report.float_bytes)} → {format_size(report.int8_bytes)}"
     yield "size", f"size {sizes} ({ratio}); {report.float_bytes} → {report.int8_bytes} bytes"
-    if report.speed is not None:
-        yield "speed", f"speed {report.speed:.2f}× float ({report.speed_source})"
+    if report.speed_sentence:
+        yield "speed", report.speed_sentence
     yield from report.versions.items()

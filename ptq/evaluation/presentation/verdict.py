@@ -18,6 +18,7 @@ from ptq.evaluation.drop import (
     Drop,
     describe_change,
 )
+from ptq.evaluation.intervals import Interval, is_rough
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import LOSSY_DB, Fidelity
 from ptq.evaluation.report import ReportData
@@ -76,9 +77,7 @@ def describe_verdict(report: ReportData) -> tuple[str, ...]:
     lines = [f"{f.name}: {f.value}{_join_notes(f.notes)}" for f in figures.values()]
     sizes = f"size {format_size(report.float_bytes)} → {format_size(report.int8_bytes)}"
     ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)
-    speed = (
-        "" if report.speed is None else f"; speed {report.speed:.2f}× float ({report.speed_source})"
-    )
+    speed = f"; {report.speed_sentence}" if report.speed_sentence else ""
     lines.append(f"{sizes} ({ratio}){speed}")
     return (*lines, f"{integers.value} in integers{_join_notes(integers.notes)}")
 
@@ -193,11 +192,21 @@ def _speed(report: ReportData, speed: float) -> VerdictFigure:
     tone: Tone = ""
     if report.speed_interval is not None:
         low, high = report.speed_interval
-        if 0 < low < high < float("inf"):
-            notes.append(f"95 % CI {low:.2f} … {high:.2f}")
-    if report.speed_interval is not None and report.is_timed_in_its_runtime:
-        tone = "good" if low > 1 + _CLEAR_SPEED else "bad" if high < 1 - _CLEAR_SPEED else ""
+        notes += describe_speed_interval(report.speed_interval)
+        if is_rough(report.speed_interval):
+            tone = "warn"
+        elif report.is_timed_in_its_runtime:
+            tone = "good" if low > 1 + _CLEAR_SPEED else "bad" if high < 1 - _CLEAR_SPEED else ""
     return VerdictFigure("speed", f"{speed:.2f}× float", tuple(notes), tone)
+
+
+def describe_speed_interval(interval: Interval) -> tuple[str, ...]:
+    """The 95 % interval of a speed in words, with its doubt if it is wide; empty if there is none."""
+    low, high = interval
+    if not 0 < low < high < math.inf:
+        return ()
+    doubt = "uncertain, " if is_rough(interval) else ""
+    return (f"{doubt}95 % CI {low:.2f} … {high:.2f}",)
 
 
 def _size(report: ReportData) -> VerdictFigure:
