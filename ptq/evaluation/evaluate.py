@@ -29,7 +29,7 @@ from ptq.evaluation.tasks.classify import (
 )
 from ptq.evaluation.tasks.measure import TaskMeasurement
 from ptq.evaluation.tasks.request import NO_TASK
-from ptq.evaluation.tasks.task import Example, Task, TaskRequest
+from ptq.evaluation.tasks.task import Example, Task, TaskRequest, find_states
 from ptq.evaluation.user_metric import Metric, measure_metric, metric_drop
 
 REFERENCE = "float"
@@ -92,8 +92,13 @@ def evaluate_engines(
         expected = results[reference_form]
         labels = sample.labels if numbered else ()
         labelled += bool(labels)
-        scores = [so_far and is_scores(e) for so_far, e in zip(scores, expected, strict=True)]
-        of_sample = {n: e.size for n, e in zip(outputs, expected, strict=True) if is_scores(e)}
+        example = Example(
+            sample.feed, dict(zip(outputs, expected, strict=True)), sample.name, sample.labels
+        )
+        states = find_states([example])
+        shown = [is_scores(e) and name not in states for name, e in example.outputs.items()]
+        scores = [so_far and own for so_far, own in zip(scores, shown, strict=True)]
+        of_sample = {n: e.size for n, e in example.outputs.items() if is_scores(e)}
         sizes |= of_sample
         if metric is None and labels:
             classes |= set(labels)
@@ -106,7 +111,6 @@ def evaluate_engines(
             kept_samples.append(sample)
         else:
             named = {n: dict(zip(outputs, results[n], strict=True)) for n in engines}
-            example = Example(sample.feed, named[reference_form], sample.name, sample.labels)
             measured.add(example, named, labelled=bool(labels))
     if not count:
         items = samples.items if isinstance(samples, TrackedItems) else samples
@@ -130,7 +134,7 @@ def evaluate_engines(
         head = found.output
     position = outputs.index(head)
     if isinstance(found, ClassifyTask) and choice is not None and head != found.output:
-        choice = replace(choice, output=head, why=describe_scores(head, sizes[head]))
+        choice = replace(choice, output=head, why=describe_scores(head, sizes[head], sizes[head]))
     if changed is not None:
         changed.choose(head, threshold)
     has_classes = metric is not None or (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -136,15 +137,23 @@ def _can_stack(one: Sample, other: Sample) -> bool:
 
 
 def _run_batch(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any]]]:
-    try:
-        if len(group) == 1:
-            return [engine(group[0].feed)]
+    """The outputs of each sample of a group.
+
+    Shapes may allow more than a kernel does, and one bad sample fails its whole batch: then each sample runs alone.
+    """
+    if len(group) > 1:
         stacked = {
             name: np.concatenate([sample.feed[name] for sample in group]) for name in group[0].feed
         }
-        results = engine(stacked)
+        with suppress(DataError):
+            results = engine(stacked)
+            if all(a.ndim > 0 and a.shape[0] == len(group) for a in results):
+                return [[array[i : i + 1] for array in results] for i in range(len(group))]
+    return [_run_alone(engine, sample) for sample in group]
+
+
+def _run_alone(engine: Engine, sample: Sample) -> list[NDArray[Any]]:
+    try:
+        return engine(sample.feed)
     except DataError as error:
-        raise DataError(f"{group[0].name}: {error}") from error
-    if any(a.ndim == 0 or a.shape[0] != len(group) for a in results):
-        return [engine(sample.feed) for sample in group]
-    return [[array[i : i + 1] for array in results] for i in range(len(group))]
+        raise DataError(f"{sample.name}: {error}") from error

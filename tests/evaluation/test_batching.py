@@ -10,8 +10,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ptq import evaluate
+from ptq.core.errors import DataError
 from ptq.core.run_options import DEFAULT_RUN
+from ptq.data import Sample
 from ptq.evaluation.batching import choose_batch
+from ptq.evaluation.run_forms import run_forms
 from ptq.model.graph import Graph
 
 STEPS, CLASSES = 8, 12
@@ -111,3 +114,34 @@ def test_as_many_steps_as_samples_of_a_batch_are_not_taken_for_samples() -> None
 
     found = evaluate(model, {"x": scores}, metric=right, batch=STEPS)
     assert found.forms["float"].figures[0].value == 1
+
+
+ONE_ROW = [  # as angles that an exporter computes for one row: shapes allow any batch, and the kernel one row
+    helper.make_node("RotaryEmbedding", ["x", "cos", "sin"], ["y"], num_heads=2),
+]
+
+
+def build_rotation() -> onnx.ModelProto:
+    angles = np.linspace(0, 1, STEPS * CLASSES // 4).reshape(1, STEPS, -1).astype(np.float32)
+    model = build(ONE_ROW, "N", ["N", STEPS, CLASSES])
+    model.graph.initializer.append(numpy_helper.from_array(np.cos(angles), "cos"))
+    model.graph.initializer.append(numpy_helper.from_array(np.sin(angles), "sin"))
+    model.opset_import[0].version, model.ir_version = 23, 11
+    return model
+
+
+def test_samples_run_alone_where_a_kernel_takes_no_batch() -> None:
+    scores = np.random.default_rng(0).normal(size=(STEPS, STEPS, CLASSES)).astype(np.float32)
+    found = evaluate(build_rotation(), {"x": scores}, task="none", batch=STEPS)
+    assert found.samples == STEPS
+
+
+def test_of_a_batch_the_sample_that_fails_is_named() -> None:
+    def engine(feed: Any) -> list[Any]:
+        if feed["x"].max() > 5:
+            raise DataError("out of range")
+        return [feed["x"]]
+
+    samples = [Sample(f"sample {k}", {"x": np.full((1, 2), k, np.float32)}) for k in (1, 9)]
+    with pytest.raises(DataError, match=r"^sample 9: out of range$"):
+        list(run_forms({"float": engine}, samples, 8, {}, DEFAULT_RUN))

@@ -79,6 +79,18 @@ RECOGNIZED: list[tuple[str, str, dict[str, Any], list[dict[str, Any]]]] = [
     ("none", "a depth map", PIXELS, [{"y": RNG.random((1, 1, 32, 32)).astype(np.float32)}]),
     ("none", "features", PIXELS, [{"y": RNG.normal(size=(1, 50, 64)).astype(np.float32)}]),
     ("none", "features of tokens", TOKENS, [{"y": RNG.normal(size=(1, 12, 64))}]),
+    (
+        "sequence",
+        "one logit at each token",
+        TOKENS,
+        [{"logits": RNG.normal(size=(1, 12)).astype(np.float32)}],
+    ),
+    (
+        "classify",
+        "starts of answers",
+        TOKENS,
+        [{"start_logits": RNG.normal(size=(1, 12)).astype(np.float32)}],
+    ),
     ("none", "one number", PIXELS, [{"y": np.ones((1, 1), np.float32)}]),
 ]
 
@@ -95,6 +107,38 @@ def test_a_task_is_recognized_from_shapes_names_and_values(
     assert (task is None) == (name == "none")
     assert choice.why
     assert not choice.asked
+
+
+def test_the_state_of_a_recurrent_network_is_no_score_of_classes() -> None:
+    state = RNG.normal(size=(1, 1, 128)).astype(np.float32)
+    feed = {"mel": RNG.normal(size=(1, 9, 40)).astype(np.float32), "h0": state}
+    steps = RNG.normal(size=(1, 9, 10)).astype(np.float32)
+    assert recognize_task(TaskRequest(), [Example(feed, {"y": steps, "hn": state})])[0] is None
+    task, choice = recognize_task(TaskRequest(), [Example(feed, {"hn": state, "y": steps[:, 0]})])
+    assert (choice.name, choice.output) == ("classify", "y")
+    assert task is not None
+    assert recognize_task(TaskRequest(), [Example(feed, {"hn": state})])[1].output == "hn"
+
+
+def test_one_value_at_each_token_is_two_classes_where_the_mask_is_one() -> None:
+    logits = np.array([[2.0, -1.0, 0.5, -3.0]], np.float32)
+    feed = {"input_ids": np.zeros((1, 4), int), "attention_mask": np.array([[1, 1, 1, 0]])}
+    task, choice = recognize_task(TaskRequest(), [Example(feed, {"logits": logits})])
+    assert task is not None
+    assert "one logit at each of 4 positions: class 1 above 0, else class 0" in choice.why
+    changed = logits * np.array([1, -1, 1, -1], np.float32)
+    assert task.compare({"logits": logits}, {"logits": changed}, feed).tolist() == [1, 3, 1, 1]
+    nothing = np.full_like(logits, np.nan)
+    assert task.compare({"logits": logits}, {"logits": nothing}, feed)[:2].tolist() == [3, 3]
+
+
+def test_scores_of_as_many_positions_as_each_sample_has_are_called_so() -> None:
+    examples = [
+        Example({"ids": np.zeros((1, n), int)}, {"start": np.arange(n, dtype=np.float32)[None]})
+        for n in (5, 9)
+    ]
+    said = "output start gives one score for each of 5 to 9 positions"
+    assert recognize_task(TaskRequest(), examples)[1].why == said
 
 
 def test_labels_of_classes_make_scores_classes_even_if_they_are_vectors_of_length_one() -> None:

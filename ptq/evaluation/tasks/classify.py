@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from ptq.evaluation.drop import AGREEMENT
 from ptq.evaluation.metrics import best_class, is_scores, score_two_classes
 from ptq.evaluation.tasks.task import (
+    LOGIT,
+    PROBABILITY,
     Arrays,
     Counts,
     CountsMeter,
@@ -21,11 +23,10 @@ from ptq.evaluation.tasks.task import (
     Task,
     TaskMeter,
     TaskRequest,
+    choose_threshold,
+    find_states,
     is_distribution,
 )
-
-_LOGIT, _PROBABILITY = 0.0, 0.5
-"""Thresholds of two classes."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ def find_classes(examples: Sequence[Example], request: TaskRequest) -> Found | N
     """
     for name in examples[0].outputs:
         if all(is_scores(example.outputs[name]) for example in examples):
-            return ClassifyTask(name), describe_scores(name, examples[0].outputs[name].size)
+            sizes = {example.outputs[name].size for example in examples}
+            return ClassifyTask(name), describe_scores(name, min(sizes), max(sizes))
     labels = {label for example in examples for label in example.labels}
     names = list(examples[0].outputs)
     values = {name: [example.outputs[name] for example in examples] for name in names}
@@ -100,10 +102,9 @@ def find_two_classes(
         return None
     for name, arrays in values.items():
         if arrays and all(array.size == 1 and array.dtype.kind == "f" for array in arrays):
-            outside = any(array.item() < 0 or array.item() > 1 for array in arrays)  # NaN is not
-            threshold = _LOGIT if outside else _PROBABILITY
+            threshold = choose_threshold(arrays)
             return ClassifyTask(name, threshold), (
-                f"output {name} gives one {'logit' if outside else 'probability'}: "
+                f"output {name} gives one {'probability' if threshold else 'logit'}: "
                 f"class 1 above {threshold:g}, else class 0"
             )
     return None
@@ -117,10 +118,16 @@ def list_candidates(task: Task, example: Example) -> list[Task]:
     if not isinstance(task, ClassifyTask):
         return [task]
     if has_threshold(task):
-        return [replace(task, threshold=threshold) for threshold in (_LOGIT, _PROBABILITY)]
-    return [ClassifyTask(name) for name, array in example.outputs.items() if is_scores(array)]
+        return [replace(task, threshold=threshold) for threshold in (LOGIT, PROBABILITY)]
+    states = find_states([example])
+    return [
+        ClassifyTask(name)
+        for name, array in example.outputs.items()
+        if is_scores(array) and (name not in states or name == task.output)
+    ]
 
 
-def describe_scores(output: str, classes: int) -> str:
-    """What a task with scores is recognized by."""
-    return f"output {output} gives one score for each of {classes} classes"
+def describe_scores(output: str, fewest: int, most: int) -> str:
+    """What a task with scores is recognized by; as many as each sample has positions are scores of these."""
+    number = f"{most} classes" if fewest == most else f"{fewest} to {most} positions"
+    return f"output {output} gives one score for each of {number}"

@@ -15,7 +15,7 @@ from ptq.evaluation.tasks.detect import find_boxes
 from ptq.evaluation.tasks.embed import find_vectors
 from ptq.evaluation.tasks.segment import SegmentTask, find_masks
 from ptq.evaluation.tasks.sequence import find_tokens
-from ptq.evaluation.tasks.task import Example, Found, Task, TaskName
+from ptq.evaluation.tasks.task import Example, Found, Task, TaskName, find_states
 from ptq.evaluation.tasks.task import TaskRequest as TaskRequest
 
 NO_TASK = TaskChoice("none", "", "nothing in the outputs shows what they decide")
@@ -90,6 +90,11 @@ def recognize_task(
                 "recognized"
             )
         return found[0], TaskChoice(found[0].name, found[0].output, found[1], asked=True)
+    states = find_states(examples)
+    examples = [
+        replace(e, outputs={k: v for k, v in e.outputs.items() if k not in states})
+        for e in examples
+    ]
     finders = [find_classes] if labelled else []
     for find in (*finders, *_FINDERS.values()):
         found = find(examples, request)

@@ -20,6 +20,7 @@ from ptq.evaluation.tasks.task import (
     Ratio,
     TaskMeter,
     TaskRequest,
+    choose_threshold,
     is_distribution,
     share_of,
 )
@@ -28,6 +29,8 @@ MASK = "attention_mask"
 _MASKS = re.compile("^(?!.*pad).*mask", re.IGNORECASE)
 """Other names of it; a mask of the padding has 1 where others have 0."""
 _SCORES = re.compile(r"logit|score|prob", re.IGNORECASE)
+_ENDS = re.compile(r"start|end", re.IGNORECASE)
+"""Ends of an answer in a text: of these, the best position decides."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,12 @@ class SequenceTask:
     """Takes the best class at each position that is not padding.
 
     Attributes:
-        output: Name of the output, shape (rows, positions, classes).
+        output: Name of the output, shape (rows, positions, classes), or (rows, positions) with a threshold.
+        threshold: The value above which the class of a position is 1, not 0; None for scores of classes.
     """
 
     output: str
+    threshold: float | None = None
     name: Literal["sequence"] = "sequence"
     metric: str = "agreement of tokens"
     ratios: Sequence[Ratio] = (
@@ -47,7 +52,10 @@ class SequenceTask:
 
     def decode(self, output: NDArray[Any]) -> NDArray[np.int64]:
         """The class at each position; `NO_CLASS` of NaN alone."""
-        return best_classes(output, -1)
+        if self.threshold is None:
+            return best_classes(output, -1)
+        above = (output > self.threshold).astype(np.int64)
+        return np.where(np.isnan(output), NO_CLASS, above)
 
     def compare(self, reference: Arrays, other: Arrays, feed: Arrays) -> Counts:
         """Tokens that differ, tokens, sequences that differ, sequences.
@@ -80,7 +88,10 @@ def find_positions(feed: Arrays, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def find_tokens(examples: Sequence[Example], request: TaskRequest) -> Found | None:
-    """Scores at each position of the input tokens, by the name of the output or because they are probabilities."""
+    """Scores at each position of the input tokens, by the name of the output or because they are probabilities.
+
+    One value at each position is two classes, by its name, if there is a mask or if lengths vary.
+    """
     lengths = {
         array.shape
         for array in examples[0].feed.values()
@@ -93,5 +104,16 @@ def find_tokens(examples: Sequence[Example], request: TaskRequest) -> Found | No
         if request.asked or likely:
             return SequenceTask(name), (
                 f"output {name} gives scores of {scores.shape[-1]} classes at each of {scores.shape[1]} positions"
+            )
+    for name, values in examples[0].outputs.items():
+        arrays = [example.outputs[name] for example in examples]
+        fits = values.shape in lengths and values.shape[-1] > 1 and values.dtype.kind == "f"
+        named = _SCORES.search(name) and not _ENDS.search(name)
+        by_token = MASK in examples[0].feed or len({array.shape for array in arrays}) > 1
+        if fits and (request.asked or (named and by_token)):
+            threshold = choose_threshold(arrays)
+            return SequenceTask(name, threshold), (
+                f"output {name} gives one {'probability' if threshold else 'logit'} at each of {values.shape[1]} "
+                f"positions: class 1 above {threshold:g}, else class 0"
             )
     return None

@@ -28,6 +28,8 @@ Arrays = Mapping[str, NDArray[Any]]
 """Arrays of one sample by name: its inputs, or the outputs of a model."""
 EXAMPLES = 8
 """Samples on which a task is recognized."""
+LOGIT, PROBABILITY = 0.0, 0.5
+"""Thresholds of two classes in one value."""
 Counts = NDArray[np.float64]
 """What one sample adds: decisions changed, decisions of the float model, then what the task's figures need."""
 
@@ -246,3 +248,26 @@ def is_distribution(scores: NDArray[Any], axis: int = -1) -> bool:
 def share_of(changed: float, total: float) -> float:
     """A share; 0 if nothing was counted."""
     return float(changed / total) if total else 0.0
+
+
+def choose_threshold(arrays: Sequence[NDArray[Any]]) -> float:
+    """The value above which a single score means class 1: of probabilities if all lie in 0 … 1, else of logits."""
+    outside = any(((array < 0) | (array > 1)).any() for array in arrays)  # NaN is not
+    return LOGIT if outside else PROBABILITY
+
+
+def find_states(examples: Sequence[Example]) -> set[str]:
+    """Outputs that the next run reads, as states of recurrent networks: of several, those shaped as float inputs.
+
+    Outputs that all have such a shape are none: something must decide.
+    """
+    found = {
+        name
+        for name in examples[0].outputs
+        if len(examples[0].feed) > 1
+        and all(
+            any(a.dtype.kind == "f" and a.shape == e.outputs[name].shape for a in e.feed.values())
+            for e in examples
+        )
+    }
+    return found if len(found) < len(examples[0].outputs) else set()

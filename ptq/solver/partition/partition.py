@@ -25,7 +25,7 @@ from dataclasses import replace
 from ptq.core.opspec import OpSpec
 from ptq.core.target import Target
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, shape_of
+from ptq.model.node import Node, Value, consumers_of, is_constant, shape_of
 from ptq.solver.partition.cost_model import (
     GraphCosts,
     KernelCost,
@@ -79,6 +79,8 @@ def nodes_faster_in_float(
     if target.float_outputs:
         kernels = costs.estimate_kernels(nodes, specs)
         integers = _partition_of_all(graph, problem, products, border, kernels, integers)
+    inside = {name: node for name, node in nodes.items() if name in integers}
+    integers = integers.difference(_data_movement_alone(inside, specs)) | border
     return [name for name in specs if name not in integers]
 
 
@@ -270,8 +272,9 @@ def _data_movement_alone(nodes: Mapping[str, Node], specs: Mapping[str, OpSpec])
 
 
 def _connected_components(nodes: Mapping[str, Node]) -> list[list[str]]:
-    """The nodes by connected component: a tensor connects its writer with its readers."""
+    """The nodes by connected component: a tensor connects its writer and its readers, also without the writer."""
     root = {name: name for name in nodes}
+    first: dict[Value, str] = {}
 
     def find(name: str) -> str:
         while root[name] != name:
@@ -280,10 +283,9 @@ def _connected_components(nodes: Mapping[str, Node]) -> list[list[str]]:
         return name
 
     for name, node in nodes.items():
-        for value in node.inputs:
-            maker = value.producer() if value is not None else None
-            if maker is not None and maker.name in nodes:
-                root[find(name)] = find(maker.name or "")
+        for value in (*node.outputs, *node.inputs):
+            if value is not None and not is_constant(value):
+                root[find(name)] = find(first.setdefault(value, name))
     components: dict[str, list[str]] = {}
     for name in nodes:
         components.setdefault(find(name), []).append(name)

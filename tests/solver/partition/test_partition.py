@@ -236,3 +236,18 @@ def test_an_accelerator_computes_on_integers_for_nothing() -> None:
     crossing, at_input = 1.55 * 8 * PIXELS, 8 * PIXELS
     found = float_time_of(model, "litert")(["Conv_c"])
     assert found == pytest.approx(work + reordered + crossing - at_input)
+
+
+def test_data_movement_that_no_integers_surround_stays_float() -> None:
+    """As the zero state of an LSTM: each Slice reads a large tensor of zeros, and a float operator reads it."""
+    model = build_network(
+        "h = Gemm(x, w)\nk = Cos(x)\nm = Slice(k, zero, one, zero)\ny = Sin(m)",
+        {"x": (64, 256)},
+        w=gaussian_array(256, 16),
+        zero=[0],
+        one=[1],
+        outputs=["h", "y"],
+    )
+    floats = quantize_network(model).plan.floats
+    assert set(floats) == {"Cos_k", "Slice_m", "Sin_y"}
+    assert floats["Slice_m"].startswith("neighbours are float")
