@@ -30,6 +30,13 @@ def install() -> None:
         signal.signal(signal.SIGINT, _handle_signal)
 
 
+def uninstall() -> None:
+    """Give signals their default effect, once the work is done: nothing is left to unwind while Python ends."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is _handle_signal:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def signal_exit_code() -> int | None:
     """Return the exit code if a signal came, and ignore further signals; else None."""
     if not _raised:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,10 @@ CONVERTED = """
     except BaseException:
         raise RuntimeError("of a library")
 """
+ENDING = """
+    import atexit
+    atexit.register(lambda: ({itself}, time.sleep(0.3)))
+"""
 SIGNALS = pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 
 
@@ -102,3 +107,11 @@ def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path: Path) -> None:
     command = ["sh", "-c", f"trap '' INT; exec {sys.executable} {tmp_path / 'script.py'}"]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     assert (done.returncode, done.stdout) == (0, "on\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_work_ends_the_process_at_once(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    done = _ended(tmp_path, ENDING, number.name)
+    assert (done.returncode, done.stderr) == (-number, "")
