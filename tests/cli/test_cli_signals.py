@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -109,9 +108,22 @@ def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "on\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_a_signal_after_the_work_ends_the_process_at_once(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, number: str, code: int
 ) -> None:
-    done = _ended(tmp_path, ENDING, number.name)
-    assert (done.returncode, done.stderr) == (-number, "")
+    done = _ended(tmp_path, ENDING, number)
+    assert (done.returncode, done.stderr) == (code, "interrupted\n" if code == 130 else "")
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_while_the_command_line_loads_ends_it_at_once(
+    tmp_path: Path, number: str, code: int
+) -> None:
+    """The first module that it loads is replaced by one that sends the signal."""
+    (tmp_path / "typer.py").write_text(f"import os, signal\n{SELF.format(number=number)}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "ptq_cli", "--version"],
+        capture_output=True, check=False, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, "interrupted\n" if code == 130 else "")
