@@ -57,7 +57,7 @@ def decode(path: Path, channels: str) -> Image.Image:
 
 
 def open_image(stream: BinaryIO) -> Image.Image:
-    """Open an image of one of `FORMATS`. The checksums of a PNG are compared: Pillow decodes damaged pixels in silence.
+    """Open an image of one of `FORMATS`. The checksums of a PNG are compared, because Pillow decodes damaged pixels.
 
     Raises:
         UnidentifiedImageError: It has none of these formats.

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import UnidentifiedImageError
 
 from ptq.core import remote
 from ptq.core.errors import DataError, UsageError, short_message
@@ -193,9 +193,7 @@ def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
             ) from error
         # on damaged files Pillow raises SyntaxError, struct.error, KeyError and more
         except Exception as error:
-            raise DataError(
-                f"{where}: cannot read the image: {short_message(error)}"
-            ) from error
+            raise DataError(f"{where}: cannot read the image: {short_message(error)}") from error
     if value is None:
         raise DataError(f"{where}: a value is missing")
     array = np.asarray(value)

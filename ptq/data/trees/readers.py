@@ -28,7 +28,9 @@ class Readers:
         self._waiting.put((future, name))
         if self._threads < self._most:
             self._threads += 1
-            threading.Thread(target=self._run, name=f"ptq-read-{self._threads}", daemon=True).start()
+            threading.Thread(
+                target=self._run, name=f"ptq-read-{self._threads}", daemon=True
+            ).start()
         return future
 
     def stop(self) -> None:

@@ -163,5 +163,5 @@ def test_a_damaged_image_is_one_line_with_the_reason(images: Path) -> None:
     content = next(iter(sorted(images.rglob("*.png")))).read_bytes()
     damaged = content[:-13] + bytes([content[-13] ^ 1]) + content[-12:]
     pq.write_table(pa.table({"image": [damaged]}), images.parent / "a.parquet")
-    with pytest.raises(DataError, match="cannot read the image: .*checksum"):
+    with pytest.raises(DataError, match=r"cannot read the image: .*checksum"):
         calibrate(images, images.parent / "a.parquet")
