@@ -3,7 +3,7 @@
 from . import signals
 
 
-def start() -> None:
+def run_command_line() -> None:
     """Run ``ptq``; Ctrl-C while it loads ends it without a traceback."""
     signals.end_at_once()
     from .main import main
@@ -12,4 +12,4 @@ def start() -> None:
 
 
 if __name__ == "__main__":
-    start()
+    run_command_line()
