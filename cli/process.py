@@ -50,6 +50,8 @@ def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
     reset_verbosity()
     try:
         code = _run(app, arguments)
+        if _OWN_PROCESS.is_set() and signals.signal_exit_code() is None:
+            signals.end_at_once()
     except KeyboardInterrupt:
         code = signals.INTERRUPTED
     except SystemExit:

@@ -6,13 +6,17 @@ The handler raises an exception, as Python does for Ctrl-C. Two problems need ca
    missing module and go on, for example with Python's slow protobuf. So the handler waits for imports.
 2. An exception raised while an object is destroyed is lost. So the handler raises again until the stack unwinds.
 
-Cleaning up is never interrupted.
+Cleaning up is never interrupted. Before the work and after it there is nothing to clean up: a signal ends the process
+at once.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -23,11 +27,30 @@ MAX_IMPORT_SECONDS = 10.0
 _raised: list[BaseException] = []
 
 
+def end_at_once() -> None:
+    """Let SIGTERM and SIGINT end the process where they find it; an ignored SIGINT stays ignored."""
+    for alarm in _alarm_signals():  # a signal that came during an import may still wait
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(alarm, signal.SIG_DFL)
+    _set_handler(_end)
+
+
 def install() -> None:
     """Make SIGTERM and SIGINT unwind the stack; an ignored SIGINT stays ignored."""
-    signal.signal(signal.SIGTERM, _handle_signal)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _handle_signal)
+    _set_handler(_handle_signal)
+
+
+def _set_handler(handler: Callable[[int, FrameType | None], None]) -> None:
+    signal.signal(signal.SIGTERM, handler)
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end, _handle_signal):
+        signal.signal(signal.SIGINT, handler)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    if number == signal.SIGINT:
+        with suppress(OSError):
+            os.write(2, b"interrupted\n")
+    os._exit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
 
 def signal_exit_code() -> int | None:

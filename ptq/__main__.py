@@ -1,5 +1,6 @@
-"""``python -m ptq``."""
+"""Entry point of ``python -m ptq``: the command line of the package ``ptq_cli``."""
 
-from ptq_cli.main import main
+from ptq_cli.__main__ import run_command_line
 
-main()
+if __name__ == "__main__":
+    run_command_line()

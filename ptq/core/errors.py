@@ -115,10 +115,15 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def short_message(error: BaseException) -> str:
-    """Return the first line of a library's message without codes and source files, of at most 200 characters."""
+    """Return the first line of a library's message without codes and source files, of at most 200 characters.
+
+    A first line that ends with a colon is continued by the next one.
+    """
     text = str(error)
     for prefix in _PREFIXES:
         text = prefix.sub("", text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
+    if text.endswith(":") and len(lines) > 1:
+        text = f"{text} {lines[1]}"
     return text if len(text) <= 200 else text[:197] + "..."

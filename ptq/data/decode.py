@@ -10,7 +10,7 @@ from __future__ import annotations
 import stat
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,24 @@ def decode(path: Path, channels: str) -> Image.Image:
         ) from error
 
 
-def _decode(file: Any, path: Path, channels: str) -> Image.Image:
-    with Image.open(file, formats=FORMATS) as opened:
+def open_image(stream: BinaryIO) -> Image.Image:
+    """Open an image of one of `FORMATS`. The checksums of a PNG are compared, because Pillow decodes damaged pixels.
+
+    Raises:
+        UnidentifiedImageError: It has none of these formats.
+        SyntaxError: A part of a PNG is damaged.
+        OSError: It cannot be read.
+    """
+    image: Image.Image = Image.open(stream, formats=FORMATS)
+    if image.format == "PNG":
+        image.verify()  # afterwards only a new object can be decoded
+        stream.seek(0)
+        image = Image.open(stream, formats=FORMATS)
+    return image
+
+
+def _decode(file: BinaryIO, path: Path, channels: str) -> Image.Image:
+    with open_image(file) as opened:
         if opened.width * opened.height > MAX_PIXELS:
             raise _too_large_error(path, f" at {opened.height}×{opened.width}")
         opened.load()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -16,18 +17,22 @@ def start_in_worker(folder: str) -> None:
     """Leave Ctrl-C to the parent, which ends this process; and end with the parent if that is killed.
 
     Args:
-        folder: Where this process has its temporary files. The parent removes it: a process that it ends cannot.
+        folder: Where this process has its temporary files. The parent removes it, as a process that it ends cannot;
+            where the parent is killed, this process does.
     """
     tempfile.tempdir = folder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
+    threading.Thread(
+        target=_end_with_parent, args=(folder,), name="end with parent", daemon=True
+    ).start()
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(folder: str) -> None:
     """The queue of an executor does not end with its parent: each process holds both of its ends."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
+        shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
 

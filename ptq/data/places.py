@@ -75,7 +75,11 @@ def _find_in(place: str) -> list[str]:
         return [url] if is_shard else []
     path = Path(place)
     if path.is_dir():
-        return only_shards([str(path / name) for name in sorted(os.listdir(path))])
+        try:
+            names = sorted(os.listdir(path))
+        except OSError as error:
+            raise DataError(f"{place}: cannot list the data: {error.strerror}") from error
+        return only_shards([str(path / name) for name in names])
     if is_shard and not path.is_file():
         raise DataError(f"{place}: cannot open the data: No such file or directory")
     return [place] if is_shard else []

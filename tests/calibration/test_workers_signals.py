@@ -73,7 +73,7 @@ def test_what_another_thread_takes_comes_afterwards_too() -> None:
     assert steps == ["after it"]
 
 
-def test_worker_processes_end_when_their_parent_is_killed() -> None:
+def test_worker_processes_end_when_their_parent_is_killed_and_remove_its_files() -> None:
     """They hold the output of the parent, which ends with the last of them."""
     script = (
         "import os, signal\n"
@@ -82,11 +82,13 @@ def test_worker_processes_end_when_their_parent_is_killed() -> None:
         "    worker_pool.ALONE_SECONDS = -1\n"
         "    pool = worker_pool.ProcessPool(2)\n"
         "    pool.ready()\n"
-        "    print(pool._workers[0]._started.result(), flush=True)\n"
+        "    print(pool._workers[0]._started.result(), pool._folder, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=120, check=False
     )
-    assert done.stdout == b"True\n"
+    started, folder = done.stdout.decode().split()
+    assert started == "True"
     assert done.returncode == -signal.SIGKILL
+    assert not os.path.exists(folder)

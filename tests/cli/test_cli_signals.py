@@ -68,6 +68,10 @@ CONVERTED = """
     except BaseException:
         raise RuntimeError("of a library")
 """
+ENDING = """
+    import atexit
+    atexit.register(lambda: ({itself}, time.sleep(0.3)))
+"""
 SIGNALS = pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 
 
@@ -102,3 +106,24 @@ def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path: Path) -> None:
     command = ["sh", "-c", f"trap '' INT; exec {sys.executable} {tmp_path / 'script.py'}"]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     assert (done.returncode, done.stdout) == (0, "on\n")
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_after_the_work_ends_the_process_at_once(
+    tmp_path: Path, number: str, code: int
+) -> None:
+    done = _ended(tmp_path, ENDING, number)
+    assert (done.returncode, done.stderr) == (code, "interrupted\n" if code == 130 else "")
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_while_the_command_line_loads_ends_it_at_once(
+    tmp_path: Path, number: str, code: int
+) -> None:
+    """The first module that it loads is replaced by one that sends the signal."""
+    (tmp_path / "typer.py").write_text(f"import os, signal\n{SELF.format(number=number)}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "ptq_cli", "--version"],
+        capture_output=True, check=False, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, "interrupted\n" if code == 130 else "")

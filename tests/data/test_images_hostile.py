@@ -43,6 +43,7 @@ BAD = {
     "corrupt.jpg": b"\xff\xd8\xff\xe0" + b"garbage" * 40,
     "truncated.jpg": JPEG[: len(JPEG) // 2],
     "truncated.png": GOOD[: len(GOOD) // 2],
+    "checksum.png": GOOD[:-13] + bytes([GOOD[-13] ^ 1]) + GOOD[-12:],
     "empty.png": b"",
     "bomb.png": png_header(20000, 20000),
     "warned-bomb.png": png_header(10000, 10000),

@@ -44,6 +44,7 @@ def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves
             "Could not find an implementation for X(3)",
         ),
         ("\n\nthe first line\nthe second", "the first line"),
+        ("400, message:\n  Not enough data\nmore", "400, message: Not enough data"),
         ("", "RuntimeError"),
     ],
 )

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import UnidentifiedImageError
 
 from ptq.core import remote
-from ptq.core.errors import DataError, UsageError
-from ptq.data.decode import FORMATS
+from ptq.core.errors import DataError, UsageError, short_message
+from ptq.data.decode import FORMATS, open_image
 from ptq.data.image_options import ImageOptions
 from ptq.data.input_spec import InputSpec
 from ptq.data.sources.columns import Columns, choose_columns
@@ -186,12 +186,14 @@ def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
         value = value["bytes"]
     if isinstance(value, bytes):
         try:
-            return Image.open(io.BytesIO(value), formats=FORMATS)
-        # on damaged files Pillow raises SyntaxError, struct.error, KeyError and more
-        except Exception as error:
+            return open_image(io.BytesIO(value))
+        except UnidentifiedImageError as error:
             raise DataError(
                 f"{where}: not an image; supported formats are {', '.join(FORMATS)}"
             ) from error
+        # on damaged files Pillow raises SyntaxError, struct.error, KeyError and more
+        except Exception as error:
+            raise DataError(f"{where}: cannot read the image: {short_message(error)}") from error
     if value is None:
         raise DataError(f"{where}: a value is missing")
     array = np.asarray(value)

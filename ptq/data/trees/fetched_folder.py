@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from ptq.core.errors import DataError, PtqError
 from ptq.data.folder import FolderListing, classify_files
 from ptq.data.labelling import Labelling
 from ptq.data.sample import BadSample, Sample, SampleSource
+from ptq.data.trees.readers import Readers
 from ptq.data.trees.tree import FileTree
 from ptq.data.wrapped_source import WrappedSource
 
@@ -101,7 +102,7 @@ class FetchedFolder(WrappedSource):
     def _fetch_ahead(self, positions: Iterable[int]) -> Iterator[tuple[int, Future[bytes]]]:
         waiting: deque[tuple[int, Future[bytes], int]] = deque()
         sizes, ahead = self._tree.sizes, 0
-        pool = ThreadPoolExecutor(READERS if self._tree.is_remote else 1)
+        readers = Readers(self._tree.read, READERS if self._tree.is_remote else 1)
         try:
             for position in positions:
                 size = sizes[self.name(position)]
@@ -109,13 +110,13 @@ class FetchedFolder(WrappedSource):
                     done, future, freed = waiting.popleft()
                     ahead -= freed
                     yield done, future
-                waiting.append((position, pool.submit(self._tree.read, self.name(position)), size))
+                waiting.append((position, readers.submit(self.name(position)), size))
                 ahead += size
             while waiting:
                 done, future, _ = waiting.popleft()
                 yield done, future
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            readers.stop()
 
     def _fetch_sidecars(self, names: Sequence[str], samples: set[str]) -> None:
         """Fetch files at the top that may hold labels or class names; write the labels that the tree holds."""

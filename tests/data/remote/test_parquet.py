@@ -156,3 +156,12 @@ def test_a_missing_package_is_one_line_with_the_command(images: Path, monkeypatc
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     with pytest.raises(UsageError, match=r'not installed; pip install "onnx-ptq\[parquet\]"$'):
         calibrate(images, images.parent / "a.parquet")
+
+
+def test_a_damaged_image_is_one_line_with_the_reason(images: Path) -> None:
+    """Pillow would decode it: the checksum of its pixels is wrong."""
+    content = next(iter(sorted(images.rglob("*.png")))).read_bytes()
+    damaged = content[:-13] + bytes([content[-13] ^ 1]) + content[-12:]
+    pq.write_table(pa.table({"image": [damaged]}), images.parent / "a.parquet")
+    with pytest.raises(DataError, match=r"cannot read the image: .*checksum"):
+        calibrate(images, images.parent / "a.parquet")
