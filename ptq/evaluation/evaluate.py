@@ -137,9 +137,7 @@ def evaluate_engines(
         choice = replace(choice, output=head, why=describe_scores(head, sizes[head], sizes[head]))
     if changed is not None:
         changed.choose(head, threshold)
-    has_classes = metric is not None or (
-        task.name != "none" and (found is None or isinstance(found, ClassifyTask))
-    )
+    has_classes = metric is not None or isinstance(found, ClassifyTask)
     origin = None if labelling is None else labelling()
     suspect = find_label_mismatch(before.accuracy[position].confusion, origin)
     unread = labelled if metric is None and accuracies[position] is None else 0

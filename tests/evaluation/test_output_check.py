@@ -47,6 +47,21 @@ def words(evaluation: Evaluation) -> str:
     return "; ".join(map(str, check_outputs(evaluation)))
 
 
+def test_landmarks_are_doubted_where_their_largest_number_changes_in_spite_of_a_small_error() -> (
+    None
+):
+    shape = np.repeat(
+        gaussian_array(1, 20, seed=50), 2, axis=1
+    )  # each point has a neighbour at its height
+    rows = [shape + 0.2 * x for x in scores(classes=40)]
+    doubts = words(evaluate(rows, lambda x: np.round(x, 1)))
+    assert "% of the scores' energy is the same on all samples, but" in doubts
+    assert "may be numbers" in doubts
+    assert not words(evaluate(rows, lambda x: np.round(x, 3)))
+    assert not words(evaluate(rows, lambda x: np.round(x, 1), task=TaskRequest("none")))
+    assert "may be numbers" not in words(evaluate(scores(), lambda x: np.round(x)))
+
+
 def test_sound_outputs_have_no_doubts() -> None:
     assert words(evaluate(scores(), lambda x: x + 0.01)) == ""
 

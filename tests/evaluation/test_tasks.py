@@ -91,6 +91,17 @@ RECOGNIZED: list[tuple[str, str, dict[str, Any], list[dict[str, Any]]]] = [
         TOKENS,
         [{"start_logits": RNG.normal(size=(1, 12)).astype(np.float32)}],
     ),
+    (
+        "none",
+        "a score for each of the places of another output",
+        PIXELS,
+        [
+            {
+                "offsets": RNG.normal(size=(1, 50, 16)).astype(np.float32),
+                "logits": RNG.normal(size=(1, 50, 1)).astype(np.float32),
+            }
+        ],
+    ),
     ("none", "one number", PIXELS, [{"y": np.ones((1, 1), np.float32)}]),
 ]
 
@@ -173,6 +184,24 @@ def test_a_task_that_no_output_fits_is_refused_with_the_shapes(name: TaskName) -
     said = rf"^task {name}: no output fits \(y \[{rows}, {rows}\]\); give another task, or leave"
     with pytest.raises(UsageError, match=said):
         recognize_task(TaskRequest(name), [example])
+
+
+def test_scores_of_places_are_measured_by_their_error_unless_classes_are_asked_for() -> None:
+    samples = [Sample(f"s{k}", {"x": RNG.normal(size=(1, 50, 1))}) for k in range(10)]
+
+    def run(feed: dict[str, Any]) -> list[Any]:
+        return [np.repeat(feed["x"], 16, axis=-1), feed["x"]]
+
+    def evaluate(request: TaskRequest) -> Evaluation:
+        rounded = {"int8": lambda feed: [np.round(y) for y in run(feed)]}
+        return evaluate_engines(run, rounded, samples, ["offsets", "logits"], task=request)
+
+    drop = evaluate(TaskRequest()).forms["int8"].drop
+    assert drop is not None
+    assert drop.metric == ERROR
+    drop = evaluate(TaskRequest("classify")).forms["int8"].drop
+    assert drop is not None
+    assert drop.metric == AGREEMENT
 
 
 def test_text_is_read_as_ctc_defines_it() -> None:

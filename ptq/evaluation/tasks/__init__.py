@@ -15,6 +15,7 @@ label_fit   how a detector numbers labelled classes
 detect      boxes with classes
 mask_pictures masks of two forms as pictures
 changed_neighbours samples whose nearest neighbour changes
+common_scores what scores of all samples have in common
 read_answer outputs on one sample as an answer for readers
 label_options labels of boxes and texts as the user names them
 request     a task that is asked for or recognized

@@ -76,9 +76,13 @@ def has_threshold(task: Task | None) -> TypeGuard[ClassifyTask]:
 def find_classes(examples: Sequence[Example], request: TaskRequest) -> Found | None:
     """An output with one score for each class; one value if labels are 0 and 1, or if classes are asked for.
 
+    One score for each row of another output shows no classes, unless there are labels or classes are asked for.
     Whether one value is two classes, and above which threshold, is decided again once all samples are known.
     """
+    labelled = any(example.labels for example in examples)
     for name in examples[0].outputs:
+        if not (request.asked or labelled) and scores_places(name, examples[0].outputs):
+            continue
         if all(is_scores(example.outputs[name]) for example in examples):
             sizes = {example.outputs[name].size for example in examples}
             return ClassifyTask(name), describe_scores(name, min(sizes), max(sizes))
@@ -86,6 +90,20 @@ def find_classes(examples: Sequence[Example], request: TaskRequest) -> Found | N
     names = list(examples[0].outputs)
     values = {name: [example.outputs[name] for example in examples] for name in names}
     return find_two_classes(values, labels, request)
+
+
+def scores_places(name: str, outputs: Arrays) -> bool:
+    """Whether the axis of an output's scores counts rows of another output, such as anchors with a box each."""
+    array = outputs[name]
+    return (
+        array.ndim > 1
+        and array.size > array.shape[-1] == 1
+        and any(
+            other.shape[:-1] == array.shape[:-1] and other.shape[-1] > 1
+            for other in outputs.values()
+            if other.ndim > 1
+        )
+    )
 
 
 def find_two_classes(

@@ -11,6 +11,7 @@ import numpy as np
 from ptq.evaluation.drop import Drop, TaskChoice
 from ptq.evaluation.metrics import Figure
 from ptq.evaluation.tasks.classify import ClassifyTask
+from ptq.evaluation.tasks.common_scores import CommonScores
 from ptq.evaluation.tasks.detect import ENOUGH_BOXES, count_shown_boxes
 from ptq.evaluation.tasks.request import TaskRequest, recognize_task
 from ptq.evaluation.tasks.segment import SegmentTask
@@ -46,7 +47,7 @@ class TaskMeasurement:
         self._waiting: list[tuple[Example, Mapping[str, Arrays], bool]] = []
         self._meters: dict[str, TaskMeter] = {}
         self._boxes, self._bytes = 0, 0
-        self._decided = Counter[int]()
+        self._decided, self._common = Counter[int](), CommonScores()
 
     def add(self, example: Example, others: Mapping[str, Arrays], *, labelled: bool) -> None:
         """Add a sample.
@@ -74,7 +75,8 @@ class TaskMeasurement:
         if self.choice is not None and self.choice.assumed:
             commonest = max(self._decided.values(), default=0)
             rarely_varies = commonest >= MIN_COMMON * self._decided.total()
-            self.choice = replace(self.choice, assumed=rarely_varies)
+            common = self._common.measure_share()
+            self.choice = replace(self.choice, assumed=rarely_varies, common=common)
 
     def measure_form(self, form: str) -> tuple[Drop, tuple[Figure, ...]]:
         """The drop and the figures of a form; there must be a task."""
@@ -105,6 +107,8 @@ class TaskMeasurement:
                 self._watch(self.task, example, others)
             if self.choice.assumed and isinstance(self.task, ClassifyTask | SegmentTask):
                 decided = self.task.decode(example.outputs[self.task.output])
+                if isinstance(self.task, ClassifyTask):
+                    self._common.add(example.outputs[self.task.output])
                 classes, counts = np.unique(decided, return_counts=True)
                 self._decided.update(dict(zip(classes.tolist(), counts.tolist(), strict=True)))
         self._waiting.clear()
