@@ -40,7 +40,9 @@ def read_record(graph: Graph, key: str) -> dict[str, Any] | None:
 
 
 def read_target(graph: Graph) -> str:
-    """The target that a model was quantized for, as it records; empty if it records none that can be read."""
+    """The target that a model was quantized for, by itself or its records; empty if they name none."""
+    if graph.target:
+        return graph.target
     try:
         record = read_record(graph, PROVENANCE) or {}
     except ModelError:
