@@ -6,10 +6,12 @@ from functools import cache
 
 import numpy as np
 import onnx.parser
+import onnxruntime
 
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_target
+from ptq.model.session_tuning import DEFAULT_TUNING, make_session_options
 
 _SATURATION_MODEL = """
 <ir_version: 8, opset_import: ["" : 13]>
@@ -23,10 +25,12 @@ def has_exact_int8_sums() -> bool:
 
     On x86 without VNNI it adds pairs of products in int16, which saturates (vpmaddubsw): 2 · 255·127 is 32767.
     """
-    from ptq.model.session import Session  # which reads this module
-
-    pair = Session(Graph.from_proto(onnx.parser.parse_model(_SATURATION_MODEL)))
-    [total] = pair.run({"a": np.full((1, 2), 255, np.uint8)})
+    options = make_session_options(
+        DEFAULT_TUNING, threads=1, optimize="all", keeps_16_bits=False, adds_exactly=False
+    )
+    model = onnx.parser.parse_model(_SATURATION_MODEL).SerializeToString()
+    pair = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    [total] = pair.run(None, {"a": np.full((1, 2), 255, np.uint8)})
     return int(total[0, 0]) == 2 * 255 * 127
 
 

@@ -29,11 +29,7 @@ ProtoChange = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 class Graph:
-    """One model, to read and rewrite. Inputs, outputs and remaining tensors keep their names.
-
-    Attributes:
-        target: Name of the target that it was quantized for in this process; empty for any other model.
-    """
+    """One model, to read and rewrite. Inputs, outputs and remaining tensors keep their names."""
 
     def __init__(self, model: ir.Model, target: str = "") -> None:
         self._model, self.target = model, target

@@ -1,4 +1,4 @@
-"""ONNX Runtime session of a graph: the only module that runs a model with ONNX Runtime.
+"""ONNX Runtime session of a graph: the only module that runs a model with it, but for the probe of `exact_sums`.
 
 Sessions run on the CPU, without telemetry, from bytes in memory and never from a path.
 """
@@ -47,8 +47,7 @@ class Session:
         inputs: Names of the model's inputs.
         outputs: Names of the model's outputs.
         threads: Threads of one operator; 0 means one a core.
-        computes_as_written: Whether it rounds and adds as the file says, which a user's own session does not: 16-bit
-            activations, and sums of products for a runtime that adds them exactly.
+        computes_as_written: Whether it rounds or adds as the file says, where a user's own session does not.
     """
 
     def __init__(
@@ -61,8 +60,6 @@ class Session:
         tuning: SessionTuning = DEFAULT_TUNING,
     ) -> None:
         """Load a graph with ONNX Runtime's default settings; but no 16-bit activation is rounded to 8 bits.
-
-        On x86 without VNNI, products are added exactly if the model is for a runtime that adds them so.
 
         Args:
             graph: The model.
