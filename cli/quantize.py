@@ -58,7 +58,7 @@ def quantize(
             parser=str,
             help="Format of weights. On x86 without VNNI, ONNX Runtime saturates sums of two products with int8 "
             "weights (s8). reduced: int8 with smaller neighbours, no saturation. u8: stored as uint8, no saturation, "
-            "slower, only target ort. auto: reduced if this processor saturates, else s8.",
+            "slower, only target ort. auto: reduced if this processor and the target saturate, else s8.",
         ),
     ] = "auto",
     target: o.Target = "ort",

@@ -139,7 +139,7 @@ def quantize(
         weights: The integer format of weights. On x86 without VNNI, ONNX Runtime saturates sums of two uint8 × int8
             products. ``reduced`` limits neighbouring weights so that no sum saturates. ``u8``, for target ``ort``,
             stores weights as uint8, which is slower. ``s8`` does neither. ``auto`` is ``reduced`` if this processor
-            saturates, else ``s8``.
+            and the target's runtime saturate, else ``s8``.
         per_tensor: Use one scale for a whole weight.
         skip: Nodes, of the prepared or of the given model, or operators, that stay float; a string is one name.
         correct_bias: Correct biases for the mean error of quantized weights and inputs.

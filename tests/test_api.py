@@ -316,7 +316,9 @@ def test_reduced_weights_give_the_same_integers_on_all_processors(
     [
         (True, "ort", "s8"),
         (False, "ort", "reduced"),
-        (False, "litert", "reduced"),
+        (False, "openvino", "reduced"),
+        (False, "litert", "s8"),
+        (False, "tensorrt", "s8"),
         (False, "gemmlowp", "s8"),
     ],
 )

@@ -34,6 +34,7 @@ RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer.split(
 
 ALLOWED = {
     "onnxruntime": {
+        "ptq.model.exact_sums",
         "ptq.model.ort_value",
         "ptq.model.ort_version",
         "ptq.model.provider_session",

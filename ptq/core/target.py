@@ -39,6 +39,7 @@ class Target:
             (`ptq.solver.partition.shipped_tables`). None where all that can be integers becomes integers.
         has_ort_workarounds: QDQ graphs are rewritten so that ONNX Runtime runs them fast.
         int16_pairs_saturate: Its kernels for x86 without VNNI add pairs of products in int16, which saturates.
+        pairs_channels: Those kernels also pair the channels of each position, and pair those of a ConvTranspose.
         uint8_weights: Signed weights may be stored as uint8 with zero point 128: the same integers.
         reads_qoperator: Its runtime reads models in QOperator form.
         writes_tflite: Its models can be written as `.tflite` files.
@@ -88,6 +89,7 @@ class Target:
     costs: str | None = None
     has_ort_workarounds: bool = False
     int16_pairs_saturate: bool = False
+    pairs_channels: bool = False
     uint8_weights: bool = False
     reads_qoperator: bool = True
     writes_tflite: bool = False

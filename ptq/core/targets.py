@@ -185,6 +185,9 @@ TARGETS: Mapping[str, Target] = {
             # measured: up to 15 % slower with a zero point between two pointwise convolutions, 4 % faster without
             float_padded_depthwise=True,
             leaves_layers_float=True,
+            # measured: jit_avx2 kernels pair the channels of each tap, where ONNX Runtime goes on to the next tap
+            int16_pairs_saturate=True,
+            pairs_channels=True,
             runtime="openvino",
         ),
         Target(
@@ -199,6 +202,8 @@ TARGETS: Mapping[str, Target] = {
             float_activation_products=True,
             quantizes_inputs_only=True,
             float_biases=True,
+            int16_pairs_saturate=True,
+            pairs_channels=True,
         ),
         _QNN,
         replace(_QNN, name="qnn-a16", activation=UINT16, wide_activation=None, wide_target=None),

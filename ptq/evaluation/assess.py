@@ -132,7 +132,9 @@ def build_report(
         islands=executor.islands,
         tensors=rows,
         nodes=node_rows(prepared, quantized.plan),
-        saturable=saturable_nodes(quantized.quantized_graph) if row.int16_pairs_saturate else (),
+        saturable=saturable_nodes(quantized.quantized_graph, pairs_channels=row.pairs_channels)
+        if row.int16_pairs_saturate
+        else (),
         budget=budget,
         search=search,
         suspects=(

@@ -214,9 +214,10 @@ class ReportData:
         """What matters only for some uses of the model; nothing of it questions the figures."""
         found = [*self.slow]
         if self.saturable:
+            formats = "reduced or u8" if get_target(self.target).uint8_weights else "reduced"
             found.append(
                 f"x86 processors without VNNI: {plural(len(self.saturable), 'node')} may saturate; "
-                "use weights reduced or u8, or verify the model there"
+                f"use weights {formats}, or verify the model there"
             )
         if self.cost_note:
             found.append(self.cost_note)

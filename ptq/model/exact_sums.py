@@ -6,9 +6,12 @@ from functools import cache
 
 import numpy as np
 import onnx.parser
+import onnxruntime
 
+from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.metadata import read_target
+from ptq.model.session_tuning import DEFAULT_TUNING, make_session_options
 
 _SATURATION_MODEL = """
 <ir_version: 8, opset_import: ["" : 13]>
@@ -22,6 +25,16 @@ def has_exact_int8_sums() -> bool:
 
     On x86 without VNNI it adds pairs of products in int16, which saturates (vpmaddubsw): 2 · 255·127 is 32767.
     """
-    pair = Session(Graph.from_proto(onnx.parser.parse_model(_SATURATION_MODEL)))
-    [total] = pair.run({"a": np.full((1, 2), 255, np.uint8)})
+    options = make_session_options(
+        DEFAULT_TUNING, threads=1, optimize="all", keeps_16_bits=False, adds_exactly=False
+    )
+    model = onnx.parser.parse_model(_SATURATION_MODEL).SerializeToString()
+    pair = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    [total] = pair.run(None, {"a": np.full((1, 2), 255, np.uint8)})
     return int(total[0, 0]) == 2 * 255 * 127
+
+
+def needs_exact_sums(graph: Graph) -> bool:
+    """Whether ONNX Runtime saturates sums on this processor, which the runtime that the model is for does not."""
+    row = TARGETS.get(read_target(graph))
+    return row is not None and not row.int16_pairs_saturate and not has_exact_int8_sums()

@@ -31,8 +31,8 @@ ProtoChange = Callable[[onnx.ModelProto], onnx.ModelProto]
 class Graph:
     """One model, to read and rewrite. Inputs, outputs and remaining tensors keep their names."""
 
-    def __init__(self, model: ir.Model) -> None:
-        self._model = model
+    def __init__(self, model: ir.Model, target: str = "") -> None:
+        self._model, self.target = model, target
         self._names = {name_of(v) for v in named_values(model.graph)}
         self._names.update(node.name for node in model.graph.all_nodes() if node.name)
         self._next_suffixes: dict[str, int] = {}
@@ -78,7 +78,7 @@ class Graph:
 
     def copy(self) -> Graph:
         """An independent graph to rewrite. It shares the tensors, which no code changes."""
-        return Graph(self._model.clone())
+        return Graph(self._model.clone(), self.target)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_model": external_data.proto_without_weights(self._model)}
@@ -264,7 +264,7 @@ class Graph:
         self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
     ) -> Graph:
         """A graph of some of the nodes, in the given order, with these inputs and outputs."""
-        return Graph(extract_subgraph(self._model, nodes, inputs, outputs))
+        return Graph(extract_subgraph(self._model, nodes, inputs, outputs), self.target)
 
     def transform_proto(self, change: ProtoChange) -> Graph:
         """The graph after a change of its ONNX message."""

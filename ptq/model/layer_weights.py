@@ -53,6 +53,32 @@ def summation_order_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] | N
     return np.moveaxis(weight, 1, -1).reshape(len(weight), -1).T
 
 
+def channel_pair_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] | None:
+    """The weight with K fastest over the channels of a group, whose odd number is padded: shape (K, output channels).
+
+    OpenVINO's kernels add products in this order, also those of a ConvTranspose. Output channels are the channel axis
+    of the weight.
+
+    Returns:
+        None for a depthwise Conv, which adds its products one by one, and any operator but Conv and ConvTranspose.
+    """
+    op, group = (
+        operator_of(node).removeprefix(MICROSOFT_PREFIX),
+        attributes_of(node).get("group", 1),
+    )
+    axis = _CONV_AXES.get(op)
+    if axis is None or (axis == 0 and weight.shape[1] == 1 and len(weight) == group):
+        return None
+    if axis == 0:
+        by_channel = np.moveaxis(weight, 0, -1)[None]
+    else:
+        by_channel = np.moveaxis(weight.reshape(group, -1, *weight.shape[1:]), 2, -1)
+    by_position = np.moveaxis(by_channel, 1, -2)
+    padding = [(0, 0)] * by_position.ndim
+    padding[-2] = (0, by_position.shape[-2] % 2)
+    return np.pad(by_position, padding).reshape(-1, by_position.shape[-1])
+
+
 def scale_output_channels(
     node: Node, weight: NDArray[Any], factors: NDArray[np.float64]
 ) -> NDArray[np.float64]:

@@ -5,11 +5,10 @@ Each record is one entry of ``metadata_props`` with canonical JSON as its value.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from ptq.core.errors import ModelError
 from ptq.core.record import Record, decode_record, encode_record
-from ptq.model.graph import Graph
 
 PREPROCESS = "ptq.preprocess"
 """How samples became arrays; see `ptq.data.recorded_preprocess`."""
@@ -17,12 +16,22 @@ PROVENANCE = "ptq.provenance"
 """How the model was made; see `ptq.optimization.provenance`."""
 
 
-def write_record(graph: Graph, key: str, record: Record) -> None:
+class Described(Protocol):
+    """A model with metadata: what these functions read of a `ptq.model.graph.Graph`."""
+
+    target: str
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The entries of ``metadata_props``, writable."""
+
+
+def write_record(graph: Described, key: str, record: Record) -> None:
     """Write a record under a key of the model's metadata; an older one is replaced."""
     graph.metadata[key] = encode_record(record)
 
 
-def read_record(graph: Graph, key: str) -> dict[str, Any] | None:
+def read_record(graph: Described, key: str) -> dict[str, Any] | None:
     """The record under a key of the model's metadata; None without one.
 
     Raises:
@@ -39,8 +48,10 @@ def read_record(graph: Graph, key: str) -> dict[str, Any] | None:
         ) from error
 
 
-def read_target(graph: Graph) -> str:
-    """The target that a model was quantized for, as it records; empty if it records none that can be read."""
+def read_target(graph: Described) -> str:
+    """The target that a model was quantized for, by itself or its records; empty if they name none."""
+    if graph.target:
+        return graph.target
     try:
         record = read_record(graph, PROVENANCE) or {}
     except ModelError:

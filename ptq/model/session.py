@@ -1,4 +1,4 @@
-"""ONNX Runtime session of a graph: the only module that runs a model with ONNX Runtime.
+"""ONNX Runtime session of a graph: the only module that runs a model with it, but for the probe of `exact_sums`.
 
 Sessions run on the CPU, without telemetry, from bytes in memory and never from a path.
 """
@@ -17,6 +17,7 @@ from ptq.core.errors import DataError, ModelError, short_message
 from ptq.model import external_data
 from ptq.model.crash_guard import find_crash_risks
 from ptq.model.custom_ops import explain_custom_operator
+from ptq.model.exact_sums import needs_exact_sums
 from ptq.model.graph import Graph
 from ptq.model.mapped_weight import release_mapped_pages
 from ptq.model.node import Node, name_of, operator_of, values_read_by
@@ -46,7 +47,7 @@ class Session:
         inputs: Names of the model's inputs.
         outputs: Names of the model's outputs.
         threads: Threads of one operator; 0 means one a core.
-        keeps_16_bits: Whether it computes 16-bit activations as the file says, which a user's own session does not.
+        computes_as_written: Whether it rounds or adds as the file says, where a user's own session does not.
     """
 
     def __init__(
@@ -71,9 +72,11 @@ class Session:
             ModelError: ONNX Runtime refuses the model, or the model would crash it.
         """
         self.threads, self._crash_guard = threads, find_crash_risks(graph)
-        self.keeps_16_bits = not tuning.own_rounding and has_16_bit_activations(graph)
+        wide = not tuning.own_rounding and has_16_bit_activations(graph)
+        exact = not tuning.own_rounding and needs_exact_sums(graph)
+        self.computes_as_written = wide or exact
         options = make_session_options(
-            tuning, threads=threads, optimize=optimize, keeps_16_bits=self.keeps_16_bits
+            tuning, threads=threads, optimize=optimize, keeps_16_bits=wide, adds_exactly=exact
         )
         if save_optimized:
             options.optimized_model_filepath = save_optimized
@@ -122,7 +125,7 @@ class Session:
         cls, graph: Graph, *, threads: int = 0, opened: Session | None = None
     ) -> Session:
         """Session with the settings of a user's own; ``opened``, of the same graph, if it has them."""
-        if opened is not None and not opened.keeps_16_bits:
+        if opened is not None and not opened.computes_as_written:
             return opened
         return cls(graph, threads=threads, tuning=SessionTuning(own_rounding=True))
 

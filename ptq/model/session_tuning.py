@@ -35,7 +35,8 @@ class SessionTuning:
         qdq_optimization: ONNX Runtime optimizes quantizers at all. Without it, every operator computes in float,
             no tensor is rounded except by its quantizer, and scales may be model inputs.
         given_order: Nodes run in about the order of the graph, not all weights' DequantizeLinear nodes first.
-        own_rounding: Products of 16-bit activations may be rounded to 8 bits, as a user's own session does.
+        own_rounding: Products may be rounded and added as in a user's own session: 16-bit activations rounded to 8
+            bits, and sums of two products saturated.
     """
 
     memory_arena: bool = True
@@ -52,7 +53,7 @@ DEFAULT_TUNING = SessionTuning()
 
 
 def make_session_options(
-    tuning: SessionTuning, *, threads: int, optimize: str, keeps_16_bits: bool
+    tuning: SessionTuning, *, threads: int, optimize: str, keeps_16_bits: bool, adds_exactly: bool
 ) -> onnxruntime.SessionOptions:
     """The options of a session in ONNX Runtime's form.
 
@@ -61,6 +62,7 @@ def make_session_options(
         threads: Threads of one operator; 0 means one a core. At most one a processor is started.
         optimize: Level of graph optimization: ``none``, ``basic`` or ``all``.
         keeps_16_bits: Whether products take activations as they are quantized, not rounded to 8 bits.
+        adds_exactly: Whether x86 without VNNI adds products exactly, which takes up to twice the time.
     """
     options = onnxruntime.SessionOptions()
     # More threads than processors wait for each other: 1,024 on two take minutes for a tiny model.
@@ -80,5 +82,7 @@ def make_session_options(
         options.add_session_config_entry(
             "session.qdq_matmulnbits_accuracy_level", _MATMULNBITS_IN_FLOAT32
         )
+    if adds_exactly:
+        options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = LOG_FATAL_ONLY
     return options

@@ -13,6 +13,7 @@ from statistics import median
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
+from ptq.model.exact_sums import needs_exact_sums
 from ptq.model.graph import Graph
 from ptq.model.shared_weights import weight_families
 from ptq.observers.calibration_file import Calibration
@@ -29,7 +30,7 @@ from ptq.rewrite.emit.to_qlinear import to_qlinear
 from ptq.rewrite.emit.zero_point_in_bias import zero_points_in_biases
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.rewrite.shift_to_uint8 import weights_to_uint8
-from ptq.solver.recipe import REDUCED_NOTE, Recipe
+from ptq.solver.recipe import EXACT_NOTE, REDUCED_NOTE, Recipe
 from ptq.solver.rounding.gptq import GptqRounder, WeightRounding
 from ptq.solver.scales.weight_qparams import with_derived_biases
 from ptq.solver.solve import solve
@@ -148,6 +149,8 @@ def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> Quant
         changes.append(REDUCED_NOTE)
     plan = replace(plan, rounding={node: str(choice) for node, choice in roundings.items()})
     quantized = _emit(graph, recipe, plan)
+    if recipe.form != "tflite" and needs_exact_sums(quantized):
+        changes.append(EXACT_NOTE)
     return QuantizedModel(calibrated, recipe, plan, quantized, tuple(changes), rounded)
 
 
@@ -214,7 +217,10 @@ def _emit(graph: Graph, recipe: Recipe, plan: Plan) -> Graph:
         quantized.sort()
     if recipe.form == "qoperator":
         quantized = to_qlinear(quantized)
-    return weights_to_uint8(quantized) if recipe.weights == "u8" else quantized
+    if recipe.weights == "u8":
+        quantized = weights_to_uint8(quantized)
+    quantized.target = plan.target
+    return quantized
 
 
 def _describe_shared_weights(graph: Graph, plan: Plan) -> Iterator[str]:

@@ -27,6 +27,10 @@ FALLBACK_METHOD = "mse"
 REDUCED_NOTE = (
     "weight format: reduced (sums of two products fit int16, in which x86 without VNNI saturates)"
 )
+EXACT_NOTE = (
+    "in ONNX Runtime: products are added exactly, as in the target's runtime (session.x64quantprecision); without "
+    "the option sums of two saturate on this processor"
+)
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,8 @@ def resolve_weight_format(
 ) -> WeightFormat:
     """The weight format that an option stands for.
 
-    ``auto`` is ``reduced`` where this processor saturates sums of two products and the target has signed weights.
-    Otherwise it is ``s8``.
+    ``auto`` is ``reduced`` where this processor saturates sums of two products, and the target's runtime does too on
+    such processors. Otherwise it is ``s8``.
 
     Args:
         asked: The option.
@@ -138,6 +142,6 @@ def resolve_weight_format(
             "a plan sets the scales of weights: weights reduced cannot change them; choose auto or s8"
         )
     if asked == "auto":
-        exact = plan is not None or not row.weight.signed or has_exact_int8_sums()
+        exact = plan is not None or not row.int16_pairs_saturate or has_exact_int8_sums()
         return "s8" if exact else "reduced"
     return asked

@@ -13,6 +13,7 @@ from ptq.core.errors import ModelError, short_message
 from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
 from ptq.model.session import Session
+from ptq.model.session_tuning import DEFAULT_TUNING, make_session_options
 
 
 def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves_unnamed() -> None:
@@ -99,3 +100,23 @@ def test_whether_products_are_added_exactly_is_what_the_processor_says() -> None
         pytest.skip("no x86 processor of this age")
     assert bool(words & {"avx512_vnni", "avx_vnni", "avxvnni"}) == exact_sums.EXACT_NATIVELY
     assert has_exact_int8_sums()  # in tests everywhere
+
+
+@pytest.mark.parametrize(("target", "exact"), [("tensorrt", True), ("ort", False), ("", False)])
+def test_where_this_processor_saturates_and_the_target_does_not_sums_are_exact(
+    monkeypatch: pytest.MonkeyPatch, target: str, exact: bool
+) -> None:
+    monkeypatch.setattr("ptq.model.exact_sums.has_exact_int8_sums", lambda: False)
+    graph = Graph.from_proto(build_network("y = Relu(x)", {"x": (1, 4)}))
+    graph.target = target
+    opened = Session(graph.copy(), threads=1)
+    assert opened.computes_as_written == exact
+    timed = Session.for_timing(graph, threads=1, opened=opened)
+    assert (timed is opened) == (not exact)
+
+
+def test_exact_sums_are_an_option_of_the_session() -> None:
+    options = make_session_options(
+        DEFAULT_TUNING, threads=1, optimize="all", keeps_16_bits=False, adds_exactly=True
+    )
+    assert options.get_session_config_entry("session.x64quantprecision") == "1"

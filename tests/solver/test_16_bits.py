@@ -81,8 +81,8 @@ def test_only_models_of_16_bits_are_loaded_again_for_their_time() -> None:
         graph = quantize_network(MODEL, target=target).qdq
         opened = Session(graph, threads=1)
         timed = Session.for_timing(graph, threads=1, opened=opened)
-        assert (timed is not opened) == again == opened.keeps_16_bits
-        assert not timed.keeps_16_bits
+        assert (timed is not opened) == again == opened.computes_as_written
+        assert not timed.computes_as_written
 
 
 def test_second_order_rounding_takes_inputs_of_16_bits() -> None:

@@ -243,18 +243,30 @@ def _to_weight(
 
 
 def _saturation_guard(linear: LinearOp, plain: ScaledWeights) -> SaturationGuard:
-    """A function that keeps int16 sums of two products from saturating; the identity if nearest integers saturate.
+    """A function that keeps int16 sums of two products from saturating, in orders in which nearest integers do not.
 
     Args:
         linear: The layer.
         plain: Its weights.
     """
-    parts = itertools.chain(
-        [slice(_FEW_SUMS)], plain.sum_slices()
-    )  # most saturate in the first sums
-    nearest = (round_to_nearest(plain.select(sums)) for sums in parts)
-    within = all(np.array_equal(linear.avoid_saturation(some), some) for some in nearest)
-    return linear.avoid_saturation if within else lambda integers: integers
+    guards = [
+        guard
+        for guard in (linear.avoid_saturation, linear.avoid_channel_saturation)
+        if all(np.array_equal(guard(some), some) for some in _nearest_integers(plain))
+    ]
+
+    def avoid_saturation(integers: NDArray[Any]) -> NDArray[Any]:
+        for guard in guards:
+            integers = guard(integers)
+        return integers
+
+    return avoid_saturation
+
+
+def _nearest_integers(plain: ScaledWeights) -> Iterator[NDArray[Any]]:
+    """The nearest integers of the weights, in parts; most saturate in the first sums."""
+    parts = itertools.chain([slice(_FEW_SUMS)], plain.sum_slices())
+    return (round_to_nearest(plain.select(sums)) for sums in parts)
 
 
 def _sqnr_db(signal: float, error: float) -> float:

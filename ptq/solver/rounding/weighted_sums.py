@@ -75,12 +75,26 @@ class LinearOp:
             integers: The integers of some sums, laid out as by `weight_columns`: all inputs of a group, or those of
                 some of its channels.
         """
-        # a depthwise convolution adds its products one by one
-        if self._convolves and self.length == self.taps and self.outputs_per_group == 1:
+        if self._adds_one_by_one():
             return integers
-        by_tap = integers.reshape(len(integers), -1, self.taps, integers.shape[2]).swapaxes(1, 2)
+        by_tap = self._by_tap(integers)
         clipped = clip_pair_sums(by_tap.reshape(integers.shape)).reshape(by_tap.shape)
         return clipped.swapaxes(1, 2).reshape(integers.shape)
+
+    def avoid_channel_saturation(self, integers: NDArray[Any]) -> NDArray[Any]:
+        """The same for kernels that pair only the channels of each tap (`ptq.core.target.Target.pairs_channels`)."""
+        if self._adds_one_by_one():
+            return integers
+        clipped = clip_pair_sums(self._by_tap(integers))
+        return clipped.swapaxes(1, 2).reshape(integers.shape)
+
+    def _adds_one_by_one(self) -> bool:
+        """Whether the node is a depthwise convolution."""
+        return self._convolves and self.length == self.taps and self.outputs_per_group == 1
+
+    def _by_tap(self, integers: NDArray[Any]) -> NDArray[Any]:
+        """The integers of some sums with shape (groups, taps, channels, sums)."""
+        return integers.reshape(len(integers), -1, self.taps, integers.shape[2]).swapaxes(1, 2)
 
     def sample_rows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int

@@ -20,7 +20,11 @@ from ptq.core.target import Target
 from ptq.core.types import INT32, QuantParams, Range
 from ptq.kernels.int16_saturation import largest_pair_sum
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import channel_axis, summation_order_matrix
+from ptq.model.layer_weights import (
+    channel_axis,
+    channel_pair_matrix,
+    summation_order_matrix,
+)
 from ptq.model.node import Value, constant_of, name_of
 from ptq.observers.qparams import SCALE_FLOOR, asymmetric_qparams, symmetric_qparams
 from ptq.solver.partition.node_precision import QuantizedNode
@@ -57,7 +61,7 @@ def weight_and_bias_qparams(
         whole = per_tensor or not target.per_channel
         array = _constant_array(weight.value)  # a scaled weight is computed at each first read
         axis = None if whole else _channel_axis(integer, array.ndim)
-        paired = _largest_pair_sums(integer, array) if reduced else None
+        paired = _largest_pair_sums(integer, array, target) if reduced else None
         params, why = _weight_qparams(array, target, axis, paired)
         if bias is not None and not array.any():
             params, why = _zero_weight_qparams(params, activations[0], _constant_array(bias.value))
@@ -112,10 +116,15 @@ def _channel_axis(integer: QuantizedNode, rank: int) -> int | None:
     return None if integer.spec.op == "MatMul" and rank != 2 else channel_axis(integer.node, rank)
 
 
-def _largest_pair_sums(integer: QuantizedNode, array: NDArray[Any]) -> NDArray[Any] | None:
+def _largest_pair_sums(
+    integer: QuantizedNode, array: NDArray[Any], target: Target
+) -> NDArray[Any] | None:
     """The largest sum of two neighbouring weights of one sign, by output channel; None if pairs are not added."""
-    columns = summation_order_matrix(integer.node, array)
-    return None if columns is None else largest_pair_sum(columns)
+    orders = [summation_order_matrix(integer.node, array)]
+    if target.pairs_channels:
+        orders.append(channel_pair_matrix(integer.node, array))
+    sums = [largest_pair_sum(columns) for columns in orders if columns is not None]
+    return np.maximum.reduce(sums) if sums else None
 
 
 def _weight_qparams(

@@ -299,6 +299,12 @@ def test_second_order_rounding_is_kept_where_it_gains_on_held_out_inputs_or_ther
     assert choice.gain_db > 1
 
 
+def test_rounding_for_openvino_lets_no_two_channels_of_a_position_saturate() -> None:
+    made = quantized(weights="reduced", target="openvino")
+    assert "full" in (made.plan.rounding or ())  # three channels
+    assert saturable_nodes(made.graph, pairs_channels=True) == ()
+
+
 def test_reduced_weights_have_no_neighbours_that_saturate_and_lose_little() -> None:
     plain, reduced = quantized(weights="s8"), quantized(weights="reduced")
     assert len(saturable_nodes(plain.graph)) >= 3

@@ -99,6 +99,21 @@ def test_reduced_no_two_neighbours_saturate_and_scales_at_most_double(
     assert all((ratio >= 1).all() and (ratio < 2.01).all() for ratio in ratios)
 
 
+@pytest.mark.parametrize("group", [1, 2])
+def test_reduced_for_openvino_no_two_channels_of_a_position_saturate(group: int) -> None:
+    """Three channels: its kernels leave the third one alone, where ONNX Runtime goes on to the next position."""
+    model = build_network(
+        f"t = ConvTranspose<strides=[2,2],group={group}>(x, v)\ny = Conv(t, w)",
+        {"x": (1, 6, 4, 4)},
+        v=np.abs(gaussian_array(6, 3, 2, 2)),
+        w=np.abs(gaussian_array(8, 3 * group, 3, 3)),
+    )
+    for target, saturates in (("openvino", False), ("ort", True)):
+        reduced = quantize_network(model, target=target, reduced=True).qdq
+        assert saturable_nodes(reduced) == ()
+        assert bool(saturable_nodes(reduced, pairs_channels=True)) == saturates
+
+
 def test_reduced_a_convolution_whose_products_are_not_added_in_pairs_keeps_its_scale() -> None:
     model = build_network(
         "y = Conv<group=6>(x, w)", {"x": (1, 6, 8, 8)}, w=gaussian_array(6, 1, 3, 3)
