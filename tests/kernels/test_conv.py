@@ -15,7 +15,8 @@ from onnx import TensorProto, helper
 from ptq.core.errors import ModelError
 from ptq.core.types import INT8, UINT8
 from ptq.kernels import thread_pool
-from ptq.kernels.conv import convolution, transposed_convolution
+from ptq.kernels.conv import convolution
+from ptq.kernels.conv_transpose import transposed_convolution
 from ptq.kernels.requantizer import Channels
 
 
