@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.exposed_session import with_extra_outputs
@@ -27,9 +27,7 @@ MAX_MEAN_DISTANCE = 3.0
 """A mean this many standard deviations from the mean in training is not chance."""
 
 
-def check_input_statistics(
-    graph: Graph, samples: Samples, *, run: RunOptions = DEFAULT_RUN
-) -> Diagnosis | None:
+def check_input_statistics(graph: Graph, samples: Samples, *, run: RunOptions) -> Diagnosis | None:
     """Diagnose samples that are far from the training data; None if they are not.
 
     Args:

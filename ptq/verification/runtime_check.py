@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ptq.core.decibels import sqnr_db
 from ptq.core.errors import DataError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample
@@ -117,8 +117,8 @@ def check_in_runtime(
     samples: Iterable[Sample],
     runtime: str,
     *,
-    against: Graph | None = None,
-    run: RunOptions = DEFAULT_RUN,
+    against: Graph | None,
+    run: RunOptions,
 ) -> RuntimeCheck:
     """Compare every quantized tensor and every output of a graph between a runtime and what a file says.
 
