@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from old_runtime import skip_before
 from onnx import TensorProto, helper
+from requantizers import keep
 
 from ptq.core.errors import ModelError
 from ptq.core.types import INT8, UINT8
@@ -18,15 +19,6 @@ from ptq.kernels import thread_pool
 from ptq.kernels.conv import convolution
 from ptq.kernels.conv_transpose import transposed_convolution
 from ptq.kernels.requantizer import Channels
-
-
-def keep(acc: Any, channels: Channels) -> Any:
-    """The identity Finish, which holds the core to its promise about float32."""
-    assert acc.shape[-1] == np.arange(2**16)[channels].size
-    assert acc.dtype in (np.float32, np.int32)
-    if acc.dtype == np.float32:
-        assert np.all(np.abs(acc) <= 2**24)
-    return acc.astype(np.int32)
 
 
 def reference(x, w, bias, zx, zw, strides, pads, dilations, group):  # type: ignore[no-untyped-def]
