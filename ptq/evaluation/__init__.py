@@ -37,7 +37,7 @@ result               result of ``ptq.quantize``
 sparklines           histograms for a terminal
 session_cache        open sessions of the float and the quantized model
 quantized_forms      float, int8 and integers of one model on its evaluation samples
-assess               evaluation, checks and rows → report
+build_report         evaluation, checks and rows → report
 html_elements        tables and lists of HTML
 presentation         verdict, sentences and HTML page of a result
 comparison_page      a comparison of two models in words and as a page

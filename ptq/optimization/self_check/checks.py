@@ -102,9 +102,7 @@ def run_reference_on_more_samples(
         DataError: The model fails on a sample.
     """
     count = CONFIRMING_SHALLOW if _is_shallow(made) else CONFIRMING
-    first = run_reference(
-        made.calibrated_model, samples, sessions, count, advance=advance
-    )
+    first = run_reference(made.calibrated_model, samples, sessions, count, advance=advance)
     chosen = first.reference.samples
     again = sessions.run_float(made.calibrated_model, chosen)
     dropped = replace(first, reference=ReferenceOutputs(chosen, ()))
