@@ -100,7 +100,7 @@ def arrays(g: dict[str, Any], dtype: type = np.uint8) -> tuple[Any, Any]:
     return x, w
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(geometries())
 def test_accumulators_equal_those_of_onnx_runtimes_convinteger(g: dict[str, Any]) -> None:
     x, w = arrays(g)
@@ -113,7 +113,7 @@ def test_accumulators_equal_those_of_onnx_runtimes_convinteger(g: dict[str, Any]
     np.testing.assert_array_equal(run(x, keep), expected)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(geometries(ranks=(1, 2, 3)), st.booleans())
 def test_int8_inputs_bias_and_weight_zero_points_equal_an_int64_convolution(
     g: dict[str, Any], large: bool
@@ -236,7 +236,7 @@ def test_a_window_without_a_place_is_a_model_error() -> None:
         run(np.zeros((1, 5, 5, 3), np.uint8), keep)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(geometries(), st.sampled_from(["pads", "SAME_UPPER", "SAME_LOWER", "shape"]))
 def test_a_transposed_convolution_equals_onnx_runtimes_in_float(
     g: dict[str, Any], how: str

@@ -74,7 +74,7 @@ def pools(draw: Any, dilated: bool = True) -> tuple[list[int], dict[str, Any], i
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_max_pool_equals_onnx_runtimes(dtype: type) -> None:
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(pools())
     def check(case: tuple[list[int], dict[str, Any], int]) -> None:
         sizes, attributes, seed = case
@@ -96,7 +96,7 @@ def test_padding_does_not_win_over_the_least_integer() -> None:
     np.testing.assert_array_equal(got, x)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(pools(), st.integers(0, 1))
 def test_sums_over_counts_equal_onnx_runtimes_float_average(
     case: tuple[list[int], dict[str, Any], int], include: int
@@ -110,7 +110,7 @@ def test_sums_over_counts_equal_onnx_runtimes_float_average(
     np.testing.assert_allclose(sums / counts, expected, rtol=1e-6)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(pools(dilated=False), st.integers(0, 1))
 def test_sequential_sums_equal_onnx_runtimes_qlinearaveragepool(
     case: tuple[list[int], dict[str, Any], int], include: int
