@@ -33,7 +33,7 @@ _RUN = """
 import collections, hashlib, json, logging, multiprocessing, os, sys, time
 from pathlib import Path
 import ptq
-import ptq.evaluation.assess as assess
+import ptq.evaluation.build_report as build_report
 
 stages, started, TICKS = collections.defaultdict(lambda: [0.0, 0.0, 0.0]), {}, os.sysconf("SC_CLK_TCK")
 
@@ -88,7 +88,7 @@ if __name__ == "__main__":
     model, data, samples, workers, options = *sys.argv[1:3], *map(int, sys.argv[3:5]), json.loads(sys.argv[5])
     logging.getLogger("ptq").setLevel(logging.INFO)
     logging.getLogger("ptq").addHandler(Stages())
-    assess.measure_speed = timed(assess.measure_speed)
+    build_report.measure_speed = timed(build_report.measure_speed)
     preprocess = ptq.Preprocess(**options) if options else None
     from ptq.data.worker_pool import ProcessPool
     from ptq_cli.process import prepare_long_job, prepare_process

@@ -54,7 +54,7 @@ def write_document(
     return write_json(dump_json(document), place)
 
 
-def error_to_json(kind: str, message: str, exit_code: int, command: str = "") -> str:
+def error_to_json(kind: str, message: str, exit_code: int, command: str) -> str:
     """Write an error as JSON text; ``command`` is named where no command has started."""
     body = ErrorBody(kind, message, exit_code)
     command = current_invocation().command or command

@@ -61,7 +61,7 @@ def describe_origin(option: str) -> str:
     return f", which {invocation.config} sets" if option in invocation.configured else ""
 
 
-def reset_invocation(arguments: Sequence[str] | None = None) -> None:
+def reset_invocation(arguments: Sequence[str] | None) -> None:
     """Forget the command that ran before in this process; ``arguments`` are those of the next one."""
     _current.set(Invocation(arguments=tuple(arguments or ())))
 

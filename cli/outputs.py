@@ -151,11 +151,11 @@ def check_model_output(
     model: Path,
     inputs: Iterable[Path | str | None],
     outputs: Sequence[Path | None],
-    json: str | None = None,
+    json: str | None,
     *,
-    resumed: Path | None = None,
-    appended: Path | None = None,
-    no_clobber: bool = False,
+    resumed: Path | None,
+    appended: Path | None,
+    no_clobber: bool,
 ) -> tuple[Path, ...]:
     """Run `check_outputs` for a command that writes a model made from another model.
 

@@ -26,8 +26,8 @@ from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
-from ptq.evaluation.assess import build_report
 from ptq.evaluation.benefit_check import require_gain
+from ptq.evaluation.build_report import build_report
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.tasks.label_options import LabelOptions

@@ -15,13 +15,16 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "howto" / "models"))
 
 import exact_sums
-import hypothesis  # noqa: F401 - before `gc.freeze`: its plugins ask the collector who refers to their objects
+import hypothesis  # before `gc.freeze`: its plugins ask the collector who refers to their objects
 import one_thread
 import pytest
 from compat_subset import COMPAT_FILES
 
 exact_sums.enable_exact_sums()
 one_thread.use_one_thread()
+# a busy machine takes longer than any deadline
+hypothesis.settings.register_profile("ptq", deadline=None)
+hypothesis.settings.load_profile("ptq")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -328,8 +328,8 @@ def test_how_weights_are_stored_depends_on_the_processor_where_it_is_left_to_ptq
     monkeypatch.setattr("ptq.solver.recipe.has_exact_int8_sums", lambda: exact)
     changes = ptq.quantize(MODEL, FEW, target=target, threads=1).report.changes
     assert (REDUCED_NOTE in changes) == (stored == "reduced")
-    assert resolve_weight_format("auto", TARGETS[target]) == stored
-    assert resolve_weight_format("s8", TARGETS[target]) == "s8"
+    assert resolve_weight_format("auto", TARGETS[target], None) == stored
+    assert resolve_weight_format("s8", TARGETS[target], None) == "s8"
 
 
 def test_reduced_weights_are_int8() -> None:

@@ -155,7 +155,7 @@ def test_the_model_does_not_depend_on_measured_time(monkeypatch):
     from ptq.evaluation.speed import Speed
 
     fast = Speed(9.0, (8.0, 10.0), 200)
-    monkeypatch.setattr("ptq.evaluation.assess.measure_speed", lambda *_, **__: fast)
+    monkeypatch.setattr("ptq.evaluation.build_report.measure_speed", lambda *_, **__: fast)
     result = quantize(tiny_network())
     assert result.model.SerializeToString() == first
     assert result.report.speed == 9.0

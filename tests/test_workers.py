@@ -273,7 +273,7 @@ def test_the_self_check_finds_the_same_on_one_two_and_three_workers(
 
     @stop_workers_at_end
     def check(workers: int) -> str:
-        sessions = SessionCache(start_workers(RunOptions(threads=1), workers))
+        sessions = SessionCache(start_workers(RunOptions(threads=1), workers, None))
         model = CalibratedModel("m", source, prepare(source), Calibration("", 0, {}))
         reference = ReferenceOutputs(samples, sessions.run_float(model, samples))
         against = CheckReference(source, reference, sessions, lambda: None)
@@ -296,7 +296,7 @@ def test_changed_decisions_are_the_same_on_one_two_and_three_workers(
 
     @stop_workers_at_end
     def share(workers: int) -> float | None:
-        run = start_workers(RunOptions(threads=1), workers)
+        run = start_workers(RunOptions(threads=1), workers, None)
         job = open_job(
             place / "model.onnx", place / "files", None, SampleOptions(),
             QuantizeOptions(task="classify"), run, search=False,

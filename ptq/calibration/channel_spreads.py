@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
@@ -21,9 +21,7 @@ Spreads = Mapping[str, ChannelSpread]
 class SpreadCollector:
     """A loaded model that measures the spread of the channels of some of its tensors."""
 
-    def __init__(
-        self, graph: Graph, axes: Mapping[str, int], run: RunOptions = DEFAULT_RUN
-    ) -> None:
+    def __init__(self, graph: Graph, axes: Mapping[str, int], run: RunOptions) -> None:
         """Load the model.
 
         Args:

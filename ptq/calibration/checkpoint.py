@@ -86,14 +86,14 @@ class Checkpoint:
             raise explain_other_file(self._path, content, of_workers=False)
         state = from_bytes(content[_HEADER:], show(self._path))
         if state.graph != self._graph:
-            raise self._mismatch_error("another model")
+            raise mismatch_error(self._path, "another model")
         for _ in range(state.samples):
             sample = next(samples, None)
             if sample is None:
-                raise self._mismatch_error("other samples or other preprocessing")
+                raise mismatch_error(self._path, "other samples or other preprocessing")
             self._hash_sample(sample)
         if content[len(CHECKPOINT_MAGIC) : _HEADER] != f"{self._digest.hexdigest()}\n".encode():
-            raise self._mismatch_error("other samples or other preprocessing")
+            raise mismatch_error(self._path, "other samples or other preprocessing")
         return state
 
     def record_samples(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
@@ -126,7 +126,9 @@ class Checkpoint:
             digest.update(f"{name!r} {array.dtype.str} {array.shape}".encode())
             digest.update(array.tobytes())
 
-    def _mismatch_error(self, whose: str) -> StatsError:
-        return StatsError(
-            f"{show(self._path)}: this checkpoint belongs to {whose}; name another file, or delete it"
-        )
+
+def mismatch_error(path: Path, whose: str) -> StatsError:
+    """The error of a checkpoint that belongs to another calibration."""
+    return StatsError(
+        f"{show(path)}: this checkpoint belongs to {whose}; name another file, or delete it"
+    )

@@ -15,6 +15,7 @@ from ptq.calibration.checkpoint import (
     MAX_SAVE_SHARE,
     SAVE_INTERVAL,
     explain_other_file,
+    mismatch_error,
 )
 from ptq.calibration.identify import identify_samples
 from ptq.core import files
@@ -67,11 +68,11 @@ class ShardCheckpoint:
             raise explain_other_file(self._path, content, of_workers=True)
         state, shards = from_bytes(stored, show(self._path)), int(number)
         if state.graph != self._graph:
-            raise self._mismatch_error("another model")
+            raise mismatch_error(self._path, "another model")
         first, stride = self._shard_of
         listings = () if state.identity is None else state.identity.listings
         if len(listings) != 1 or not listings[0].may_be_same(self._listing):
-            raise self._mismatch_error("other samples")
+            raise mismatch_error(self._path, "other samples")
         kept = NONE_KEPT if state.kept is None else state.kept.limit
         if kept != keep:
             raise StatsError(
@@ -95,7 +96,7 @@ class ShardCheckpoint:
         if digest is None or state is None or state.identity is None:
             return
         if state.identity.digest != digest:
-            raise self._mismatch_error("other samples, of the same names")
+            raise mismatch_error(self._path, "other samples, of the same names")
 
     def save(self, state: Calibration, shards: int, *, at_once: bool = False) -> None:
         """Write the file if the interval has passed, or at once.
@@ -109,8 +110,3 @@ class ShardCheckpoint:
         files.write(self._path, SHARD_CHECKPOINT_MAGIC + b"%d\n" % shards + state.to_bytes())
         ended = time.monotonic()
         self._due = ended + max(SAVE_INTERVAL, (ended - started) / MAX_SAVE_SHARE)
-
-    def _mismatch_error(self, whose: str) -> StatsError:
-        return StatsError(
-            f"{show(self._path)}: this checkpoint belongs to {whose}; name another file, or delete it"
-        )

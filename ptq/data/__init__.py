@@ -35,7 +35,7 @@ yolo_labels: labels of boxes in YOLO's texts
 box_labels: labels of boxes in pixels of the model's input
 text_labels: labels of texts: tables, or lines
 alphabet: the characters of a recognizer's classes
-label_numbers: class numbers from integers, floats, booleans, digits and names
+label_numbers: class numbers from integers, floats, booleans, digits and names, and whether the model has the class
 label_rows: labels in arrays and of samples, and one-hot rows
 labelling: `Labelling`: where labels come from, for reports
 images: a folder of images as samples
@@ -69,7 +69,6 @@ What the samples are for:
 
 splits: which samples calibrate, evaluate and search, and how the model takes them
 holdout: held-out samples and folds, chosen by a hash
-labels: whether a label is a class of the model
 progress: progress reports while samples are read
 
 Further files:

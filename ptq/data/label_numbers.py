@@ -1,4 +1,7 @@
-"""Class numbers from the values that people give as labels: integers, whole floats, booleans, digits, names."""
+"""Class numbers from the values that people give as labels, and their check against the classes of the model.
+
+A value is an integer, a whole float, a boolean, digits or a name.
+"""
 
 from __future__ import annotations
 
@@ -94,3 +97,24 @@ def _parse(text: str, where: str, classes: Mapping[str, int] | None) -> int:
             f"from 0, or list the names in the model's order in a {CLASS_LIST} beside the file"
         )
     raise DataError(f"{where}: label {shown} is neither a number nor a name in {CLASS_LIST}")
+
+
+def require_class(label: int, classes: Mapping[str, int], where: str) -> None:
+    """Check that a label is a class of the model.
+
+    Args:
+        label: The label; -1 for none.
+        classes: Number of class scores of each output that has scores.
+        where: Name of the sample or samples in the error.
+
+    Raises:
+        DataError: The label exceeds the classes of every output.
+    """
+    if not classes or label < max(classes.values()):
+        return
+    name = max(classes, key=lambda name: classes[name])
+    raise DataError(
+        f"{where}: label {label} is not a class of output {name}, whose classes are 0 to "
+        f"{classes[name] - 1}; number labels and class folders as the model does; for samples without "
+        "label, or to be ignored, give -1"
+    )

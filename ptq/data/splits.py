@@ -20,7 +20,7 @@ from ptq.data import (
     split_holdout,
 )
 from ptq.data.input_scaling import pixel_scale
-from ptq.data.labels import require_class
+from ptq.data.label_numbers import require_class
 from ptq.data.preparation_kinds import PREPARATIONS
 from ptq.data.recorded_preprocess import (
     AppliedPreprocess,

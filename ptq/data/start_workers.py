@@ -28,7 +28,7 @@ _pools = ContextVar[list[ProcessPool | ClusterPool]]("pools")
 
 
 def start_workers(
-    run: RunOptions, count: int, cluster: Cluster | None = None, *, same_maker: bool = True
+    run: RunOptions, count: int, cluster: Cluster | None, *, same_maker: bool = True
 ) -> RunOptions:
     """The options with a pool of ``count`` processes with this one, or of the workers of a cluster.
 

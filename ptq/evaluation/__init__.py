@@ -14,7 +14,7 @@ measurements         what several forms of one model measure, as data
 model_outputs        the outputs of a model on samples, on all processes of the run
 batching             how many samples a model may run at once
 run_forms            the outputs of several forms in batches, on all processes of the run
-form_meter           accuracy and fidelity of one form
+form_meters          accuracy and fidelity of each form, and what decides
 baseline_check       models that get hardly any label right before a change
 evaluate             several engines side by side on the same samples
 diagnostics          known causes of large quantization errors
@@ -37,7 +37,7 @@ result               result of ``ptq.quantize``
 sparklines           histograms for a terminal
 session_cache        open sessions of the float and the quantized model
 quantized_forms      float, int8 and integers of one model on its evaluation samples
-assess               evaluation, checks and rows → report
+build_report         evaluation, checks and rows → report
 html_elements        tables and lists of HTML
 presentation         verdict, sentences and HTML page of a result
 comparison_page      a comparison of two models in words and as a page

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ptq.core.topics import Topic, name_command
+from ptq.data.recorded_preprocess import AppliedPreprocess
 
 
 @dataclass(frozen=True)
@@ -37,3 +38,11 @@ def explain_warnings(warnings: Sequence[str], suspects: Sequence[Diagnosis]) -> 
     topics = {str(suspect): suspect.topic for suspect in suspects}
     for text in warnings:
         yield f"{text} ({name_command(topics[text])})" if text in topics else text
+
+
+def list_warnings(
+    applied: AppliedPreprocess | None, suspects: Sequence[Diagnosis]
+) -> tuple[str, ...]:
+    """What a reader must know before any figure: a preprocessing other than recorded, then the suspects."""
+    differs = [applied.difference] if applied is not None and applied.difference else []
+    return (*differs, *map(str, suspects))

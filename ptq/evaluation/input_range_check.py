@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
 from ptq.evaluation.diagnosis import Diagnosis
+from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import attributes_of, constant_of, name_of, operator_of
 from ptq.model.session import Session
@@ -26,9 +27,7 @@ MAX_MEAN_DISTANCE = 3.0
 """A mean this many standard deviations from the mean in training is not chance."""
 
 
-def check_input_statistics(
-    graph: Graph, samples: Samples, *, run: RunOptions = DEFAULT_RUN
-) -> Diagnosis | None:
+def check_input_statistics(graph: Graph, samples: Samples, *, run: RunOptions) -> Diagnosis | None:
     """Diagnose samples that are far from the training data; None if they are not.
 
     Args:
@@ -70,8 +69,7 @@ class _TensorReader:
     def __init__(self, graph: Graph, name: str, run: RunOptions) -> None:
         self._name, self._session = name, None
         if not any(value.name == name for value in graph.inputs):
-            prefix = graph.copy()
-            prefix.add_outputs([name])
+            prefix = with_extra_outputs(graph, [name])
             outputs = prefix.model.graph.outputs
             outputs[:] = [value for value in outputs if value.name == name]
             prefix.remove_unused()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -233,3 +234,17 @@ def numeric_output(output: Any) -> NDArray[Any]:
 def is_scores(output: NDArray[Any]) -> bool:
     """Whether the output of one sample is one score for each class: exactly one axis is longer than 1."""
     return output.ndim > 0 and output.size == max(output.shape) > 1
+
+
+def find_class_output(
+    outputs: Sequence[str], scores: Sequence[bool], accuracies: Sequence[Accuracy | None]
+) -> str:
+    """Name of the output that holds class scores: the one on which the float model is most accurate.
+
+    An output with an accuracy comes before one without, even if it is 0.
+    """
+    ranked = sorted(
+        range(len(outputs)),
+        key=lambda i: (-(a.top1 if (a := accuracies[i]) is not None else -1.0), not scores[i], i),
+    )
+    return outputs[ranked[0]]

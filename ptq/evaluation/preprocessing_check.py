@@ -93,9 +93,9 @@ def find_better_preprocessing(
     engine: Engine,
     samples: Samples,
     output: int,
-    model: str = "the float model",
+    model: str,
     *,
-    permuted: bool = False,
+    permuted: bool,
 ) -> Diagnosis | None:
     """Find a significantly better preprocessing; None if there is none.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ptq.data.labelling import Labelling
 from ptq.data.recorded_preprocess import AppliedPreprocess
-from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.diagnosis import Diagnosis, list_warnings
 from ptq.evaluation.drop import Drop, TaskChoice
 
 
@@ -79,6 +79,4 @@ class Ranking:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know before any figure, the most serious first."""
-        applied = self.applied_preprocess
-        differs = [applied.difference] if applied is not None and applied.difference else []
-        return (*differs, *map(str, self.suspects))
+        return list_warnings(self.applied_preprocess, self.suspects)

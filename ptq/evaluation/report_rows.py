@@ -14,7 +14,7 @@ from ptq.core.plan_entries import operand_key
 from ptq.core.types import QuantParams
 from ptq.evaluation.report import NodeRow, TensorRow
 from ptq.model.graph import Graph
-from ptq.model.node import Value, constant_of, is_constant, name_of, operator_of
+from ptq.model.node import Value, is_constant, name_of, operator_of, require_constant
 from ptq.observers.quantization_error import quantization_error
 from ptq.observers.stats import TensorStats
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
@@ -75,8 +75,7 @@ def _activation_row(
 def _weight_row(
     value: Value, params: QuantParams, why: str, node: str, integers: NDArray[Any] | None
 ) -> TensorRow:
-    array = constant_of(value)
-    assert array is not None
+    array = require_constant(value)
     signal, noise = _weight_energies(array, params, integers)
     lo, hi = _representable_range(params)
     return TensorRow(

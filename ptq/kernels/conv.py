@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +20,12 @@ from ptq.core.errors import ModelError
 from ptq.core.types import IntArray, QType
 from ptq.kernels import exact_blas, window, window_view
 from ptq.kernels.accumulate import OutputStage
-from ptq.kernels.conv_transpose import transposed_convolution as transposed_convolution
 from ptq.kernels.depthwise import depthwise_convolution
 from ptq.kernels.matmul import matrix_product
 from ptq.kernels.requantizer import Requantizer
-from ptq.kernels.thread_pool import (
-    TiledOutput,
-    balanced_tile_count,
-    run_tiles,
-    scratch_buffer,
-    worker_count,
-)
+from ptq.kernels.thread_pool import TiledOutput, run_tiles, scratch_buffer
 
 Convolution = Callable[[IntArray, Requantizer], IntArray]
-
-# Elements of a tile's largest buffer: 0.5 MiB of float32.
-_TILE_ELEMENTS = 2**17
 
 
 def convolution(
@@ -76,16 +65,19 @@ def convolution(
     kernel = w.shape[1:-1]
     wide = subtract_weight_zero_point(w, w_zero_point)
     rank = len(kernel)
-    strides = tuple(strides or (1,) * rank)
-    dilations = tuple(dilations or (1,) * rank)
-    geometry: dict[str, Any] = {
-        "strides": strides, "pads": pads, "dilations": dilations, "auto_pad": auto_pad,
-    }  # fmt: skip
-    if group > 1 and w.shape[-1] == 1 and rank <= 2:
-        return depthwise_convolution(wide, bias, x_qtype, x_zero_point, group, geometry)
     if group == 1 and prod(kernel) == 1 and not any(pads or ()):
-        return _pointwise(wide, bias, x_qtype, x_zero_point, strides)
-    return _dense(wide, bias, x_qtype, x_zero_point, group, geometry)
+        return _pointwise(wide, bias, x_qtype, x_zero_point, strides or (1,) * rank)
+
+    @lru_cache(maxsize=4)
+    def axes_of(sizes: tuple[int, ...]) -> tuple[window.WindowAxis, ...]:
+        """Return the windows in an image of that size."""
+        return window.window_axes(
+            sizes, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad
+        )
+
+    if group > 1 and w.shape[-1] == 1 and rank <= 2:
+        return depthwise_convolution(wide, bias, x_qtype, x_zero_point, group, axes_of)
+    return _dense(wide, bias, x_qtype, x_zero_point, group, axes_of)
 
 
 def subtract_weight_zero_point(w: IntArray, zero_point: IntArray | int) -> IntArray:
@@ -99,13 +91,13 @@ def _pointwise(
     bias: NDArray[np.int32] | None,
     x_qtype: QType,
     zero_point: int,
-    strides: tuple[int, ...],
+    strides: Sequence[int],
 ) -> Convolution:
     product = matrix_product(w.reshape(len(w), -1).T, bias, x_qtype, zero_point)
     step = (slice(None), *(slice(None, None, stride) for stride in strides))
 
     def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
-        _check_channels(x, w.shape[-1])
+        window.check_channels(x, w.shape[-1])
         x = x[step]
         return product(x.reshape(-1, x.shape[-1]), requantize).reshape(*x.shape[:-1], len(w))
 
@@ -118,7 +110,7 @@ def _dense(
     x_qtype: QType,
     zero_point: int,
     group: int,
-    geometry: dict[str, Any],
+    axes_of: window.AxesOfSizes,
 ) -> Convolution:
     outputs, *kernel, inner = w.shape
     taps, each = prod(kernel), outputs // group
@@ -130,28 +122,19 @@ def _dense(
     ]
     output_stage = OutputStage(plan)
 
-    @lru_cache(maxsize=4)
-    def axes_of(sizes: tuple[int, ...]) -> tuple[window.WindowAxis, ...]:
-        """Return the windows in an image of that size."""
-        return window.window_axes(sizes, kernel, **geometry)
-
     @lru_cache(maxsize=window_view.MAX_FRAMES)
     def frame_of(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
         return window_view.frame_of_rows(axes_of(sizes), first, last)
 
     def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
-        _check_channels(x, group * inner)
+        window.check_channels(x, group * inner)
         axes = axes_of(x.shape[1:-1])
         sizes = tuple(axis.outputs for axis in axes)
         across = prod(sizes[1:])
-        bands = min(
-            sizes[0], -(-sizes[0] * across * max(group * taps * inner, outputs) // _TILE_ELEMENTS)
-        )
         row_count = len(x) * sizes[0] * across
         work = group * exact_blas.estimate_nanoseconds(row_count, taps * inner, each)
-        if len(x) % worker_count(work):
-            bands = balanced_tile_count(bands, sizes[0], work)
-        rows = -(-sizes[0] // bands)
+        row_elements = across * max(group * taps * inner, outputs)
+        rows = window_view.rows_per_tile(len(x), sizes[0], row_elements, work)
         bands = -(-sizes[0] // rows)
         out = TiledOutput((len(x), *sizes, outputs))
 
@@ -175,10 +158,3 @@ def _dense(
         return out.array
 
     return convolve
-
-
-def _check_channels(x: IntArray, channels: int) -> None:
-    if x.shape[-1] != channels:
-        raise ModelError(
-            f"a convolution of {channels} input channels got {x.shape[-1]}; check the input's layout"
-        )

@@ -89,10 +89,7 @@ def transposed_convolution(
     product_type = np.dtype(np.float32 if all(p.exact for p in packed) else np.int32)
 
     def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
-        if x.shape[-1] != group * inner:
-            raise ModelError(
-                f"a convolution of {group * inner} input channels got {x.shape[-1]}; check the input's layout"
-            )
+        window.check_channels(x, group * inner)
         sizes = x.shape[1:-1]
         full = tuple(
             (n - 1) * s + (k - 1) * d + 1 + e

@@ -17,21 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import ModelError
 from ptq.core.types import IntArray, QType
 from ptq.kernels import exact_blas, window, window_view
 from ptq.kernels.accumulate import OutputStage
 from ptq.kernels.requantizer import Requantizer
-from ptq.kernels.thread_pool import (
-    TiledOutput,
-    balanced_tile_count,
-    run_tiles,
-    scratch_buffer,
-    worker_count,
-)
-
-# Elements of a tile's accumulator, or of each row of taps if they are copied: 0.5 MiB of float32.
-_TILE_ELEMENTS = 2**17
+from ptq.kernels.thread_pool import TiledOutput, run_tiles, scratch_buffer
 
 # Elements of a run: enough to hide the overhead of a loop, few enough that accumulators stay in the first cache.
 _SHORTEST_RUN = 2**10
@@ -44,7 +34,7 @@ def depthwise_convolution(
     x_qtype: QType,
     zero_point: int,
     channels: int,
-    geometry: dict[str, Any],
+    axes_of: window.AxesOfSizes,
 ) -> Callable[[IntArray, Requantizer], IntArray]:
     """Prepare a 1-D or 2-D convolution with as many groups as input channels.
 
@@ -54,7 +44,7 @@ def depthwise_convolution(
         x_qtype: Type of the input.
         zero_point: Zero point of the input.
         channels: Number of input channels.
-        geometry: strides, pads, dilations and auto_pad, for `window_axes`.
+        axes_of: Returns the windows in an image of that size.
     """
     outputs, *kernel, _ = w.shape
     multiplier = outputs // channels
@@ -76,7 +66,7 @@ def depthwise_convolution(
         sizes: tuple[int, ...],
     ) -> tuple[tuple[window.WindowAxis, window.WindowAxis], list[tuple[int, int, int]]]:
         """Return the windows in an image of that size, and the runs of an output row."""
-        found = window.window_axes(sizes, kernel, **geometry)
+        found = axes_of(sizes)
         across = found[1] if len(found) > 1 else window.WindowAxis(1, 1, 1, 1, 0, 0, 1)
         return (found[0], across), _split_row(across, outputs)
 
@@ -86,10 +76,7 @@ def depthwise_convolution(
         return window_view.frame_of_rows(axes if axes[1].stride == 1 else axes[:1], first, last)
 
     def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
-        if x.shape[-1] != channels:
-            raise ModelError(
-                f"a convolution of {channels} input channels got {x.shape[-1]}; check the input's layout"
-            )
+        window.check_channels(x, channels)
         sizes = x.shape[1:-1]
         axes, runs = axes_and_runs(sizes)
         vertical, across = axes
@@ -98,12 +85,9 @@ def depthwise_convolution(
         if x.ndim == 3:
             x = x[:, :, None]
         copies = across.kernel if across.stride > 1 else 1
-        bands = min(high, -(-high * wide * outputs * copies // _TILE_ELEMENTS))
         # The products, and conversion, bias and requantization of every output.
         work = prod(shape) * (0.14 * taps[..., 0].size + 1.5)
-        if len(x) % worker_count(work):
-            bands = balanced_tile_count(bands, high, work)
-        rows = -(-high // bands)
+        rows = window_view.rows_per_tile(len(x), high, wide * outputs * copies, work)
         bands = -(-high // rows)
         out = TiledOutput((len(x), high, wide, outputs))
 

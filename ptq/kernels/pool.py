@@ -1,7 +1,6 @@
 """Maxima and sums of the windows of a pool, channels last.
 
-The windows are those of ONNX Runtime. In ceil mode the last window must start inside the input or its left padding.
-Padding is never the maximum and adds nothing to a sum.
+The windows are those of `ptq.kernels.window.window_axes`. Padding is never the maximum and adds nothing to a sum.
 """
 
 from __future__ import annotations
@@ -14,67 +13,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray, IntArray
-from ptq.kernels import window
+from ptq.kernels.window import WindowAxis
 
 
-def max_pool(
-    x: IntArray,
-    *,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    ceil_mode: bool | int = False,
-) -> IntArray:
-    """Return the greatest integer of every window of x (N, spatial…, C), in the same type.
-
-    Raises:
-        ModelError: The attributes do not fit the input.
-    """
-    axes = _axes(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+def max_pool(x: IntArray, axes: Sequence[WindowAxis]) -> IntArray:
+    """Return the greatest integer of every window of x (N, spatial…, C), in the same type."""
     for i, axis in enumerate(axes, start=1):
         x = _reduce_windows(x, i, axis, np.maximum, np.iinfo(x.dtype).min)
     return x
 
 
 def window_sums(
-    x: IntArray,
-    *,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    ceil_mode: bool | int = False,
-    count_include_pad: bool | int = False,
+    x: IntArray, axes: Sequence[WindowAxis], *, count_include_pad: bool
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the sum of raw integers of every window of x (N, spatial…, C), and the number of taps that count.
 
     Returns:
         Sums (N, outputs…, C) over the taps inside the image, and counts (outputs…, 1) of these taps. With
         ``count_include_pad`` taps in the padding count too, but not taps beyond it (ONNX Runtime's AveragePool).
-
-    Raises:
-        ModelError: The attributes do not fit the input.
     """
-    axes = _axes(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     sums: NDArray[Any] = x.astype(np.int32)
     for i, axis in enumerate(axes, start=1):
         sums = _reduce_windows(sums, i, axis, np.add, 0)
-    return sums, _tap_counts(axes, bool(count_include_pad))
+    return sums, _tap_counts(axes, count_include_pad)
 
 
 def sequential_window_sum(
-    values: FloatArray,
-    *,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    ceil_mode: bool | int = False,
-    count_include_pad: bool | int = False,
+    values: FloatArray, axes: Sequence[WindowAxis], *, count_include_pad: bool = False
 ) -> tuple[FloatArray, NDArray[np.int32]]:
     """Return the float32 sum of every window, added tap after tap in row-major order, and its count.
 
@@ -84,11 +49,7 @@ def sequential_window_sum(
     Returns:
         Sums (N, outputs…, C), and counts (outputs…, 1): the taps inside the image. With ``count_include_pad`` all
         taps of the window count, even those that ceil mode puts beyond the padding.
-
-    Raises:
-        ModelError: The attributes do not fit the input.
     """
-    axes = _axes(values, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     padded = np.asarray(values, np.float32)
     for i, axis in enumerate(axes, start=1):
         padded = _pad_axis(padded, i, axis, 0)
@@ -98,36 +59,18 @@ def sequential_window_sum(
     for tap in np.ndindex(*(axis.kernel for axis in axes)):
         np.add(sums, padded[(slice(None), *map(_tap_slice, axes, tap))], out=sums)
     counts = _tap_counts(axes, False)
-    return sums, np.full_like(counts, prod(kernel_shape)) if count_include_pad else counts
+    return sums, np.full_like(
+        counts, prod(axis.kernel for axis in axes)
+    ) if count_include_pad else counts
 
 
-def _axes(
-    x: NDArray[Any],
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    dilations: Sequence[int] | None,
-    auto_pad: str,
-    ceil_mode: bool | int,
-) -> tuple[window.WindowAxis, ...]:
-    return window.window_axes(
-        x.shape[1:-1],
-        kernel_shape,
-        strides=strides,
-        pads=pads,
-        dilations=dilations,
-        auto_pad=auto_pad,
-        ceil_mode=bool(ceil_mode),
-    )
-
-
-def _tap_slice(axis: window.WindowAxis, tap: int) -> slice:
+def _tap_slice(axis: WindowAxis, tap: int) -> slice:
     """Return where tap number ``tap`` of all windows lies in the padded input."""
     first = tap * axis.dilation
     return slice(first, first + (axis.outputs - 1) * axis.stride + 1, axis.stride)
 
 
-def _pad_axis(x: NDArray[Any], position: int, axis: window.WindowAxis, fill: int) -> NDArray[Any]:
+def _pad_axis(x: NDArray[Any], position: int, axis: WindowAxis, fill: int) -> NDArray[Any]:
     """Return the input with all positions that its windows read along one axis."""
     behind = max((axis.outputs - 1) * axis.stride + axis.extent - axis.begin - axis.size, 0)
     if axis.begin == behind == 0:
@@ -138,7 +81,7 @@ def _pad_axis(x: NDArray[Any], position: int, axis: window.WindowAxis, fill: int
 
 
 def _reduce_windows(
-    x: NDArray[Any], position: int, axis: window.WindowAxis, ufunc: np.ufunc, fill: int
+    x: NDArray[Any], position: int, axis: WindowAxis, ufunc: np.ufunc, fill: int
 ) -> NDArray[Any]:
     """Reduce the windows along one axis: maxima and integer sums are separable."""
     padded = _pad_axis(x, position, axis, fill)
@@ -149,7 +92,7 @@ def _reduce_windows(
     return out
 
 
-def _tap_counts(axes: tuple[window.WindowAxis, ...], include_pad: bool) -> NDArray[np.int32]:
+def _tap_counts(axes: Sequence[WindowAxis], include_pad: bool) -> NDArray[np.int32]:
     """Return the number of taps of every window that count, shape (outputs…, 1)."""
     total = np.ones((1,) * len(axes), np.int32)
     for i, axis in enumerate(axes):

@@ -28,8 +28,8 @@ def slice_axes(
     x: Array,
     starts: Sequence[int],
     ends: Sequence[int],
-    axes: Sequence[int] | None = None,
-    steps: Sequence[int] | None = None,
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
 ) -> Array:
     """Slice as ONNX does: Python's rules, but an end beyond −size − 1 means before the first."""
     index = [slice(None)] * x.ndim
@@ -78,7 +78,7 @@ def pad(x: Array, pads: Sequence[int], axes: Sequence[int] | None, mode: str, va
     return wide
 
 
-def depth_to_space(x: Array, block: int, mode: str = "DCR") -> Array:
+def depth_to_space(x: Array, block: int, mode: str) -> Array:
     """Return (N, H, W, b·b·C) as (N, bH, bW, C); in ``DCR`` the block is the slower part of the depth."""
     n, h, w, depth = x.shape
     channels = depth // (block * block)

@@ -9,10 +9,14 @@ rounded down, or up in ceil mode. SAME pads until outputs = ⌈size / stride⌉.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ptq.core.errors import ModelError
+from ptq.core.types import IntArray
+
+AxesOfSizes = Callable[[tuple[int, ...]], "tuple[WindowAxis, ...]"]
+"""Returns the windows in an image of some spatial sizes."""
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
@@ -53,6 +57,18 @@ class WindowAxis:
         """Return the part of a span that is not padding; it may be empty."""
         start = min(max(span[0], 0), self.size)
         return slice(start, min(max(span[1], start), self.size))
+
+
+def check_channels(x: IntArray, channels: int) -> None:
+    """Check that channels-last x has the channels that a convolution reads.
+
+    Raises:
+        ModelError: It has another number.
+    """
+    if x.shape[-1] != channels:
+        raise ModelError(
+            f"a convolution of {channels} input channels got {x.shape[-1]}; check the input's layout"
+        )
 
 
 def window_axes(

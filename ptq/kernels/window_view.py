@@ -10,11 +10,29 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike, NDArray
 
 from ptq.core.types import IntArray
-from ptq.kernels.thread_pool import scratch_buffer
+from ptq.kernels.thread_pool import balanced_tile_count, scratch_buffer, worker_count
 from ptq.kernels.window import WindowAxis
+
+# Elements of a tile's largest buffer: 0.5 MiB of float32.
+_TILE_ELEMENTS = 2**17
 
 # Frames that a layer caches: those of its tiles, for a few sizes of images.
 MAX_FRAMES = 64
+
+
+def rows_per_tile(images: int, rows: int, row_elements: int, work: float) -> int:
+    """Return how many output rows of an image one tile computes, so that its largest buffer stays in the cache.
+
+    Args:
+        images: Number of images; each starts a tile of its own.
+        rows: Output rows of an image.
+        row_elements: Elements of the largest buffer for one row.
+        work: Nanoseconds of the whole job.
+    """
+    tiles = min(rows, -(-rows * row_elements // _TILE_ELEMENTS))
+    if images % worker_count(work):
+        tiles = balanced_tile_count(tiles, rows, work)
+    return -(-rows // tiles)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,6 +70,13 @@ def session_with_shapes(
     }
     exposed.add_outputs([*shapes.values(), *_add_empty_readers(exposed, names)])
     return Session.for_calibration(exposed, threads=threads), shapes
+
+
+def with_extra_outputs(graph: Graph, names: Iterable[str]) -> Graph:
+    """A copy of the graph with these tensors as additional outputs."""
+    exposed = graph.copy()
+    exposed.add_outputs(names)
+    return exposed
 
 
 def _find_values(graph: Graph, names: Collection[str]) -> dict[str, Value]:

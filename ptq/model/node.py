@@ -113,6 +113,13 @@ def constant_of(value: Value | None) -> NDArray[Any] | None:
     return array
 
 
+def require_constant(value: Value | None) -> NDArray[Any]:
+    """Array of a value that the caller knows to be an initializer."""
+    array = constant_of(value)
+    assert array is not None
+    return array
+
+
 def named_values(graph: ir.Graph) -> Iterator[Value]:
     """All named values of a graph and of the sub-graphs inside its nodes."""
     yield from graph.inputs

@@ -88,9 +88,7 @@ class Session:
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
 
     @classmethod
-    def for_calibration(
-        cls, graph: Graph, *, threads: int = 0, memory_arena: bool = False
-    ) -> Session:
+    def for_calibration(cls, graph: Graph, *, threads: int, memory_arena: bool = False) -> Session:
         """Session that returns many inner tensors: the cores free between runs, low peak memory without an arena."""
         tuning = SessionTuning(
             memory_arena=memory_arena,
@@ -121,9 +119,7 @@ class Session:
         return cls(graph, threads=threads, optimize=optimize, tuning=tuning)
 
     @classmethod
-    def for_timing(
-        cls, graph: Graph, *, threads: int = 0, opened: Session | None = None
-    ) -> Session:
+    def for_timing(cls, graph: Graph, *, threads: int, opened: Session | None = None) -> Session:
         """Session with the settings of a user's own; ``opened``, of the same graph, if it has them."""
         if opened is not None and not opened.computes_as_written:
             return opened
@@ -136,7 +132,7 @@ class Session:
         return cls(graph, threads=threads, tuning=tuning)
 
     @classmethod
-    def for_float_island(cls, graph: Graph, *, threads: int = 0) -> Session:
+    def for_float_island(cls, graph: Graph, *, threads: int) -> Session:
         """Session of float nodes between integer steps: no integer kernels, and the cores free between runs."""
         return cls(
             graph, threads=threads, tuning=SessionTuning(integer_kernels=False, busy_wait=False)

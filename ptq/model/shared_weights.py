@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import channel_axis
-from ptq.model.node import Node, Value, attributes_of, constant_of, constant_shape, operator_of
+from ptq.model.node import Node, Value, attributes_of, constant_shape, operator_of, require_constant
 
 _COMPARED_FIRST = 16
 """Values of an array by which most different arrays are distinguished."""
@@ -72,13 +71,7 @@ def share_weights(graph: Graph) -> None:
 
 def _is_same_array(one: Value, other: Value) -> bool:
     """Whether two constants have the same bytes, if their keys are equal."""
-    return one is other or bool(np.array_equal(_read(one), _read(other)))
-
-
-def _read(value: Value) -> NDArray[Any]:
-    array = constant_of(value)
-    assert array is not None
-    return array
+    return one is other or bool(np.array_equal(require_constant(one), require_constant(other)))
 
 
 def _weight_layout(node: Node, shape: tuple[int, ...] | None) -> tuple[Any, ...] | None:
@@ -95,5 +88,5 @@ def _array_key(value: Value) -> tuple[Any, ...]:
     """Type and some values of a constant; a constant that is computed when it is read is like no other."""
     if isinstance(value.const_value, ir.LazyTensor):
         return (id(value),)
-    flat = _read(value).reshape(-1)
+    flat = require_constant(value).reshape(-1)
     return flat.dtype.str, flat[:: max(1, flat.size // _COMPARED_FIRST)].tobytes()

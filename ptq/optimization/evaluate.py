@@ -14,13 +14,14 @@ from ptq.core.option_checks import (
     require_choice,
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
-from ptq.data import DataSource, Preparation
+from ptq.data import DataSource, Preparation, Samples
 from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.changed_samples import ChangedSamples
+from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.engines import (
     Engine,
     EngineName,
@@ -150,31 +151,26 @@ def evaluate(
             preprocess, samples, skip_bad_samples, cache=cache, recorded=recorded
         )
         opened = reading.open(resolve_data(data, cluster), graph)
-        elsewhere: RuntimeModel | None = None
-        if content is not None and runtime == "litert":
-            elsewhere = InterpretedModel(graph, threads=run.threads, content=content)
-        elif runtime not in OWN_RUNTIMES:
-            elsewhere = open_in_runtime(runtime, graph, threads=run.threads)
-        engine_run: Engine = (
-            session_engine(elsewhere)
-            if elsewhere is not None
-            else session_engine(Session(graph, threads=run.threads))
-            if engine == "ort"
-            else _open_integer_engine(graph, arithmetic)
-        )
+        elsewhere = _open_elsewhere(runtime, graph, content, run)
+        if elsewhere is not None:
+            measured = session_engine(elsewhere)
+        elif engine == "ort":
+            measured = session_engine(Session(graph, threads=run.threads))
+        else:
+            measured = _open_integer_engine(graph, arithmetic)
     opener: Opener = (
         partial(open_session_engine, graph, run.for_job())
         if engine == "ort"
         else partial(_open_integer_engine, graph, arithmetic)
     )
-    reference, openers = engine_run, [opener]
+    reference, openers = measured, [opener]
     if compared is not None:
         reference = reference_engine(compared, graph, run)
         openers = [partial(reference_engine, compared, graph, run.for_job()), opener]
     form = "integers" if engine == "integer" else "int8" if is_quantized(graph) else "float"
     if against is not None and form == "float":
         form = "other"
-    candidates = {} if against is None else {form: engine_run}
+    candidates = {} if against is None else {form: measured}
     shift = InputShiftCheck(recorded_inputs(graph))
     evaluation = evaluate_engines(
         reference,
@@ -206,12 +202,8 @@ def evaluate(
         ),
         reference_title,
     )
-    noise = check_noise(graph) if compared is None else check_noise(graph, compared)
     suspects = (
-        *check_mode(graph),
-        *(noise or check_relation(evaluation)),
-        *(() if compared is None else check_reference(compared)),
-        *(() if compared is None else check_other_record(graph, compared, REFERENCE_MODEL, opened)),
+        *_check_models(graph, compared, evaluation, opened),
         *found,
         *shift.find(),
         *diagnose_assumption(opened),
@@ -225,6 +217,38 @@ def evaluate(
         applied_preprocess=reading.describe(opened, graph),
         runtime=runtime,
         placement=() if elsewhere is None else elsewhere.placement(),
+    )
+
+
+def _open_elsewhere(
+    runtime: RuntimeName, graph: Graph, content: bytes | None, run: RunOptions
+) -> RuntimeModel | None:
+    """The model in another runtime; None if ONNX Runtime or the integer executor runs it.
+
+    Args:
+        runtime: The runtime.
+        graph: The model.
+        content: The `.tflite` file if the graph was read from one.
+        run: How the job runs.
+    """
+    if content is not None and runtime == "litert":
+        return InterpretedModel(graph, threads=run.threads, content=content)
+    if runtime in OWN_RUNTIMES:
+        return None
+    return open_in_runtime(runtime, graph, threads=run.threads)
+
+
+def _check_models(
+    graph: Graph, compared: Graph | None, evaluation: Evaluation, samples: Samples
+) -> tuple[Diagnosis, ...]:
+    """Doubts about the model, and about the float model that it is compared with."""
+    if compared is None:
+        return (*check_mode(graph), *(check_noise(graph) or check_relation(evaluation)))
+    return (
+        *check_mode(graph),
+        *(check_noise(graph, compared) or check_relation(evaluation)),
+        *check_reference(compared),
+        *check_other_record(graph, compared, REFERENCE_MODEL, samples),
     )
 
 

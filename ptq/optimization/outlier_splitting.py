@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import SpreadCollector, Spreads, merge_spreads
 from ptq.core.decibels import error_db
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.core.target import Target
 from ptq.core.types import Range
 from ptq.core.wording import plural
@@ -31,8 +31,8 @@ from ptq.evaluation.model_outputs import ModelOutputs
 from ptq.model.graph import Graph
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.observers.qparams import asymmetric_qparams
-from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
-from ptq.optimization.given import NOTHING_GIVEN, Given
+from ptq.optimization.effort import Effort
+from ptq.optimization.given import Given
 from ptq.optimization.outlier_channels import outlier_channels, range_width
 from ptq.optimization.output_error import OutputError
 from ptq.optimization.significance import is_significantly_lower
@@ -77,9 +77,9 @@ def split_outlier_channels(
     prepared: PreparedModel,
     samples: Samples | None,
     recipe: Recipe,
-    given: Given = NOTHING_GIVEN,
-    effort: Effort = EFFORTS[DEFAULT_EFFORT],
-    run: RunOptions = DEFAULT_RUN,
+    given: Given,
+    effort: Effort,
+    run: RunOptions,
 ) -> tuple[PreparedModel, Recipe]:
     """The model with outlier channels split off where that gains, and the recipe that keeps their nodes in float.
 

@@ -34,6 +34,7 @@ from ptq.model.node import (
     is_constant,
     name_of,
     operator_of,
+    require_constant,
 )
 from ptq.model.qdq_units import QuantizedOp, QuantizedTensor, quantized_op, quantized_source
 from ptq.model.qlinear_inputs import input_positions
@@ -183,8 +184,7 @@ def _shift_inputs(
 
 def _add_zero_point(graph: Graph, node: Node, scale: int, zero_point: int) -> None:
     """Add a zero point 0 of int8 if the node has none, with as many elements as the scale."""
-    scales = constant_of(node.inputs[scale])
-    assert scales is not None
+    scales = require_constant(node.inputs[scale])
     if len(node.inputs) <= zero_point:
         node.resize_inputs(zero_point + 1)
     if node.inputs[zero_point] is None:

@@ -115,7 +115,7 @@ class Recipe:
 
 
 def resolve_weight_format(
-    asked: WeightFormatOption, row: Target, plan: Plan | None = None
+    asked: WeightFormatOption, row: Target, plan: Plan | None
 ) -> WeightFormat:
     """The weight format that an option stands for.
 

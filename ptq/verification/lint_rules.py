@@ -20,6 +20,7 @@ from ptq.model.node import (
     is_constant,
     name_of,
     operator_of,
+    require_constant,
 )
 from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source
 
@@ -118,8 +119,7 @@ class _Rules:
     def check_weight(self, quantized: QuantizedTensor, where: str) -> Iterator[Finding]:
         """Check a weight: type and range; zero point 0, unless the target has others; scales of output channels."""
         params, wanted = quantized.params, self.row.weight
-        array = constant_of(quantized.integers)
-        assert array is not None
+        array = require_constant(quantized.integers)
         if params.qtype.dtype != wanted.dtype:
             text = f"weight is {params.qtype.name}, not {wanted.name}"
             yield self._finding(quantized.integers, "weight-type", f"{where}, data_type", text)

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from ptq.core.decibels import sqnr_db
 from ptq.core.errors import DataError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement
+from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import MICROSOFT_PREFIX, QUANTIZERS, Node, Value, name_of, operator_of
 from ptq.model.qdq_units import read_quantizer
@@ -116,8 +117,8 @@ def check_in_runtime(
     samples: Iterable[Sample],
     runtime: str,
     *,
-    against: Graph | None = None,
-    run: RunOptions = DEFAULT_RUN,
+    against: Graph | None,
+    run: RunOptions,
 ) -> RuntimeCheck:
     """Compare every quantized tensor and every output of a graph between a runtime and what a file says.
 
@@ -143,8 +144,8 @@ def check_in_runtime(
         for name, node in outputs.items()
         if node is not None and name not in tallies
     }
-    theirs = open_in_runtime(runtime, _expose(graph, inner), threads=run.threads)
-    ours = Session(_expose(reference, inner), threads=run.threads, optimize="none")
+    theirs = open_in_runtime(runtime, with_extra_outputs(graph, inner), threads=run.threads)
+    ours = Session(with_extra_outputs(reference, inner), threads=run.threads, optimize="none")
     names, count = list(tallies), 0
     for sample in samples:
         count += 1
@@ -217,13 +218,6 @@ def _computing_node(value: Value) -> Node | None:
             break
         node = before
     return node
-
-
-def _expose(graph: Graph, names: list[str]) -> Graph:
-    """A copy of the graph that returns these tensors too."""
-    exposed = graph.copy()
-    exposed.add_outputs(names)
-    return exposed
 
 
 def _real(array: NDArray[Any], params: QuantParams | None) -> NDArray[np.float64]:

@@ -11,8 +11,8 @@ from PIL import Image
 
 from ptq.core.errors import DataError
 from ptq.data import InputSpec, Samples, open_samples
+from ptq.data.label_numbers import require_class
 from ptq.data.labelling import Labelling
-from ptq.data.labels import require_class
 
 FREE = InputSpec("x", np.dtype(np.float32), (None, 3, None, None))
 ROW = InputSpec("x", np.dtype(np.float32), (None, 2))

@@ -66,7 +66,6 @@ PICKS = st.tuples(st.integers(0, len(PIECES) - 1), st.integers(0, 3), st.integer
 
 @settings(
     max_examples=25,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -10,7 +10,8 @@ import pytest
 from ptq.core.types import UINT8
 from ptq.kernels import exact_blas
 from ptq.kernels.accumulate import OutputStage
-from ptq.kernels.conv import convolution, transposed_convolution
+from ptq.kernels.conv import convolution
+from ptq.kernels.conv_transpose import transposed_convolution
 from ptq.kernels.requantizer import Channels
 
 

@@ -11,21 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from old_runtime import skip_before
 from onnx import TensorProto, helper
+from requantizers import keep
 
 from ptq.core.errors import ModelError
 from ptq.core.types import INT8, UINT8
 from ptq.kernels import thread_pool
-from ptq.kernels.conv import convolution, transposed_convolution
+from ptq.kernels.conv import convolution
+from ptq.kernels.conv_transpose import transposed_convolution
 from ptq.kernels.requantizer import Channels
-
-
-def keep(acc: Any, channels: Channels) -> Any:
-    """The identity Finish, which holds the core to its promise about float32."""
-    assert acc.shape[-1] == np.arange(2**16)[channels].size
-    assert acc.dtype in (np.float32, np.int32)
-    if acc.dtype == np.float32:
-        assert np.all(np.abs(acc) <= 2**24)
-    return acc.astype(np.int32)
 
 
 def reference(x, w, bias, zx, zw, strides, pads, dilations, group):  # type: ignore[no-untyped-def]
@@ -107,7 +100,7 @@ def arrays(g: dict[str, Any], dtype: type = np.uint8) -> tuple[Any, Any]:
     return x, w
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(geometries())
 def test_accumulators_equal_those_of_onnx_runtimes_convinteger(g: dict[str, Any]) -> None:
     x, w = arrays(g)
@@ -120,7 +113,7 @@ def test_accumulators_equal_those_of_onnx_runtimes_convinteger(g: dict[str, Any]
     np.testing.assert_array_equal(run(x, keep), expected)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(geometries(ranks=(1, 2, 3)), st.booleans())
 def test_int8_inputs_bias_and_weight_zero_points_equal_an_int64_convolution(
     g: dict[str, Any], large: bool
@@ -243,7 +236,7 @@ def test_a_window_without_a_place_is_a_model_error() -> None:
         run(np.zeros((1, 5, 5, 3), np.uint8), keep)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(geometries(), st.sampled_from(["pads", "SAME_UPPER", "SAME_LOWER", "shape"]))
 def test_a_transposed_convolution_equals_onnx_runtimes_in_float(
     g: dict[str, Any], how: str

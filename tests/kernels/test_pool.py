@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from onnx import helper
 
 from ptq.core.errors import ModelError
 from ptq.kernels.pool import max_pool, sequential_window_sum, window_sums
+from ptq.kernels.window import WindowAxis, window_axes
 from ptq.model.ort_version import INSTALLED
 
 CEIL_MODES = range(1 + (INSTALLED >= (1, 26)))
@@ -34,6 +36,13 @@ def runtime(op: str, inputs: dict[str, Any], domain: str = "", **attributes: Any
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return np.moveaxis(session.run(None, inputs)[0], 1, -1)
+
+
+def axes_of(
+    x: np.ndarray[Any, Any], kernel_shape: Sequence[int], **attributes: Any
+) -> tuple[WindowAxis, ...]:
+    """The windows of a pool of channels-last x, by its ONNX attributes."""
+    return window_axes(x.shape[1:-1], kernel_shape, **attributes)
 
 
 @st.composite
@@ -65,7 +74,7 @@ def pools(draw: Any, dilated: bool = True) -> tuple[list[int], dict[str, Any], i
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_max_pool_equals_onnx_runtimes(dtype: type) -> None:
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(pools())
     def check(case: tuple[list[int], dict[str, Any], int]) -> None:
         sizes, attributes, seed = case
@@ -74,7 +83,7 @@ def test_max_pool_equals_onnx_runtimes(dtype: type) -> None:
             info.min, info.max, (2, *sizes, 3), dtype, endpoint=True
         )
         expected = runtime("MaxPool", {"x": np.moveaxis(x, -1, 1)}, **attributes)
-        got = max_pool(x, **attributes)
+        got = max_pool(x, axes_of(x, **attributes))
         assert got.dtype == x.dtype
         np.testing.assert_array_equal(got, expected)
 
@@ -83,11 +92,11 @@ def test_max_pool_equals_onnx_runtimes(dtype: type) -> None:
 
 def test_padding_does_not_win_over_the_least_integer() -> None:
     x = np.full((1, 3, 3, 1), -128, np.int8)
-    got = max_pool(x, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    got = max_pool(x, axes_of(x, kernel_shape=[3, 3], pads=[1, 1, 1, 1]))
     np.testing.assert_array_equal(got, x)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(pools(), st.integers(0, 1))
 def test_sums_over_counts_equal_onnx_runtimes_float_average(
     case: tuple[list[int], dict[str, Any], int], include: int
@@ -96,12 +105,12 @@ def test_sums_over_counts_equal_onnx_runtimes_float_average(
     x = np.random.default_rng(seed).integers(0, 256, (2, *sizes, 3), np.uint8)
     real = np.moveaxis(x, -1, 1).astype(np.float32)
     expected = runtime("AveragePool", {"x": real}, count_include_pad=include, **attributes)
-    sums, counts = window_sums(x, count_include_pad=include, **attributes)
+    sums, counts = window_sums(x, axes_of(x, **attributes), count_include_pad=bool(include))
     assert (sums.dtype, counts.dtype) == (np.int32, np.int32)
     np.testing.assert_allclose(sums / counts, expected, rtol=1e-6)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(pools(dilated=False), st.integers(0, 1))
 def test_sequential_sums_equal_onnx_runtimes_qlinearaveragepool(
     case: tuple[list[int], dict[str, Any], int], include: int
@@ -120,7 +129,9 @@ def test_sequential_sums_equal_onnx_runtimes_qlinearaveragepool(
         "QLinearAveragePool", inputs, "com.microsoft", count_include_pad=include, **attributes
     )
     values = (x.astype(np.int32) - 31).astype(np.float32) * scale
-    sums, counts = sequential_window_sum(values, count_include_pad=include, **attributes)
+    sums, counts = sequential_window_sum(
+        values, axes_of(values, **attributes), count_include_pad=bool(include)
+    )
     assert sums.dtype == np.float32
     average = sums / counts.astype(np.float32)
     got = np.clip(np.rint(average / to + np.float32(17)), 0, 255)
@@ -129,10 +140,9 @@ def test_sequential_sums_equal_onnx_runtimes_qlinearaveragepool(
 
 def test_float_sums_follow_the_row_major_order_of_the_window() -> None:
     values = np.array([2.0**24, 1.0, 1.0, 1.0], np.float32).reshape(1, 2, 2, 1)
-    forward, _ = sequential_window_sum(values, kernel_shape=[2, 2])
-    backward, _ = sequential_window_sum(
-        np.ascontiguousarray(values[:, ::-1, ::-1]), kernel_shape=[2, 2]
-    )
+    axes = axes_of(values, kernel_shape=[2, 2])
+    forward, _ = sequential_window_sum(values, axes)
+    backward, _ = sequential_window_sum(np.ascontiguousarray(values[:, ::-1, ::-1]), axes)
     # 2^24 + 1 rounds to 2^24 three times; 1 + 1 + 1 first is 2^24 + 3, which rounds to 2^24 + 4.
     assert (forward.item(), backward.item()) == (2.0**24, 2.0**24 + 4)
 
@@ -140,6 +150,6 @@ def test_float_sums_follow_the_row_major_order_of_the_window() -> None:
 def test_a_pool_that_does_not_fit_is_a_model_error() -> None:
     x = np.zeros((1, 4, 4, 1), np.uint8)
     with pytest.raises(ModelError, match=r"of \d+ positions does not fit in 4 positions"):
-        max_pool(x, kernel_shape=[5, 5])
+        max_pool(x, axes_of(x, kernel_shape=[5, 5]))
     with pytest.raises(ModelError, match="do not fit 2 spatial axes"):
-        max_pool(x, kernel_shape=[2])
+        max_pool(x, axes_of(x, kernel_shape=[2]))

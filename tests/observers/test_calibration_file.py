@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ptq.core.errors import PtqError, StatsError
@@ -133,7 +133,6 @@ def test_a_later_format_is_refused() -> None:
         from_bytes(npz(format=np.array(2)), "s.npz")
 
 
-@settings(deadline=None)
 @given(st.integers(0, len(CONTENT) - 1), st.integers(1, 255))
 def test_a_changed_byte_is_found_or_changes_nothing(position: int, change: int) -> None:
     damaged = bytearray(CONTENT)

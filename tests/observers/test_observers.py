@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -39,7 +39,6 @@ def test_the_registry_names_the_documented_methods() -> None:
 
 @every_scale
 @every_observer
-@settings(deadline=None)
 @given(x=st.one_of(VALUES, SMOOTH), qtype=st.sampled_from([INT8, UINT8]))
 def test_a_range_contains_zero_and_lies_inside_the_extremes(
     name: str, mirrored: bool, x: FloatArray, qtype: QType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QType, Range
@@ -60,7 +60,6 @@ def test_a_tensor_of_zeros_has_scale_one() -> None:
     np.testing.assert_array_equal(symmetric_qparams(np.zeros(3), INT8_WEIGHT, axis=0).scale, 1)
 
 
-@settings(deadline=None)
 @given(NUMBERS, NUMBERS, TYPES)
 def test_parameters_are_finite_and_represent_zero_exactly(a: float, b: float, qtype: QType) -> None:
     for params in (asymmetric_qparams(span(a, b), qtype), symmetric_qparams(span(a, b), qtype)):
@@ -73,7 +72,6 @@ def test_parameters_are_finite_and_represent_zero_exactly(a: float, b: float, qt
         assert params.quantize(np.float32([0.0])) == params.zero_point
 
 
-@settings(deadline=None)
 @given(NUMBERS, NUMBERS, TYPES)
 def test_every_value_of_the_range_is_within_a_step_of_an_integer(
     a: float, b: float, qtype: QType

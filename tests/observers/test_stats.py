@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -58,7 +58,6 @@ def counted_by_numpy(x: FloatArray) -> dict[int, int]:
     return {int(cell): int(counts[cell]) for cell in np.flatnonzero(counts)}
 
 
-@settings(deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=4))
 def test_tally_and_extremes_are_those_numpy_finds_in_the_data(parts: list[FloatArray]) -> None:
     stats, x = stats_of(*parts), np.concatenate(parts)
@@ -75,7 +74,6 @@ def test_tally_and_extremes_are_those_numpy_finds_in_the_data(parts: list[FloatA
         assert stats.at_max == np.count_nonzero(finite == finite.max())
 
 
-@settings(deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=4))
 def test_cells_are_those_numpy_counts_in_the_data(parts: list[FloatArray]) -> None:
     cells, counts = stats_of(*parts).cell_counts()
@@ -93,7 +91,6 @@ def test_cells_of_as_many_values_as_change_the_way_of_counting_are_numpys(size: 
     assert stats.zeros == np.count_nonzero(x == 0)
 
 
-@settings(deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=4))
 def test_distinct_values_are_those_of_numpy_unique_up_to_1024(parts: list[FloatArray]) -> None:
     stats, x = stats_of(*parts), np.concatenate(parts)
@@ -105,7 +102,6 @@ def test_distinct_values_are_those_of_numpy_unique_up_to_1024(parts: list[FloatA
         np.testing.assert_array_equal(stats.value_counts, counts)
 
 
-@settings(deadline=None)
 @given(MIXED, MIXED, MIXED)
 def test_merge_is_associative_and_commutative_and_equals_one_update(
     a: FloatArray, b: FloatArray, c: FloatArray
@@ -199,7 +195,6 @@ def test_float64_beyond_float32_is_counted_as_infinite() -> None:
     assert (stats.pos_inf, stats.max) == (1, 2.0)
 
 
-@settings(deadline=None)
 @given(MIXED)
 def test_arrays_round_trip(x: FloatArray) -> None:
     stats = stats_of(x)

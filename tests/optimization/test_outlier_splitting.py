@@ -11,12 +11,16 @@ from networks import build_network
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
+from ptq.core.run_options import RunOptions
+from ptq.data import Samples
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
+from ptq.optimization.effort import EFFORTS
+from ptq.optimization.given import NOTHING_GIVEN
 from ptq.optimization.outlier_channels import outlier_channels
 from ptq.optimization.outlier_splitting import split_outlier_channels
-from ptq.rewrite.prepare.prepare import prepare
+from ptq.rewrite.prepare.prepare import PreparedModel, prepare
 from ptq.solver.recipe import Recipe
 
 WIDTH = 128
@@ -82,11 +86,18 @@ def alone(factor: float = 5.0) -> Graph:
     return prepare(Graph.from_proto(model(factor))).graph
 
 
+def split(
+    prepared: PreparedModel, samples: Samples, recipe: Recipe
+) -> tuple[PreparedModel, Recipe]:
+    run = RunOptions(threads=1)
+    return split_outlier_channels(prepared, samples, recipe, NOTHING_GIVEN, EFFORTS["default"], run)
+
+
 def before(factor: float, *, target: str = "ort") -> str:
     """The digest of the graph that will be observed."""
     graph = Graph.from_proto(model(factor))
     samples = SampleOptions(None, None, False).open(lambda: iter(data(1)), graph)
-    return split_outlier_channels(prepare(graph), samples, Recipe(target))[0].graph.digest()
+    return split(prepare(graph), samples, Recipe(target))[0].graph.digest()
 
 
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
@@ -127,7 +138,7 @@ def test_the_remaining_channels_are_equalized_where_that_gains(monkeypatch):
     samples = SampleOptions(None, None, False).open(lambda: iter(data(1)), graph)
 
     def reached() -> float:
-        note = split_outlier_channels(prepare(graph), samples, Recipe())[0].notes[-1]
+        note = split(prepare(graph), samples, Recipe())[0].notes[-1]
         return float(note.removesuffix(" dB").split()[-1])
 
     alike = reached()

@@ -8,10 +8,10 @@ from foreign_models import (
     INPUT_QDQ,
     OUTPUT_QDQ,
     foreign_graph,
-    random_floats,
     random_integers,
     random_samples,
 )
+from networks import gaussian_array
 
 from ptq.model.session import Session
 from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8
@@ -24,7 +24,7 @@ SHAPE = (1, 3, 8, 8)
 @pytest.mark.parametrize("optimize", ["all", "none"])
 def test_the_model_computes_the_same(optimize):
     graph = foreign_graph(
-        INPUT_QDQ + WD + "r = Conv(xd, wd, b)" + OUTPUT_QDQ, b=random_floats(3), **SIGNED
+        INPUT_QDQ + WD + "r = Conv(xd, wd, b)" + OUTPUT_QDQ, b=gaussian_array(3), **SIGNED
     )
     moved, names = pairs_to_uint8(graph)
     assert names == {"xq", "yq"}

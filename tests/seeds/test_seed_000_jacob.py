@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from listed_fixed_point import listed_divide, listed_high_mul
 from networks import build_network, gaussian_array, quantize_network
 from sites import run_node, uint8_params
 
@@ -34,21 +35,6 @@ int32s = st.integers(INT32_MIN, INT32_MAX)
 
 def nearest_away(value: Fraction) -> int:
     return floor(abs(value) + Fraction(1, 2)) * (1 if value >= 0 else -1)
-
-
-def listed_high_mul(a: int, b: int) -> int:
-    """SaturatingRoundingDoublingHighMul as the text lists it: a nudge by sign, division that truncates."""
-    if a == b == INT32_MIN:
-        return INT32_MAX
-    product = a * b
-    nudged = product + (1 << 30 if product >= 0 else 1 - (1 << 30))
-    return nudged >> 31 if nudged >= 0 else -(-nudged >> 31)
-
-
-def listed_divide(x: int, exponent: int) -> int:
-    """RoundingDivideByPOT, called beside it: mask, remainder and threshold."""
-    mask = (1 << exponent) - 1
-    return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
 
 
 @given(st.floats(-100, 0), st.floats(0, 100), st.sampled_from([INT8, UINT8]))

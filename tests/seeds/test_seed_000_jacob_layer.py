@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from listed_fixed_point import listed_divide, listed_high_mul
 from networks import build_network, gaussian_array, quantize_network, random_feeds
 from sites import int8_params, run_node, uint8_params
 
@@ -17,23 +18,8 @@ from ptq.core.types import UINT8
 from ptq.executor.arithmetics import gemmlowp
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
-from ptq.kernels.fixed_point import INT32_MAX, INT32_MIN, multiply, quantize_multiplier
+from ptq.kernels.fixed_point import INT32_MAX, multiply, quantize_multiplier
 from ptq.model.session import Session
-
-
-def listed_high_mul(a: int, b: int) -> int:
-    """SaturatingRoundingDoublingHighMul as the text lists it: a nudge by sign, division that truncates."""
-    if a == b == INT32_MIN:
-        return INT32_MAX
-    product = a * b
-    nudged = product + (1 << 30 if product >= 0 else 1 - (1 << 30))
-    return nudged >> 31 if nudged >= 0 else -(-nudged >> 31)
-
-
-def listed_divide(x: int, exponent: int) -> int:
-    """RoundingDivideByPOT, called beside it: mask, remainder and threshold."""
-    mask = (1 << exponent) - 1
-    return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
 
 
 def test_int32_plus_equals_uint8_times_uint8() -> None:

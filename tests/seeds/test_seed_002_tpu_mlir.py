@@ -6,7 +6,6 @@ Oracles: exact rational arithmetic (fractions) and the step 0 of each derivation
 from __future__ import annotations
 
 from fractions import Fraction
-from math import floor
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sites import int8_params, run_node
+from tpu_mlir_rounding import half_up, near, product
 
 from ptq.core.targets import TARGETS
 from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QuantParams, Range
@@ -24,24 +24,6 @@ TARGET = TARGETS["tpu-mlir"]
 BITS = {"tpu-mlir": 31, "tpu-mlir-8": 7}
 PLAIN = int8_params(0.037)
 EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
-
-
-def half_up(value: Fraction) -> int:
-    return floor(value + Fraction(1, 2))
-
-
-def half_away(value: float) -> int:
-    return int(np.trunc(value + np.copysign(0.5, value)))
-
-
-def product(x: int, real: float, bits: int) -> int:
-    """(x · Multiplier) >> rshift, in rational numbers."""
-    m, rshift = (int(v) for v in mantissa_and_shift(abs(real), bits))
-    return half_up(Fraction(x * m * (1 if real >= 0 else -1)) / Fraction(2) ** rshift)
-
-
-def near(ours: Any, real: Any, steps: float) -> None:
-    np.testing.assert_allclose(ours.astype(float), np.clip(real, -128, 127), atol=steps)
 
 
 @pytest.mark.parametrize("qtype", [INT8, UINT8])

@@ -6,8 +6,6 @@ Oracles: exact rational arithmetic (fractions) and the step 0 of each derivation
 from __future__ import annotations
 
 from fractions import Fraction
-from math import floor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networks import build_network, gaussian_array, quantize_network
 from sites import int8_params, run_node, uint8_params
+from tpu_mlir_rounding import half_away, half_up, near, product
 
 from ptq.core.targets import TARGETS
 from ptq.executor.arithmetics.tpu_mlir_elementwise import average_factors, common_shift_multipliers
@@ -27,24 +26,6 @@ PLAIN = int8_params(0.037)
 
 
 EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
-
-
-def half_up(value: Fraction) -> int:
-    return floor(value + Fraction(1, 2))
-
-
-def half_away(value: float) -> int:
-    return int(np.trunc(value + np.copysign(0.5, value)))
-
-
-def product(x: int, real: float, bits: int) -> int:
-    """(x · Multiplier) >> rshift, in rational numbers."""
-    m, rshift = (int(v) for v in mantissa_and_shift(abs(real), bits))
-    return half_up(Fraction(x * m * (1 if real >= 0 else -1)) / Fraction(2) ** rshift)
-
-
-def near(ours: Any, real: Any, steps: float) -> None:
-    np.testing.assert_allclose(ours.astype(float), np.clip(real, -128, 127), atol=steps)
 
 
 @given(st.floats(0.01, 4), st.floats(0.01, 4))

@@ -32,11 +32,6 @@ def random_integers(*shape: int, seed: int = 0, dtype: type = np.int8) -> Array:
     return np.random.default_rng(seed).integers(info.min, info.max, shape, dtype, endpoint=True)
 
 
-def random_floats(*shape: int, seed: int = 0, scale: float = 1.0) -> Array:
-    """Gaussian float32."""
-    return np.random.default_rng(seed).normal(0, scale, shape).astype(np.float32)
-
-
 def foreign_graph(
     nodes: str,
     shape: Sequence[int | str] = (1, 3, 8, 8),

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from foreign_models import random_floats, random_integers
+from foreign_models import random_integers
+from networks import gaussian_array
 
 IMAGE_SHAPE = (1, 3, 8, 8)
 MATRIX_SHAPE = (5, 16)
@@ -40,31 +41,31 @@ PATTERNS = {
         WEIGHT_DEQUANTIZER + "m = MatMul(xd, wd)\nr = Add(m, b)",
         {"Gemm", "QuantizeLinear"},
         MATRIX_SHAPE,
-        GEMM_WEIGHT | {"b": random_floats(8)},
+        GEMM_WEIGHT | {"b": gaussian_array(8)},
     ),
     "a float bias added to a product of three axes": Pattern(
         WEIGHT_DEQUANTIZER + "m = MatMul(xd, wd)\nr = Add(b, m)",
         {"QuantizeLinear", "Reshape"},
         (2, 5, 16),
-        GEMM_WEIGHT | {"b": random_floats(8)},
+        GEMM_WEIGHT | {"b": gaussian_array(8)},
     ),
     "a Gemm with a float C": Pattern(
         WEIGHT_DEQUANTIZER + "r = Gemm(xd, wd, b)",
         {"Gemm", "QuantizeLinear"},
         MATRIX_SHAPE,
-        GEMM_WEIGHT | {"b": random_floats(8)},
+        GEMM_WEIGHT | {"b": gaussian_array(8)},
     ),
     "a Gemm with a float C and alpha": Pattern(
         WEIGHT_DEQUANTIZER + "r = Gemm<alpha = 0.5>(xd, wd, b)",
         {"QuantizeLinear"},
         MATRIX_SHAPE,
-        GEMM_WEIGHT | {"b": random_floats(8)},
+        GEMM_WEIGHT | {"b": gaussian_array(8)},
     ),
     "a Conv with a float bias": Pattern(
         WEIGHT_DEQUANTIZER + "r = Conv(xd, wd, b)",
         {"Conv", "QuantizeLinear"},
         IMAGE_SHAPE,
-        CONV_WEIGHT | {"b": random_floats(8)},
+        CONV_WEIGHT | {"b": gaussian_array(8)},
     ),
     "a Gemm with an int32 bias of another scale than input times weight": Pattern(
         WEIGHT_DEQUANTIZER + "bd = DequantizeLinear(b, b_scale)\nr = Gemm(xd, wd, bd)",
@@ -84,7 +85,7 @@ PATTERNS = {
         WEIGHT_DEQUANTIZER + "c = Conv(xd, wd, b)\nr = Relu(c)",
         {"Conv", "QuantizeLinear"},
         IMAGE_SHAPE,
-        CONV_WEIGHT | UNSIGNED_RELU | {"b": random_floats(8)},
+        CONV_WEIGHT | UNSIGNED_RELU | {"b": gaussian_array(8)},
     ),
     "a Clip that the quantizer repeats": Pattern(
         WEIGHT_DEQUANTIZER + "c = Conv(xd, wd)\nr = Clip(c, low, high)",
@@ -102,7 +103,7 @@ PATTERNS = {
         WEIGHT_DEQUANTIZER + "c = Conv(xd, wd, b)\nr = Relu(c)",
         {"QuantizeLinear"},
         IMAGE_SHAPE,
-        CONV_WEIGHT | {"b": random_floats(8)},
+        CONV_WEIGHT | {"b": gaussian_array(8)},
     ),
     "a Clip that cuts into the output's range": Pattern(
         WEIGHT_DEQUANTIZER + "c = Conv(xd, wd)\nr = Clip(c, low, high)",
@@ -118,10 +119,10 @@ PATTERNS = {
         IMAGE_SHAPE,
         UNSIGNED_RELU
         | {
-            "w": random_floats(8, 3, 3, 3),
+            "w": gaussian_array(8, 3, 3, 3),
             "w_scale": np.linspace(0.01, 0.02, 8, dtype=np.float32),
             "w_zero": np.zeros(8, np.int8),
-            "b": random_floats(8),
+            "b": gaussian_array(8),
         },
     ),
     "weights that are turned round behind their quantizer": Pattern(
@@ -133,7 +134,7 @@ PATTERNS = {
             "w": random_integers(8, 16),
             "w_scale": np.linspace(0.01, 0.02, 8, dtype=np.float32),
             "w_zero": np.zeros(8, np.int8),
-            "b": random_floats(8),
+            "b": gaussian_array(8),
         },
     ),
     "unsigned weights with a zero point": Pattern(
@@ -193,7 +194,7 @@ PATTERNS = {
         WEIGHT_DEQUANTIZER + "r = Gemm<transA = 1>(xd, wd, b)",
         {"Gemm", "QuantizeLinear"},
         (16, 5),
-        GEMM_WEIGHT | {"b": random_floats(8)},
+        GEMM_WEIGHT | {"b": gaussian_array(8)},
     ),
     "a ConvTranspose with scales along axis 1": Pattern(
         "wd = DequantizeLinear<axis = 1>(w, w_scale, w_zero)\nr = ConvTranspose(xd, wd)",
@@ -211,6 +212,6 @@ PATTERNS = {
             "QuantizeLinear"
         },  # ONNX Runtime makes a Gemm of it, and has none with such a C in integers
         MATRIX_SHAPE,
-        GEMM_WEIGHT | {"b": random_floats(5, 1)},
+        GEMM_WEIGHT | {"b": gaussian_array(5, 1)},
     ),
 }

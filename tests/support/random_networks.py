@@ -19,7 +19,6 @@ MAX_NODES = 9  # nodes drawn; some bring a second one
 
 BOUNDED_SETTINGS = settings(
     derandomize=True,
-    deadline=None,
     max_examples=25,
     database=None,
     phases=[Phase.explicit, Phase.generate],

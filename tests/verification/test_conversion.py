@@ -11,10 +11,10 @@ from foreign_models import (
     INPUT_QDQ,
     OUTPUT_QDQ,
     foreign_graph,
-    random_floats,
     random_integers,
     random_samples,
 )
+from networks import gaussian_array
 from old_runtime import skip_before
 from onnx import TensorProto
 
@@ -47,25 +47,25 @@ LAYERS = {
     "Conv a channel": (
         WD_ROWS + "r = Conv<strides = [2, 2], pads = [1, 1, 1, 1]>(xd, wd, b)",
         CONV,
-        {"w": random_integers(8, 3, 3, 3), "b": random_floats(8), **PER_CHANNEL},
+        {"w": random_integers(8, 3, 3, 3), "b": gaussian_array(8), **PER_CHANNEL},
         "QLinearConv",
     ),
     "Conv in groups": (
         WD + 'r = Conv<group = 3, auto_pad = "SAME_UPPER">(xd, wd, b)',
         CONV,
-        {"w": random_integers(6, 1, 3, 3), "b": random_floats(6)},
+        {"w": random_integers(6, 1, 3, 3), "b": gaussian_array(6)},
         "QLinearConv",
     ),
     "Gemm": (
         WD + "r = Gemm(xd, wd, b)",
         ROWS,
-        {"w": random_integers(16, 8), "b": random_floats(8)},
+        {"w": random_integers(16, 8), "b": gaussian_array(8)},
         "com.microsoft::QGemm",
     ),
     "Gemm transposed, a channel": (
         WD_ROWS + "r = Gemm<transB = 1>(xd, wd, b)",
         ROWS,
-        {"w": random_integers(8, 16), "b": random_floats(8), **PER_CHANNEL},
+        {"w": random_integers(8, 16), "b": gaussian_array(8), **PER_CHANNEL},
         "com.microsoft::QGemm",
     ),
     "Gemm with alpha": (

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_floats, random_integers
+from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 from networks import build_network, gaussian_array, quantize_network
 
 import ptq
@@ -73,7 +73,7 @@ def test_a_conv_of_the_specification_has_no_finding():
             "(input0_scale * input1_scale[...], 0)",
         ),
         (
-            {"nodes": BIASED.replace("xd, wd, bd", "xd, wd, b"), "b": random_floats(8)},
+            {"nodes": BIASED.replace("xd, wd, bd", "xd, wd, b"), "b": gaussian_array(8)},
             "bias-type",
             "CONV_2D: Input 2 (Bias), data_type",
         ),

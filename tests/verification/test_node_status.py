@@ -10,7 +10,6 @@ from foreign_models import (
     INPUT_QDQ,
     OUTPUT_QDQ,
     foreign_graph,
-    random_floats,
     random_integers,
     random_samples,
 )
@@ -23,6 +22,7 @@ from foreign_patterns import (
     UNSIGNED_RELU,
     WEIGHT_DEQUANTIZER,
 )
+from networks import gaussian_array
 from old_runtime import skip_before
 from onnx import TensorProto, helper
 
@@ -124,7 +124,7 @@ def test_integers_may_enter_and_leave_a_model():
         + "r = Conv(xd, wd, b)\ny = QuantizeLinear(r, y_scale, y_zero)",
         input_type=TensorProto.UINT8,
         outputs={"y": TensorProto.UINT8},
-        b=random_floats(8),
+        b=gaussian_array(8),
         **CONV_WEIGHT,
     )
     found = verify_graph(
@@ -140,7 +140,7 @@ def test_int8_activations_are_read_without_changing_what_onnx_runtime_fuses():
     graph = foreign_graph(
         INPUT_QDQ + WEIGHT_DEQUANTIZER + "r = Conv(xd, wd, b)" + OUTPUT_QDQ,
         **CONV_WEIGHT,
-        b=random_floats(8),
+        b=gaussian_array(8),
         **signed,
     )
     found = verify_graph(graph, random_samples(IMAGE_SHAPE), run=RunOptions(threads=1))
@@ -222,7 +222,7 @@ BEYOND = {
     ),
     "a float weight": (
         "r = MatMul(xd, w)",
-        {"w": random_floats(16, 8)},
+        {"w": gaussian_array(16, 8)},
         "must stay float: weight w is a float constant",
     ),
     "a weight that is computed": (
@@ -407,7 +407,7 @@ def test_what_stays_float_runs_as_onnx_runtime_runs_it_in_the_whole_graph():
     layer = "wd = DequantizeLinear(w, w_scale, w_zero)\nr = ConvTranspose(xd, wd, b)\n"
     small = {"y_scale": np.float32(0.02), "y_zero": np.uint8(128)}
     graph = foreign_graph(
-        INPUT_QDQ + layer + OUTPUT_QDQ, w=random_integers(3, 8, 3, 3), b=random_floats(8), **small
+        INPUT_QDQ + layer + OUTPUT_QDQ, w=random_integers(3, 8, 3, 3), b=gaussian_array(8), **small
     )
     ours, theirs = executor_matching_ort(graph), Session(graph, threads=1)
     assert ours.islands

@@ -8,10 +8,10 @@ from foreign_models import (
     INPUT_QDQ,
     OUTPUT_QDQ,
     foreign_graph,
-    random_floats,
     random_integers,
     random_samples,
 )
+from networks import gaussian_array
 
 from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
@@ -78,7 +78,7 @@ p = MatMul(xd, wd)
     ],
 )
 def test_a_product_with_float_output_is_compared_where_onnx_runtime_computes_it(reader, integer):
-    signed = {"x_zero": np.int8(-8), "w": random_integers(8, 8), "b": random_floats(3, 8)}
+    signed = {"x_zero": np.int8(-8), "w": random_integers(8, 8), "b": gaussian_array(3, 8)}
     graph = foreign_graph(INPUT_QDQ + PRODUCTS + reader + "\ny = Relu(r)", (3, 8), **signed)
     assert ("p" in integer_products(graph)) == integer
     found = verify_graph(graph, random_samples((3, 8)), run=RunOptions(threads=1))

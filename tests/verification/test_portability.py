@@ -11,10 +11,10 @@ from foreign_models import (
     INPUT_QDQ,
     OUTPUT_QDQ,
     foreign_graph,
-    random_floats,
     random_integers,
     random_samples,
 )
+from networks import gaussian_array
 from old_runtime import skip_before
 
 from ptq.core.errors import DataError
@@ -168,7 +168,7 @@ LAYERS = {
 def test_unsigned_weights_are_the_same_integers_in_onnx_runtime_and_here(name, form):
     skip_before((1, 21), "does not quantize a float bias")
     nodes, shape, w = LAYERS[name]
-    graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, shape, w=w, b=random_floats(8))
+    graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, shape, w=w, b=gaussian_array(8))
     if form == "qoperator":
         graph = convert_graph(graph, "qoperator")
     unsigned = weights_to_uint8(graph)

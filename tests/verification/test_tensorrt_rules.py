@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_floats, random_integers
+from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 from networks import build_network, gaussian_array, quantize_network
 
 from ptq.model.graph import Graph
@@ -18,7 +18,7 @@ LAYER = INPUT_QDQ + "wd = DequantizeLinear(w, w_scale, w_zero)\ny = Conv(xd, wd,
 
 def _layer(nodes: str = LAYER, opset: int = 17, **changed: Any) -> Graph:
     """A Conv between int8 quantizers with a float bias, but for what is changed."""
-    constants = {"w": random_integers(8, 3, 3, 3), "b": random_floats(8), **SIGNED, **changed}
+    constants = {"w": random_integers(8, 3, 3, 3), "b": gaussian_array(8), **SIGNED, **changed}
     return foreign_graph(nodes, opset=opset, **constants)
 
 

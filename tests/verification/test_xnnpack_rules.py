@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_floats, random_integers
+from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 from networks import build_network, gaussian_array, quantize_network
 
 from ptq.model.graph import Graph
@@ -64,7 +64,7 @@ TAKEN: list[tuple[str, dict[str, Any]]] = [
 ]
 REFUSED: list[tuple[str, str, dict[str, Any]]] = [
     (LAYER, "uint8 activations with int8 weights", UNSIGNED),
-    (LAYER.replace("bd)", "b)"), "the bias is float", {"b": random_floats(8)}),
+    (LAYER.replace("bd)", "b)"), "the bias is float", {"b": gaussian_array(8)}),
     (
         LAYER,
         "uint8 weights have scales by channel",

@@ -33,6 +33,7 @@ from ptq.kernels.shape import (
     space_to_depth,
     split_part,
 )
+from ptq.kernels.window import window_axes
 
 Integers = tuple[int, ...]
 
@@ -178,15 +179,20 @@ def _space_to_depth(site: Site) -> Kernel:
 
 def _max_pool(site: Site) -> Kernel:
     window = pool_window(site)
-    return lambda inputs: max_pool(require_input(site, inputs, 0), **window)
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = require_input(site, inputs, 0)
+        return max_pool(q, window_axes(q.shape[1:-1], **window))
+
+    return kernel
 
 
 def pool_window(site: Site) -> dict[str, Any]:
-    """Return the window of a pool, with ONNX's defaults."""
-    kernel_shape = tuple(site.attrs["kernel_shape"])
-    rank = len(kernel_shape)
+    """Return the window of a pool, with ONNX's defaults, as `window_axes` takes it."""
+    kernel = tuple(site.attrs["kernel_shape"])
+    rank = len(kernel)
     return {
-        "kernel_shape": kernel_shape,
+        "kernel": kernel,
         "strides": tuple(site.attrs.get("strides", (1,) * rank)),
         "pads": tuple(site.attrs.get("pads", (0,) * 2 * rank)),
         "dilations": tuple(site.attrs.get("dilations", (1,) * rank)),

@@ -22,7 +22,8 @@ from ptq.executor.arithmetics.node_site import (
     require_input,
     weight_qparams,
 )
-from ptq.kernels.conv import convolution, transposed_convolution
+from ptq.kernels.conv import convolution
+from ptq.kernels.conv_transpose import transposed_convolution
 from ptq.kernels.matmul import matmul_by_constant, matmul_of_activations
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 from ptq.model.matrix_layout import input_output_matrix, matrix_channel_axis

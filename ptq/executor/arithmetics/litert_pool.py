@@ -35,6 +35,7 @@ from ptq.executor.arithmetics.node_site import (
 from ptq.kernels.axis_sums import axis_sums
 from ptq.kernels.fixed_point import multiply, quantize_multiplier, rescale
 from ptq.kernels.pool import window_sums
+from ptq.kernels.window import window_axes
 
 
 def _average_pool(site: Site) -> Kernel:
@@ -44,7 +45,7 @@ def _average_pool(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
-        sums, counts = window_sums(q, count_include_pad=False, **window)
+        sums, counts = window_sums(q, window_axes(q.shape[1:-1], **window), count_include_pad=False)
         n = np.asarray(counts, np.int64)
         half = n // 2
         # |Σ| + n/2 over n, floored, is the truncating division of either sign.

@@ -40,7 +40,7 @@ def _average_pool(site: Site) -> Kernel:
     lo, hi = output_bounds(site)
     window = pool_window(site)
     counted = bool(site.attrs.get("count_include_pad", 0))
-    taps = prod(window["kernel_shape"])
+    taps = prod(window["kernel"])
     reals = tabulate(x.dequantize, x.qtype)
     offset = y.zero_point.astype(np.float32)
     of_all = _global_average_pool(site)
@@ -50,7 +50,8 @@ def _average_pool(site: Site) -> Kernel:
         if _covers_image(x_q.shape[1:-1], window):
             return of_all(inputs)
         values = lookup(reals, _drop_skipped_positions(x_q, window))
-        sums, inside = sequential_window_sum(values, **window)
+        axes = window_axes(values.shape[1:-1], **window)
+        sums, inside = sequential_window_sum(values, axes)
         count = np.float32(taps) if counted else inside.astype(np.float32)
         q = sums / count / y.scale + offset
         rounded: IntArray = np.clip(np.rint(q), lo, hi).astype(y.qtype.dtype)
@@ -60,15 +61,9 @@ def _average_pool(site: Site) -> Kernel:
 
 
 def _covers_image(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
-    if sizes != window["kernel_shape"]:
+    if sizes != window["kernel"]:
         return False
-    return not any(
-        axis.begin or axis.end for axis in window_axes(sizes, **_window_arguments(window))
-    )
-
-
-def _window_arguments(window: Mapping[str, Any]) -> dict[str, Any]:
-    return {"kernel" if name == "kernel_shape" else name: v for name, v in window.items()}
+    return not any(axis.begin or axis.end for axis in window_axes(sizes, **window))
 
 
 def _drop_skipped_positions(q: IntArray, window: Mapping[str, Any]) -> IntArray:
@@ -80,9 +75,7 @@ def _drop_skipped_positions(q: IntArray, window: Mapping[str, Any]) -> IntArray:
         return q
     odd = int(window["auto_pad"] == "SAME_LOWER")
     heads = []
-    for size, tap, stride in zip(
-        q.shape[1:-1], window["kernel_shape"], window["strides"], strict=True
-    ):
+    for size, tap, stride in zip(q.shape[1:-1], window["kernel"], window["strides"], strict=True):
         skipped = size - tap - (-(-size // stride) - 1) * stride
         heads.append(max(skipped - odd, 0) // 2)
     return q[(slice(None), *(slice(head, None) for head in heads))]

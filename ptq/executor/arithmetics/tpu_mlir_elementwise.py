@@ -48,6 +48,7 @@ from ptq.executor.arithmetics.node_site import (
 from ptq.kernels.float32 import round_half_away
 from ptq.kernels.multiplier_shift import Int64, mantissa_and_shift, shift_right
 from ptq.kernels.pool import window_sums
+from ptq.kernels.window import window_axes
 
 _MULTIPLIER_BITS = 7
 """Bits of an 8-bit multiplier without its sign."""
@@ -140,9 +141,10 @@ def _average_pool(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
-        sums, k = window_sums(q, count_include_pad=counted, **window)
+        axes = window_axes(q.shape[1:-1], **window)
+        sums, k = window_sums(q, axes, count_include_pad=counted)
         if counted:
-            inside = window_sums(q[:1, ..., :1], count_include_pad=False, **window)[1]
+            inside = window_sums(q[:1, ..., :1], axes, count_include_pad=False)[1]
             sums = sums + zero_point * (k - inside)
         return _requantize_average(site, sums, k)
 

@@ -108,7 +108,7 @@ class TargetRuntime:
         return None if self.runtime.is_emulator else self.model
 
 
-def open_in_runtime(name: str, graph: Graph, *, threads: int = 0) -> RuntimeModel:
+def open_in_runtime(name: str, graph: Graph, *, threads: int) -> RuntimeModel:
     """Load a model in a runtime.
 
     Args:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import Spreads, merge_spreads
 from ptq.model.layer_weights import input_channel_view
-from ptq.model.node import Node, constant_of, input_name
+from ptq.model.node import Node, input_name, require_constant
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.optimization.channel_families import (
     ChannelFamily,
@@ -117,8 +117,7 @@ def _rounded_tensor(groups: GroupNumbers, spread: ChannelSpread) -> RoundedTenso
 
 
 def _reading_layer(node: Node, groups: GroupNumbers, spreads: Spreads) -> ReadingLayer:
-    weight, spread = constant_of(node.inputs[1]), spreads[input_name(node)]
-    assert weight is not None
+    weight, spread = require_constant(node.inputs[1]), spreads[input_name(node)]
     table = input_channel_view(node, weight, 1)
     return ReadingLayer(
         groups,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ptq.core.errors import UsageError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.budget import BudgetSearch
@@ -59,10 +59,10 @@ def search_for_budget(
     split: SampleSplit,
     points: float,
     *,
-    metric: Metric | None = None,
-    task: TaskName | None = None,
-    labels: TaskLabels = NO_LABELS,
-    run: RunOptions = DEFAULT_RUN,
+    metric: Metric | None,
+    task: TaskName | None,
+    labels: TaskLabels,
+    run: RunOptions,
 ) -> BudgetSearch:
     """Find the fewest float nodes that meet the budget, on the samples that are reserved for the search.
 

@@ -14,6 +14,7 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.evaluation.model_outputs import ModelOutputs
 from ptq.evaluation.reference import Outputs
+from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of, values_read_by
 from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
@@ -85,10 +86,3 @@ def _run_tensors(
     places = {name_of(value): place for place, value in enumerate(extended.outputs)}
     found = ModelOutputs(extended, "result", run).run(samples)
     return [[outputs[places[name]] for name in names] for outputs in found]
-
-
-def with_extra_outputs(graph: Graph, names: Sequence[str]) -> Graph:
-    """A copy of the graph with these float tensors as additional outputs."""
-    copy = graph.copy()
-    copy.add_outputs(names)
-    return copy

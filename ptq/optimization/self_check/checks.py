@@ -73,7 +73,8 @@ def run_reference(
     samples: Iterable[Sample],
     sessions: SessionCache,
     count: int = SAMPLES,
-    advance: Callable[[], None] = lambda: None,
+    *,
+    advance: Callable[[], None],
 ) -> CheckReference:
     """Run the float model on the first ``count`` samples.
 
@@ -101,7 +102,7 @@ def run_reference_on_more_samples(
         DataError: The model fails on a sample.
     """
     count = CONFIRMING_SHALLOW if _is_shallow(made) else CONFIRMING
-    first = run_reference(made.calibrated_model, samples, sessions, count, advance)
+    first = run_reference(made.calibrated_model, samples, sessions, count, advance=advance)
     chosen = first.reference.samples
     again = sessions.run_float(made.calibrated_model, chosen)
     dropped = replace(first, reference=ReferenceOutputs(chosen, ()))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptq.core.errors import DataError, ModelError
+from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.node import name_of
 from ptq.optimization.mixed_precision.error_attribution import SAMPLES, attribute_error
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
@@ -22,7 +23,6 @@ from ptq.optimization.mixed_precision.float_cost import (
     float_time_model,
     time_cost,
 )
-from ptq.optimization.self_check.boundary_error import with_extra_outputs
 from ptq.optimization.self_check.checks import CheckReference, check, quantize_with
 from ptq.optimization.self_check.output_distance import CheckFailure
 from ptq.solver.quantizer import QuantizedModel

@@ -69,7 +69,7 @@ def correct_biases(
     graph: Graph,
     plan: Plan,
     means: Mapping[str, InputMean],
-    rounded: Mapping[str, NDArray[Any] | RoundedWeight] | None = None,
+    rounded: Mapping[str, NDArray[Any] | RoundedWeight] | None,
     added: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> tuple[Graph, int]:
     """A graph with corrected biases, and the number of corrected nodes.

@@ -19,7 +19,7 @@ from ptq.model.qdq_units import quantized_op
 
 
 def prevent_ort_quantization(
-    graph: Graph, floats: Collection[str], float_outputs: Collection[str] = ()
+    graph: Graph, floats: Collection[str], float_outputs: Collection[str]
 ) -> None:
     """Insert a Sum between float nodes and the quantizers behind them, in place.
 

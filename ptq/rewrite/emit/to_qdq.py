@@ -15,10 +15,10 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    constant_of,
     constant_shape,
     name_of,
     operator_of,
+    require_constant,
 )
 from ptq.model.shared_weights import share_weights
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
@@ -121,8 +121,7 @@ def _quantize_constants(node: Node, plan: Plan, quantizers: QuantizerBuilder) ->
 
 def _read_constant(value: Value, *, flat: bool) -> NDArray[Any]:
     """The constant's array; ``flat`` for a bias: of any rank, it has one value for each channel."""
-    array = constant_of(value)
-    assert array is not None
+    array = require_constant(value)
     return array.reshape(-1) if flat else array
 
 

@@ -42,7 +42,7 @@ class AdjustableScales:
 
 
 def make_scales_inputs(
-    graph: Graph, plan: Plan, tensors: Collection[str], summed: Collection[str] = ()
+    graph: Graph, plan: Plan, tensors: Collection[str], summed: Collection[str]
 ) -> AdjustableScales:
     """Round the activations that a plan rounds.
 

@@ -24,8 +24,8 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    constant_of,
     dtype_of,
+    require_constant,
     shape_of,
 )
 from ptq.rewrite.match import (
@@ -140,8 +140,7 @@ def _multiply(factor: float, constants: tuple[Value, ...]) -> NDArray[Any]:
     """The product of a number and constants, in float64."""
     result = np.asarray(factor)
     for constant in constants:
-        array = constant_of(constant)
-        assert array is not None
+        array = require_constant(constant)
         result = result * array.astype(np.float64)
     return result
 

@@ -21,6 +21,7 @@ from ptq.model.node import (
     consumers_of,
     name_of,
     operator_of,
+    require_constant,
     shape_of,
 )
 from ptq.rewrite.change import Change
@@ -80,8 +81,7 @@ def _can_absorb(reader: Node, node: Node, count: int) -> bool:
 
 
 def _add_to_bias(graph: Graph, reader: Node, shift: NDArray[np.float64]) -> None:
-    weight = constant_of(reader.inputs[1])
-    assert weight is not None
+    weight = require_constant(reader.inputs[1])
     table = input_channel_view(reader, weight.astype(np.float64), 1)
     sums = np.einsum("gock,gc->go", table, shift.reshape(table.shape[0], -1)).reshape(-1)
     bias = constant_of(reader.inputs[2]) if len(reader.inputs) > 2 else None

@@ -22,6 +22,7 @@ from ptq.model.node import (
     is_constant,
     name_of,
     operator_of,
+    require_constant,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes, set_constant
@@ -73,8 +74,7 @@ def _normalize(graph: Graph, node: Node) -> None:
     """Fold alpha and beta into the constants, in place; an Add adds a C that is not a bias."""
     attrs = attributes_of(node)
     alpha, beta = attrs.get("alpha", 1.0), attrs.get("beta", 1.0)
-    weight = constant_of(node.inputs[1])
-    assert weight is not None
+    weight = require_constant(node.inputs[1])
     if alpha != 1:
         set_constant(graph, node, 1, (weight * np.float32(alpha)), "weight")
     if attrs.get("transA"):

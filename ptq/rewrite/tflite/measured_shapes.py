@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
+from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Value, dtype_of, name_of, operator_of, shape_of
 from ptq.model.session import Session
@@ -76,9 +77,8 @@ def _run(
     graph: Graph, batch: int, given: Mapping[str, Shape], fixed_names: set[str]
 ) -> MeasuredShapes:
     _require_numpy_types(graph)
-    exposed = graph.copy()
     computed = [name_of(v) for node in graph.nodes for v in node.outputs if v.name and v.uses()]
-    exposed.add_outputs(computed)
+    exposed = with_extra_outputs(graph, computed)
     feed = {
         name_of(value): _zeros(value, batch, given.get(name_of(value))) for value in graph.inputs
     }

@@ -16,7 +16,15 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.targets import WIDE_LITERT_OPS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant_of, name_of, operator_of, spec_name
+from ptq.model.node import (
+    Node,
+    Value,
+    constant_of,
+    name_of,
+    operator_of,
+    require_constant,
+    spec_name,
+)
 from ptq.model.qdq_units import (
     QuantizedOp,
     QuantizedTensor,
@@ -149,8 +157,7 @@ class _Reader:
             )
         before = quantized_source(source)
         if constant_of(source) is not None:
-            array = constant_of(source)
-            assert array is not None
+            array = require_constant(source)
             self.found.constants[name_of(output)] = quantized.params.quantize(array)
             self.found.params[name_of(output)] = quantized.params
         elif before is not None:

@@ -19,7 +19,7 @@ from ptq.kernels.int16_saturation import clip_pair_sums
 from ptq.kernels.window import WindowAxis, window_axes
 from ptq.model.layer_weights import output_channel_count, summed_input_count
 from ptq.model.matrix_layout import input_output_matrix
-from ptq.model.node import Node, attributes_of, constant_of, constant_shape, operator_of
+from ptq.model.node import Node, attributes_of, constant_shape, operator_of, require_constant
 
 _OUTSIDE = -(2**48)
 """What makes the sum of a tap's places negative."""
@@ -54,8 +54,7 @@ class LinearOp:
 
     def weight_columns(self) -> NDArray[Any]:
         """The weight with one column for each sum, shape (groups, K, sums)."""
-        weight = constant_of(self.node.inputs[1])
-        assert weight is not None
+        weight = require_constant(self.node.inputs[1])
         if self._convolves:
             grouped: NDArray[Any] = weight.reshape(self.groups, self.outputs_per_group, self.length)
             return grouped.transpose(0, 2, 1)

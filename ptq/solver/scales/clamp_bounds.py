@@ -6,7 +6,7 @@ import math
 
 from ptq.core.opspec import Role
 from ptq.core.types import QuantParams
-from ptq.model.node import constant_of
+from ptq.model.node import require_constant
 from ptq.solver.partition.node_precision import QuantizedNode
 
 _FOLD_TOLERANCE_LSB = 0.5 + 1e-4
@@ -37,7 +37,6 @@ def clamp_bounds(integer: QuantizedNode) -> tuple[float, float]:
     bounds = [-math.inf, math.inf]
     for operand in integer.operands:
         if operand.role is Role.VALUE:
-            array = constant_of(operand.value)
-            assert array is not None
+            array = require_constant(operand.value)
             bounds[operand.position - 1] = float(array.item())
     return bounds[0], bounds[1]

@@ -25,7 +25,7 @@ from ptq.model.layer_weights import (
     channel_pair_matrix,
     summation_order_matrix,
 )
-from ptq.model.node import Value, constant_of, name_of
+from ptq.model.node import name_of, require_constant
 from ptq.observers.qparams import SCALE_FLOOR, asymmetric_qparams, symmetric_qparams
 from ptq.solver.partition.node_precision import QuantizedNode
 
@@ -59,21 +59,21 @@ def weight_and_bias_qparams(
     second = activations[1] if len(activations) > 1 else None
     if weight is not None:
         whole = per_tensor or not target.per_channel
-        array = _constant_array(weight.value)  # a scaled weight is computed at each first read
+        array = require_constant(weight.value)  # a scaled weight is computed at each first read
         axis = None if whole else _channel_axis(integer, array.ndim)
         paired = _largest_pair_sums(integer, array, target) if reduced else None
         params, why = _weight_qparams(array, target, axis, paired)
         if bias is not None and not array.any():
-            params, why = _zero_weight_qparams(params, activations[0], _constant_array(bias.value))
+            params, why = _zero_weight_qparams(params, activations[0], require_constant(bias.value))
         elif bias is not None:
             room = _bias_limit(array, params)
-            widened = _widen_for_bias(params, activations[0], _constant_array(bias.value), room)
+            widened = _widen_for_bias(params, activations[0], require_constant(bias.value), room)
             if widened is not None:
                 params, why = widened
         solved[weight.position] = params, why
         second = params
     if bias is not None and second is not None:
-        solved[bias.position] = bias_qparams(_constant_array(bias.value), activations[0], second)
+        solved[bias.position] = bias_qparams(require_constant(bias.value), activations[0], second)
     return solved
 
 
@@ -94,7 +94,7 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
             first = plan.tensors.get(name_of(source))
         if first is None or value is None:
             continue
-        bias = _constant_array(value)
+        bias = require_constant(value)
         params, _ = bias_qparams(bias, first, solved[name, 1])
         if np.abs(bias.astype(np.float64).reshape(-1) / params.scale).max() > INT32.hi:
             raise PlanError(
@@ -102,12 +102,6 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
             )
         solved[name, 2] = params
     return replace(plan, operands=solved)
-
-
-def _constant_array(value: Value) -> NDArray[Any]:
-    array = constant_of(value)
-    assert array is not None  # quantized nodes have constant weights and biases
-    return array
 
 
 def _channel_axis(integer: QuantizedNode, rank: int) -> int | None:

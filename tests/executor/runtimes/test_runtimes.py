@@ -16,6 +16,7 @@ from networks import build_network, gaussian_array, quantize_network, sqnr_db
 
 import ptq
 from ptq.core.errors import DataError, UnsupportedError, UsageError
+from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, describe_fallback, summarize_placement
@@ -201,7 +202,9 @@ def test_no_sample_is_an_error() -> None:
     from ptq.verification.runtime_check import check_in_runtime
 
     with pytest.raises(DataError, match="no sample"):
-        check_in_runtime(Graph.from_proto(MODEL), [], "openvino")
+        check_in_runtime(
+            Graph.from_proto(MODEL), [], "openvino", against=None, run=RunOptions(threads=1)
+        )
 
 
 def test_placement_is_summed_up_in_one_line() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hard import READERS, SAMPLE_DATA, WRITERS, hard_model
 
@@ -11,6 +13,7 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Preprocess, Sample
 from ptq.data.splits import SampleOptions, SampleSplit, split_samples
 from ptq.evaluation.budget import BudgetSearch
+from ptq.evaluation.tasks.task import NO_LABELS
 from ptq.model.graph import Graph
 from ptq.optimization.mixed_precision.budget_search import (
     MAX_FLOAT_SHARE,
@@ -24,6 +27,7 @@ from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import Recipe
 
+NOTHING: dict[str, Any] = {"metric": None, "task": None, "labels": NO_LABELS, "run": RunOptions()}
 IMAGES = Preprocess(mean=(0.286,), std=(0.353,))
 
 
@@ -138,9 +142,9 @@ def test_a_budget_without_samples_or_below_nothing_is_a_usage_error(
     ground: CalibratedModel,
 ) -> None:
     with pytest.raises(UsageError, match="give `data`"):
-        search_for_budget(ground, Recipe(), SampleSplit(None, None, ""), 1.0)
+        search_for_budget(ground, Recipe(), SampleSplit(None, None, ""), 1.0, **NOTHING)
     with pytest.raises(UsageError, match="give 0 points or more"):
-        search_for_budget(ground, Recipe(), SampleSplit(None, None, ""), float("nan"))
+        search_for_budget(ground, Recipe(), SampleSplit(None, None, ""), float("nan"), **NOTHING)
 
 
 def test_samples_to_search_on_are_none_that_a_range_is_chosen_on(ground: CalibratedModel) -> None:

@@ -139,7 +139,7 @@ def test_a_bias_that_uses_of_one_weight_share_subtracts_the_mean_of_their_shifts
             "x": InputMean(rng_of_means[0], rng_of_means[1]),
             "r": InputMean(rng_of_means[2], 0.1),
         }
-        changed, count = correct_biases(graph, plan, means)
+        changed, count = correct_biases(graph, plan, means, None)
         assert count == 2
         found = {n.name: constant_of(n.inputs[2]) for n in changed.nodes if n.name in params}
         return [np.asarray(found[name], np.float64) for name in ("one", "two")]

@@ -95,7 +95,7 @@ def test_a_shield_changes_no_value() -> None:
 def test_shielding_twice_changes_nothing() -> None:
     done = quantize_network(NETWORKS["Conv"], skip=["Conv_d"])
     again = done.qdq.copy()
-    prevent_ort_quantization(again, done.plan.floats)
+    prevent_ort_quantization(again, done.plan.floats, ())
     assert again.to_bytes() == done.qdq.to_bytes()
 
 

@@ -8,6 +8,7 @@ from networks import sqnr_db
 
 import ptq
 from ptq.calibration.channel_spreads import SpreadCollector
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.model.node import constant_of
 from ptq.model.session import Session
@@ -61,7 +62,9 @@ def seen_in(graph, x):
 def equalize(graph, x):
     """The graph with the factors that these samples give, and the number of pairs that were scaled."""
     samples = [Sample(str(k), {"x": one[None]}) for k, one in enumerate(x)]
-    spreads = SpreadCollector(graph, tensors_of_pairs(graph)).collect(samples)
+    spreads = SpreadCollector(graph, tensors_of_pairs(graph), RunOptions(threads=1)).collect(
+        samples
+    )
     factors = layer_pair_factors(graph, [spreads])
     least = {name: spread.least.astype(np.float64) for name, spread in spreads.items()}
     return equalize_layers(graph, factors, least), len(factors)

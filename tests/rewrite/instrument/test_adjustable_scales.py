@@ -48,7 +48,9 @@ def test_a_turned_scale_is_what_it_would_be_written_into_the_model(body: str) ->
         for name, params in done.plan.tensors.items()
     }
     coarser = replace(done.plan, tensors=coarse)
-    turned, written = (make_scales_inputs(done.prepared, p, coarse) for p in (done.plan, coarser))
+    turned, written = (
+        make_scales_inputs(done.prepared, p, coarse, ()) for p in (done.plan, coarser)
+    )
     feed = done.feeds[0]
     found, expected = (
         Session.for_range_search(made.graph, threads=1).run({**feed, **made.feed(params)})

@@ -58,9 +58,7 @@ def chain(links, parsed):
     return parsed(f"g (float[N,3,9,10] x) => (float[N,2] y) {{ {body} }}", p=pads, **constants)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(sorted(LINKS)), min_size=1, max_size=8))
 def test_onnx_runtime_computes_the_same_after_any_chain(parsed, same_function, operators, links):
     before = chain(links, parsed)
