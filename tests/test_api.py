@@ -332,6 +332,15 @@ def test_how_weights_are_stored_depends_on_the_processor_where_it_is_left_to_ptq
     assert resolve_weight_format("s8", TARGETS[target], None) == "s8"
 
 
+def test_weights_are_reduced_where_onnx_runtime_cannot_add_exactly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("has_exact_int8_sums", "can_add_exactly"):
+        monkeypatch.setattr(f"ptq.solver.recipe.{name}", lambda: False)
+    found = [resolve_weight_format("auto", TARGETS[name], None) for name in ("litert", "gemmlowp")]
+    assert found == ["reduced", "s8"]
+
+
 def test_reduced_weights_are_int8() -> None:
     with pytest.raises(UsageError, match="reduced are int8, but target gemmlowp has uint8"):
         ptq.quantize(MODEL, FEW, target="gemmlowp", weights="reduced")

@@ -11,8 +11,11 @@ import onnxruntime
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_target
+from ptq.model.ort_version import INSTALLED, Version
 from ptq.model.session_tuning import DEFAULT_TUNING, make_session_options
 
+_EXACT_SINCE: Version = (1, 32)
+"""ONNX Runtime whose option takes all models: 1.31 turns a constant of several readers to uint8 twice."""
 _SATURATION_MODEL = """
 <ir_version: 8, opset_import: ["" : 13]>
 pair (uint8[1, 2] a) => (int32[1, 1] c) <int8[2, 1] b = {127, 127}> { c = MatMulInteger(a, b) }
@@ -34,7 +37,13 @@ def has_exact_int8_sums() -> bool:
     return int(total[0, 0]) == 2 * 255 * 127
 
 
+def can_add_exactly() -> bool:
+    """Whether a session of the installed ONNX Runtime adds products exactly on every processor if it is asked to."""
+    return has_exact_int8_sums() or INSTALLED >= _EXACT_SINCE
+
+
 def needs_exact_sums(graph: Graph) -> bool:
-    """Whether ONNX Runtime saturates sums on this processor, which the runtime that the model is for does not."""
+    """Whether a session must be asked to add exactly, as the runtime that the model is for does."""
     row = TARGETS.get(read_target(graph))
-    return row is not None and not row.int16_pairs_saturate and not has_exact_int8_sums()
+    as_it_is = row is None or row.int16_pairs_saturate or has_exact_int8_sums()
+    return not as_it_is and can_add_exactly()

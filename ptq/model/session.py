@@ -73,17 +73,21 @@ class Session:
         """
         self.threads, self._crash_guard = threads, find_crash_risks(graph)
         wide = not tuning.own_rounding and has_16_bit_activations(graph)
-        exact = not tuning.own_rounding and needs_exact_sums(graph)
-        self.computes_as_written = wide or exact
-        options = make_session_options(
-            tuning, threads=threads, optimize=optimize, keeps_16_bits=wide, adds_exactly=exact
-        )
-        if save_optimized:
-            options.optimized_model_filepath = save_optimized
-        try:
-            self._session, self._weights = _open_session(graph, options, tuning)
-        except Exception as error:  # ONNX Runtime's errors have no narrower common base class
-            raise ModelError(_explain_load_failure(error, graph)) from error
+        can_saturate = not tuning.own_rounding and needs_exact_sums(graph)
+        for exact in (True, False) if can_saturate else (False,):
+            self.computes_as_written = wide or exact
+            options = make_session_options(
+                tuning, threads=threads, optimize=optimize, keeps_16_bits=wide, adds_exactly=exact
+            )
+            if save_optimized:
+                options.optimized_model_filepath = save_optimized
+            try:
+                self._session, self._weights = _open_session(graph, options, tuning)
+                break
+            except Exception as error:  # ONNX Runtime's errors have no narrower common base class
+                # products of int8 activations, for which it has no other kernel, are added exactly anyway
+                if not exact:
+                    raise ModelError(_explain_load_failure(error, graph)) from error
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
 

@@ -10,7 +10,7 @@ from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
 from ptq.core.target import Target
 from ptq.core.targets import TARGETS
-from ptq.model.exact_sums import has_exact_int8_sums
+from ptq.model.exact_sums import can_add_exactly, has_exact_int8_sums
 
 QuantizedForm = Literal["qdq", "qoperator", "tflite"]
 """Forms of a quantized model. ``tflite`` is LiteRT's file; its integers are those of the QDQ form."""
@@ -120,7 +120,7 @@ def resolve_weight_format(
     """The weight format that an option stands for.
 
     ``auto`` is ``reduced`` where this processor saturates sums of two products, and the target's runtime does too on
-    such processors. Otherwise it is ``s8``.
+    such processors, or ONNX Runtime is below 1.32 and cannot do without. Otherwise it is ``s8``.
 
     Args:
         asked: The option.
@@ -142,6 +142,8 @@ def resolve_weight_format(
             "a plan sets the scales of weights: weights reduced cannot change them; choose auto or s8"
         )
     if asked == "auto":
-        exact = plan is not None or not row.int16_pairs_saturate or has_exact_int8_sums()
-        return "s8" if exact else "reduced"
+        if plan is not None or not row.weight.signed:
+            return "s8"
+        adds_exactly = has_exact_int8_sums if row.int16_pairs_saturate else can_add_exactly
+        return "s8" if adds_exactly() else "reduced"
     return asked

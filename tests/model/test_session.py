@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import exact_sums
 import numpy as np
+import onnxruntime
 import pytest
 from networks import build_network
 
 from ptq.core.errors import ModelError, short_message
+from ptq.model import session
 from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.model.session_tuning import DEFAULT_TUNING, make_session_options
+from ptq.model.session_tuning import DEFAULT_TUNING, SessionTuning, make_session_options
 
 
 def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves_unnamed() -> None:
@@ -102,17 +105,52 @@ def test_whether_products_are_added_exactly_is_what_the_processor_says() -> None
     assert has_exact_int8_sums()  # in tests everywhere
 
 
-@pytest.mark.parametrize(("target", "exact"), [("tensorrt", True), ("ort", False), ("", False)])
+NEWEST, OLDER = (1, 32), (1, 31)
+
+
+@pytest.mark.parametrize(
+    ("target", "version", "exact"),
+    [
+        ("tensorrt", NEWEST, True),
+        ("tensorrt", OLDER, False),
+        ("ort", NEWEST, False),
+        ("", NEWEST, False),
+    ],
+)
 def test_where_this_processor_saturates_and_the_target_does_not_sums_are_exact(
-    monkeypatch: pytest.MonkeyPatch, target: str, exact: bool
+    monkeypatch: pytest.MonkeyPatch, target: str, version: tuple[int, int], exact: bool
 ) -> None:
     monkeypatch.setattr("ptq.model.exact_sums.has_exact_int8_sums", lambda: False)
+    monkeypatch.setattr("ptq.model.exact_sums.INSTALLED", version)
     graph = Graph.from_proto(build_network("y = Relu(x)", {"x": (1, 4)}))
     graph.target = target
     opened = Session(graph.copy(), threads=1)
     assert opened.computes_as_written == exact
     timed = Session.for_timing(graph, threads=1, opened=opened)
     assert (timed is opened) == (not exact)
+
+
+def test_a_model_that_loads_without_exact_sums_only_is_loaded_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So it is with QGemm of int8 activations in QOperator form, whose products are added exactly anyway."""
+    make_options, open_session, asked = make_session_options, session._open_session, []
+
+    def record_options(tuning: SessionTuning, **options: Any) -> onnxruntime.SessionOptions:
+        asked.append(options["adds_exactly"])
+        return make_options(tuning, **options | {"adds_exactly": False})
+
+    def open_inexact(*arguments: Any) -> Any:
+        if asked[-1]:
+            raise RuntimeError("Failed to find kernel")
+        return open_session(*arguments)
+
+    monkeypatch.setattr(session, "needs_exact_sums", lambda graph: True)
+    monkeypatch.setattr(session, "make_session_options", record_options)
+    monkeypatch.setattr(session, "_open_session", open_inexact)
+    opened = Session(Graph.from_proto(build_network("y = Relu(x)", {"x": (1, 4)})), threads=1)
+    assert asked == [True, False]
+    assert not opened.computes_as_written
 
 
 def test_exact_sums_are_an_option_of_the_session() -> None:
