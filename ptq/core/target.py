@@ -51,6 +51,7 @@ class Target:
         float_division: Divisions stay float: integers make the lowest or highest value of a quotient below half an
             LSB (`ptq.executor.arithmetics.litert_functions`).
         divides_for_reciprocal: A quantized Reciprocal is written as 1 divided by its input.
+        keeps_reduced_axes: ReduceMax and ReduceMin are written with axes of length 1, and Squeeze.
         fuses_around_matmul: Dense layers of more than two axes are written as MatMul and Add, without Reshapes. Its
             kernels fuse nothing past a Reshape.
         zero_points_in_biases: Zero points of activations stand in the biases of the dense layers and pointwise
@@ -99,6 +100,7 @@ class Target:
     float_biases: bool = False
     float_division: bool = False
     divides_for_reciprocal: bool = False
+    keeps_reduced_axes: bool = False
     fuses_around_matmul: bool = False
     zero_points_in_biases: bool = False
     float_padded_depthwise: bool = False

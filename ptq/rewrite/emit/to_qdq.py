@@ -29,6 +29,7 @@ from ptq.rewrite.emit.dense_as_matmul import write_dense_as_matmul
 from ptq.rewrite.emit.fold_activations import fold_activations
 from ptq.rewrite.emit.hard_sigmoid_by_saturation import write_hard_sigmoid_as_sum
 from ptq.rewrite.emit.keep_float import prevent_ort_quantization
+from ptq.rewrite.emit.keep_reduced_axes import keep_reduced_axes
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 from ptq.rewrite.emit.reciprocal_as_quotient import write_reciprocals_as_quotients
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes, fold_boundary_scales
@@ -84,6 +85,8 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
             write_hard_sigmoid_as_sum(quantized, plan.floats)
     if target is not None and target.divides_for_reciprocal:
         write_reciprocals_as_quotients(quantized, plan.floats, quantizers)
+    if target is not None and target.keeps_reduced_axes:
+        keep_reduced_axes(quantized)
     if target is not None and target.fuses_around_matmul:
         write_dense_as_matmul(quantized)
     for node in quantized.nodes:
