@@ -7,7 +7,7 @@ quarter of a second, and the tests of quantization most of their time.
 import gc
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "vectors"))
@@ -25,6 +25,20 @@ one_thread.use_one_thread()
 # a busy machine takes longer than any deadline
 hypothesis.settings.register_profile("ptq", deadline=None)
 hypothesis.settings.load_profile("ptq")
+
+
+@pytest.fixture
+def native_sums() -> Iterator[None]:
+    """This process adds products as other processes do, which no test has prepared."""
+    with exact_sums.use_native_sums():
+        yield
+
+
+@pytest.fixture(scope="module")
+def native_sums_in_module() -> Iterator[None]:
+    """The same for all tests of a module, and for what they share."""
+    with exact_sums.use_native_sums():
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -20,6 +20,8 @@ import ptq
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
 from ptq.data.start_workers import resolve_data
 
+pytestmark = pytest.mark.usefixtures("native_sums_in_module")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -24,6 +24,8 @@ VERBS = ("quantize", "calibrate", "evaluate")
 SECONDS = 300  # a few are usual; a machine with other work needs more
 from_threads = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
+pytestmark = pytest.mark.usefixtures("native_sums_in_module")
+
 
 @pytest.fixture(scope="module")
 def alone() -> dict[str, bytes]:

@@ -30,6 +30,9 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
 }
 _RESULTS: dict[str, ptq.Result] = {}
 
+pytestmark = pytest.mark.usefixtures("native_sums_in_module")
+"""With the option for exact sums, ONNX Runtime 1.32 refuses constants of several readers."""
+
 
 def result_of(name: str) -> ptq.Result:
     """The network quantized with all techniques, once for all tests of a process."""

@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from exact_sums import use_native_sums
 from two_layers import SAMPLES, write_two_layers
 from waiting_pool import start_at_once
 
@@ -39,18 +38,13 @@ from ptq.optimization.self_check.checks import CONFIRMING_SHALLOW, CheckReferenc
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel
 
+pytestmark = pytest.mark.usefixtures("native_sums_in_module")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A network with two layers, and its samples as files and as rows."""
     return write_two_layers(tmp_path_factory.mktemp("workers"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def native_sums() -> Iterator[None]:
-    """This process computes as the others do."""
-    with use_native_sums():
-        yield
 
 
 @pytest.fixture(autouse=True)

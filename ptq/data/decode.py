@@ -65,7 +65,7 @@ def open_image(stream: BinaryIO) -> Image.Image:
         OSError: It cannot be read.
     """
     image: Image.Image = Image.open(stream, formats=FORMATS)
-    if image.format == "PNG":
+    if image.format == "PNG" and image.width * image.height <= MAX_PIXELS:
         image.verify()  # afterwards only a new object can be decoded
         stream.seek(0)
         image = Image.open(stream, formats=FORMATS)

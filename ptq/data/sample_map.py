@@ -43,7 +43,6 @@ class SampleJob(Protocol[R_co]):
 
     def open(self) -> Callable[[Part], R_co]:
         """What runs a part; it may load models, and keep what later parts need."""
-        ...
 
 
 class SampleMap(Generic[R]):
@@ -63,13 +62,13 @@ class SampleMap(Generic[R]):
 
         Args:
             job: The job.
-            run: How the job runs here, with the pool.
+            run: How it runs here, with the pool.
             opened: The job, if it is open in this process already.
-            runs: How often the model runs on each sample at least; 0 if a search can end before all samples have run.
-                The time of earlier stages then says at once whether other processes should open the job.
-            thread_seconds: Threads of this process may run the job at once, and do if that is expected to take less
-                than so many seconds: then no other process of this machine opens it. 0 if one thread alone may.
-            moved_bytes: Bytes of the result of a part. The size of the first result replaces them.
+            runs: How often the model runs on each sample at least, 0 if a search can end before: the time of earlier
+                stages then says whether other processes should open the job.
+            thread_seconds: Threads of this process run the job at once, and no other process opens it, if that is
+                expected to take less than so many seconds. 0 if one thread alone may.
+            moved_bytes: Bytes of the result of a part, until the first one is measured.
         """
         self._job, self._opened = job, opened
         self._pool, self._threads = cast(Pool | None, run.pool), run.threads or 1

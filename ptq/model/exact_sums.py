@@ -11,11 +11,19 @@ import onnxruntime
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_target
+from ptq.model.node import (
+    attributes_of,
+    dtype_of,
+    is_constant,
+    name_of,
+    operator_of,
+    require_constant,
+)
 from ptq.model.ort_version import INSTALLED, Version
 from ptq.model.session_tuning import DEFAULT_TUNING, make_session_options
 
 _EXACT_SINCE: Version = (1, 32)
-"""ONNX Runtime whose option takes all models: 1.31 turns a constant of several readers to uint8 twice."""
+"""ONNX Runtime whose option was tried with all targets; 1.31 lacks more kernels for it."""
 _SATURATION_MODEL = """
 <ir_version: 8, opset_import: ["" : 13]>
 pair (uint8[1, 2] a) => (int32[1, 1] c) <int8[2, 1] b = {127, 127}> { c = MatMulInteger(a, b) }
@@ -47,3 +55,26 @@ def needs_exact_sums(graph: Graph) -> bool:
     row = TARGETS.get(read_target(graph))
     as_it_is = row is None or row.int16_pairs_saturate or has_exact_int8_sums()
     return not as_it_is and can_add_exactly()
+
+
+def split_shared_integers(graph: Graph) -> Graph:
+    """A copy of the graph whose nodes share no int8 constant, also not through a DequantizeLinear.
+
+    To add exactly, ONNX Runtime turns them to uint8 for each reader. It fails on the second reader.
+    """
+    own = graph.copy()
+    for node in own.nodes:
+        stored = node.inputs[0] if operator_of(node) == "DequantizeLinear" else None
+        if stored is not None and is_constant(stored) and dtype_of(stored) == np.int8:
+            for use in list(node.outputs[0].uses())[1:]:
+                read = own.insert(
+                    "DequantizeLinear", node.inputs, before=use.node, attrs=attributes_of(node),
+                    output=name_of(node.outputs[0]), dtype=np.dtype(np.float32), shape_like=stored,
+                )  # fmt: skip
+                use.node.replace_input_with(use.idx, read)
+    for value in list(own.model.graph.initializers.values()):
+        if dtype_of(value) == np.int8:
+            for use in list(value.uses())[1:]:
+                copied = own.add_constant(require_constant(value), name_of(value))
+                use.node.replace_input_with(use.idx, copied)
+    return own

@@ -17,7 +17,7 @@ from ptq.core.errors import DataError, ModelError, short_message
 from ptq.model import external_data
 from ptq.model.crash_guard import find_crash_risks
 from ptq.model.custom_ops import explain_custom_operator
-from ptq.model.exact_sums import needs_exact_sums
+from ptq.model.exact_sums import needs_exact_sums, split_shared_integers
 from ptq.model.graph import Graph
 from ptq.model.mapped_weight import release_mapped_pages
 from ptq.model.node import Node, name_of, operator_of, values_read_by
@@ -82,7 +82,8 @@ class Session:
             if save_optimized:
                 options.optimized_model_filepath = save_optimized
             try:
-                self._session, self._weights = _open_session(graph, options, tuning)
+                loaded = split_shared_integers(graph) if exact else graph
+                self._session, self._weights = _open_session(loaded, options, tuning)
                 break
             except Exception as error:  # ONNX Runtime's errors have no narrower common base class
                 # products of int8 activations, for which it has no other kernel, are added exactly anyway

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.calibration import collect_statistics
-from ptq.core.errors import ModelError
+from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import RunOptions
 from ptq.core.types import FLOAT32
 from ptq.data.splits import SampleOptions
@@ -94,13 +95,24 @@ def time_kernel(
     return in_float, on_integers
 
 
+@cache
+def find_channel_block() -> int:
+    """Channels of a block of float convolutions on this processor: 16, or 8 with AVX but without AVX512."""
+    half_full = build_block_graph(None, (1, 8, 1, 1), 16)
+    try:
+        Session(half_full, threads=1).run({"z": np.zeros((1, 16, 1, 1), np.float32)})
+    except DataError:
+        return 8
+    return 16
+
+
 def list_layout_changes(node: Node) -> list[tuple[int, Graph]]:
     """What ONNX Runtime does around a convolution alone, and not between two: in float (0) and on integers (1)."""
     before, after = _shape(node.inputs[0]), _shape(node.outputs[0])
     if operator_of(node) != "Conv" or len(before) != 4:
         return []
     changes = [(1, build_layout_graph(before, after))]
-    block = get_shipped_table().block
+    block = find_channel_block()
     blocks = [shape if shape[1] >= block else None for shape in (before, after)]
     if after[1] >= block and after[1] % _BLOCK_STEP == before[1] % _BLOCK_STEP == 0:
         changes.append((0, build_block_graph(blocks[0], blocks[1], block)))

@@ -34,6 +34,7 @@ def test_quantize_leaves_the_input_model_as_it_was(ptq, model, data):
     assert sorted(p.name for p in model.parent.iterdir()) == ["data.npz", "model.onnx"]
 
 
+@pytest.mark.usefixtures("native_sums")
 def test_another_process_writes_the_same_bytes_with_any_batch_and_threads(ptq, model, data):
     mine, theirs = ("one.onnx", "one.json"), ("two.onnx", "two.json")
     command = ["quantize", model, "--data", data, "--weights", "reduced"]

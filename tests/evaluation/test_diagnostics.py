@@ -65,7 +65,7 @@ def _mismatch(preprocess: Preprocess) -> Diagnosis | None:
 def test_images_in_0_to_255_for_a_model_of_0_to_1_are_found_and_the_options_named() -> None:
     found = _mismatch(replace(IMAGES, scale=1.0))
     assert found is not None
-    assert "scale 0.003921568627, mean 0.286, std 0.353" in found.advice
+    assert "scale 1/255, mean 0.286, std 0.353" in found.advice
 
 
 def _evaluate(way: Preprocess) -> Sequence[Diagnosis]:
@@ -90,7 +90,7 @@ def test_d6_every_verb_that_measures_doubts_the_preprocessing(
     (found,) = verb(Preprocess(scale=1.0))
     assert found.serious
     assert "samples right, but" in found.what
-    assert "scale 0.003921568627" in found.advice
+    assert "scale 1/255" in found.advice
     assert verb(Preprocess())[-1].what == (
         "gray values of 0 … 1 are assumed, because no scale, mean and std are given"
     )
@@ -239,7 +239,7 @@ def test_plain_values_are_proposed_where_they_suit_better_than_those_assumed() -
         session_engine(Session(model, threads=1)), images, 0, MODEL, permuted=False
     )
     assert found is not None
-    assert "channels RGB, scale 0.003921568627, or" in found.advice
+    assert "channels RGB, scale 1/255, or" in found.advice
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def make_point(number: int, floats: int) -> FrontierPoint:
 
 def test_a_step_of_many_nodes_names_the_first_and_counts_the_others():
     columns, rows = _tabulate([make_point(0, 0), make_point(1, 2), make_point(2, 42)])
-    assert columns[-1].title == "float nodes more than the point before"
+    assert columns[-1].title == "float for error, more than the point before"
     assert [row[-1].text for row in rows] == [
         "",
         "node 0, node 1",

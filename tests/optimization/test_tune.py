@@ -21,7 +21,7 @@ from ptq.model.node import spec_name
 from ptq.model.ort_version import ORT_VERSION
 from ptq.model.session import Session
 from ptq.optimization import kernel_times
-from ptq.optimization.kernel_times import list_layout_changes
+from ptq.optimization.kernel_times import find_channel_block, list_layout_changes
 from ptq.optimization.tune import fit_scales
 from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
 from ptq.rewrite.instrument.timing_graph import (
@@ -229,8 +229,11 @@ def test_a_table_of_before_has_no_scales_and_is_read(tuned: ptq.Tuned, tmp_path:
 def test_the_layout_changes_of_a_convolution_alone_run_in_this_onnx_runtime() -> None:
     """Else a table counts them in each convolution, though there are none between two."""
     shapes = (1, 24, 20, 20), (1, 40, 10, 10)
-    graphs = [build_layout_graph(*shapes), build_block_graph(*shapes, 16)]
-    graphs += [build_block_graph(None, shapes[1], 16), build_crossing_graph(24, 20)]
+    graphs = [build_layout_graph(*shapes), build_block_graph(*shapes, find_channel_block())]
+    graphs += [
+        build_block_graph(None, shapes[1], find_channel_block()),
+        build_crossing_graph(24, 20),
+    ]
     for graph in graphs:
         feed = {v.name: np.zeros([int(n) for n in v.shape], v.dtype.numpy()) for v in graph.inputs}
         assert Session(graph, threads=1).run(feed)
