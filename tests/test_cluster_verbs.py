@@ -94,6 +94,7 @@ def compare_verbs(place: Path, cluster: Any, engine: Any, folder: Path) -> None:
                     place / "model.onnx", folder / "int8.onnx", place / "files", **where, **options
                 ),
                 speed=1.0,
+                speed_interval=(1.0, 1.0),
             )
             for where in ({}, {"cluster": cluster})
         ]

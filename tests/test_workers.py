@@ -153,7 +153,9 @@ def test_a_worker_that_is_killed_changes_nothing(
 
     found = quantize(place, place / "files", workers=2, progress=Children(stage, kill))
     assert content(found, tmp_path) == whole
-    assert "a worker process ended early" in caplog.text or stage == "evaluating"
+    assert (
+        "a worker process ended early" in caplog.text or stage != "calibrating"
+    )  # it may have had no part
     assert multiprocessing.active_children() == []
 
 
@@ -225,7 +227,7 @@ def test_compare_finds_the_same_on_one_two_and_three_workers(place: Path, tmp_pa
         )
         for count in (1, 2, 3)
     ]
-    timeless = [replace(each, speed=1.0) for each in found]
+    timeless = [replace(each, speed=1.0, speed_interval=(1.0, 1.0)) for each in found]
     assert timeless[0] == timeless[1] == timeless[2]
     assert multiprocessing.active_children() == []
 
