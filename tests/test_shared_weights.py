@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from networks import build_network, gaussian_array
 from networks_of_shared_weights import (
@@ -21,7 +23,10 @@ from networks_of_shared_weights import (
 
 import ptq
 from ptq.core.plan import Plan
+from ptq.model.exact_sums import split_shared_integers
 from ptq.model.graph import Graph
+from ptq.model.ort_version import INSTALLED
+from ptq.model.session import Session
 from ptq.model.shared_weights import weight_families
 
 NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
@@ -195,3 +200,21 @@ def test_an_initializer_used_in_one_layout_is_one_family():
     families = weight_families(graph)
     assert families["node_in_0"] == tuple(f"node_in_{t}" for t in range(5))
     assert "head" not in families
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_sessions_that_add_exactly_read_no_integers_twice(name: str) -> None:
+    graph = result_of(name).graph.copy()
+    shared = [v for v in graph.model.graph.initializers.values() if v.dtype == ir.DataType.INT8]
+    split = split_shared_integers(graph)
+    own = [v for v in split.model.graph.initializers.values() if v.dtype == ir.DataType.INT8]
+    assert max(len(v.uses()) for v in shared) > 1 == max(len(v.uses()) for v in own)
+    samples = random_samples(NETWORKS[name](), 1, seed=4)
+    feed = {key: values.astype(np.float32) for key, values in samples.items()}
+    for expected, found in zip(
+        *(Session(g, threads=1).run(feed) for g in (graph, split)), strict=True
+    ):
+        assert np.array_equal(expected, found)
+    graph.target = "litert"
+    with patch("ptq.model.exact_sums.has_exact_int8_sums", lambda: False):
+        assert Session(graph, threads=1).computes_as_written == (INSTALLED >= (1, 32))

@@ -11,14 +11,7 @@ import onnxruntime
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_target
-from ptq.model.node import (
-    attributes_of,
-    dtype_of,
-    is_constant,
-    name_of,
-    operator_of,
-    require_constant,
-)
+from ptq.model.node import dtype_of, name_of, require_constant
 from ptq.model.ort_version import INSTALLED, Version
 from ptq.model.session_tuning import DEFAULT_TUNING, make_session_options
 
@@ -58,20 +51,11 @@ def needs_exact_sums(graph: Graph) -> bool:
 
 
 def split_shared_integers(graph: Graph) -> Graph:
-    """A copy of the graph whose nodes share no int8 constant, also not through a DequantizeLinear.
+    """A copy of the graph whose nodes share no int8 constant.
 
-    To add exactly, ONNX Runtime turns them to uint8 for each reader. It fails on the second reader.
+    To add exactly, ONNX Runtime 1.32 turns each to uint8 for its reader, and refuses a second reader.
     """
     own = graph.copy()
-    for node in own.nodes:
-        stored = node.inputs[0] if operator_of(node) == "DequantizeLinear" else None
-        if stored is not None and is_constant(stored) and dtype_of(stored) == np.int8:
-            for use in list(node.outputs[0].uses())[1:]:
-                read = own.insert(
-                    "DequantizeLinear", node.inputs, before=use.node, attrs=attributes_of(node),
-                    output=name_of(node.outputs[0]), dtype=np.dtype(np.float32), shape_like=stored,
-                )  # fmt: skip
-                use.node.replace_input_with(use.idx, read)
     for value in list(own.model.graph.initializers.values()):
         if dtype_of(value) == np.int8:
             for use in list(value.uses())[1:]:
