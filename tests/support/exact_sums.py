@@ -15,6 +15,7 @@ import onnxruntime
 import pytest
 
 from ptq.model.exact_sums import has_exact_int8_sums
+from ptq.model.ort_version import INSTALLED
 
 EXACT_NATIVELY = has_exact_int8_sums()
 """Whether this processor needs no option."""
@@ -22,6 +23,9 @@ EXACT_NATIVELY = has_exact_int8_sums()
 requires_native_exact_sums = pytest.mark.skipif(
     not EXACT_NATIVELY, reason="the option for exact sums changes what ONNX Runtime fuses here"
 )
+
+_SHARED_CONSTANT = ("Attempt to replace the existing tensor", "Initializer with same name exists")
+"""What ONNX Runtime 1.31 and 1.20 say where it turns a constant to uint8 twice."""
 
 _original_init = onnxruntime.InferenceSession.__init__
 
@@ -50,6 +54,8 @@ def _init_session(
     self: Any, model: Any, sess_options: Any = None, providers: Any = None, **named: Any
 ) -> None:
     options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+    if INSTALLED < (1, 31) and isinstance(model, bytes) and b"MatMulInteger" in model:
+        model = _add_zero_points(model)
     failed = ""
     while True:
         # int8 activations have no kernel beside uint8 weights; their products are added exactly anyway
@@ -61,14 +67,28 @@ def _init_session(
             if plain or str(error) == failed:
                 raise
             failed = str(error)
-            if "Attempt to replace the existing tensor" in failed:
+            if any(message in failed for message in _SHARED_CONSTANT):
                 model = _copy_shared_constants(model)
             elif "Failed to find kernel" not in failed:
                 raise
 
 
+def _add_zero_points(model: bytes) -> bytes:
+    """The model with both zero points of each MatMulInteger: without them ONNX Runtime 1.20 aborts."""
+    proto = onnx.load_from_string(model)
+    types = {tensor.name: tensor.data_type for tensor in proto.graph.initializer}
+    for node in proto.graph.node:
+        if node.op_type == "MatMulInteger":
+            for place in range(len(node.input), 4):
+                kind = types.get(node.input[place - 2], onnx.TensorProto.UINT8)
+                zero = onnx.helper.make_tensor(f"{node.output[0]}/zero/{place}", kind, (), [0])
+                proto.graph.initializer.append(zero)
+                node.input.append(zero.name)
+    return proto.SerializeToString()
+
+
 def _copy_shared_constants(model: bytes) -> bytes:
-    """The model with a copy of a constant for each of its readers: ONNX Runtime 1.31.1 turns one to uint8 twice."""
+    """The model with a copy of a constant for each of its readers: ONNX Runtime turns one to uint8 twice."""
     proto = onnx.load_from_string(model)
     constants = {tensor.name: tensor for tensor in proto.graph.initializer}
     for number, node in enumerate(proto.graph.node):
