@@ -57,6 +57,7 @@ class Target:
         zero_points_in_biases: Zero points of activations stand in the biases of the dense layers and pointwise
             convolutions that read them; its kernels are slower with a zero point.
         float_padded_depthwise: Depthwise convolutions with padding stay float where their input needs a zero point.
+        quantizes_tables: Tables of which a float Gather reads rows are stored in int8.
         leaves_layers_float: Small first layers and layers of one row stay float, by measured times
             (`ptq.solver.partition.float_layers`).
         integer_border: Inputs and outputs of the model will be integers. So nodes that read or write them do not stay
@@ -104,6 +105,7 @@ class Target:
     fuses_around_matmul: bool = False
     zero_points_in_biases: bool = False
     float_padded_depthwise: bool = False
+    quantizes_tables: bool = False
     leaves_layers_float: bool = False
     integer_border: bool = False
     wide_activation: QType | None = None

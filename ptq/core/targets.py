@@ -98,6 +98,7 @@ TARGETS: Mapping[str, Target] = {
             per_channel_boundaries=True,
             costs="ort-1.31-avx512-vnni",
             has_ort_workarounds=True,
+            quantizes_tables=True,
             int16_pairs_saturate=True,
             uint8_weights=True,
         ),

@@ -26,6 +26,7 @@ from ptq.solver.scales.litert_nodes import nodes_beyond_litert
 from ptq.solver.scales.near_ranges import share_near_ranges
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
 from ptq.solver.scales.shared_scales import shared_weight_qparams
+from ptq.solver.scales.table_qparams import INT8_TABLE_REASON, find_tables
 from ptq.solver.scales.weight_qparams import weight_and_bias_qparams
 from ptq.solver.scales.wide_tensors import (
     note_width,
@@ -98,10 +99,15 @@ def _solve_draft(
     _solve_requantized_inputs(draft, groups.requantized_inputs)
     if widened:
         _solve_width_changes(draft, groups, stats)
-    for integer in assignment.quantized_nodes.values():
+    nodes = assignment.quantized_nodes
+    for integer in nodes.values():
         _solve_operands(draft, integer)
         _solve_activation(draft, integer)
     _share_weight_scales(draft, graph)
+    kept, per_tensor = recipe.float_nodes.keys(), recipe.per_tensor
+    for name, params, why in find_tables(graph, nodes, kept, target, per_tensor=per_tensor):
+        draft.operands[name, 0], draft.why[operand_key(name, 0)] = params, why
+        draft.floats[name] = INT8_TABLE_REASON
     return draft
 
 

@@ -26,6 +26,7 @@ Further files:
 
 - ``allow_16_bits``: quantizers of 16 bits; before opset 21 they are of Microsoft's domain.
 - ``dense_as_matmul``: Gemm between two Reshapes → MatMul and Add.
+- ``integer_tables``: Gather of int8 rows of a table, and DequantizeLinear.
 - ``keep_reduced_axes``: ReduceMax and ReduceMin with their axes and a Squeeze, for OpenVINO.
 - ``reciprocal_as_quotient``: quantized Reciprocal → 1 / x, for a runtime that computes Reciprocal wrong.
 - ``rounded_weight``: a weight whose integers are chosen already: it takes their memory, not that of real numbers.

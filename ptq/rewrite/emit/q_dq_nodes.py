@@ -79,12 +79,13 @@ class QuantizerBuilder:
         hint: str,
         after: Node | None = None,
         before: Node | None = None,
+        axis: int | None = None,
     ) -> Value:
-        """Insert a DequantizeLinear of the integers; the real values."""
+        """Insert a DequantizeLinear of the integers; the real values. ``axis`` replaces that of the parameters."""
         return self._graph.insert(
             "DequantizeLinear",
             [integers, scale, zero_point],
-            attrs={} if params.axis is None else {"axis": params.axis},
+            attrs={} if params.axis is None else {"axis": params.axis if axis is None else axis},
             before=before,
             after=after,
             output=f"{hint}_dequantized",

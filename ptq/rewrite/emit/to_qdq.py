@@ -28,6 +28,7 @@ from ptq.rewrite.emit.decompose_prelu import decompose_float_prelu
 from ptq.rewrite.emit.dense_as_matmul import write_dense_as_matmul
 from ptq.rewrite.emit.fold_activations import fold_activations
 from ptq.rewrite.emit.hard_sigmoid_by_saturation import write_hard_sigmoid_as_sum
+from ptq.rewrite.emit.integer_tables import read_integer_tables
 from ptq.rewrite.emit.keep_float import prevent_ort_quantization
 from ptq.rewrite.emit.keep_reduced_axes import keep_reduced_axes
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
@@ -75,6 +76,7 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
             _quantize_tensor(quantized, values[name], writer, rounded, integers, params, quantizers)
     for node in quantized.nodes:
         _requantize_edges(node, plan, quantizers)
+    read_integer_tables(quantized, plan, quantizers)
     fold_boundary_scales(quantized, boundary_scales)
     if fixed_scales and not inputs_only:
         prevent_ort_quantization(quantized, plan.floats, float_outputs)
