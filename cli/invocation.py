@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -36,6 +38,7 @@ class Invocation:
         arguments: The command line without the name of the program; empty for that of the process.
         configured: Names of the options that a file of options sets.
         config: That file; empty without one.
+        stdout: Where a JSON result of place ``-`` goes; None for standard output.
     """
 
     command: str = ""
@@ -45,6 +48,7 @@ class Invocation:
     arguments: tuple[str, ...] = ()
     configured: frozenset[str] = frozenset()
     config: str = ""
+    stdout: TextIO | None = None
 
 
 _current: ContextVar[Invocation] = ContextVar("invocation")
@@ -94,7 +98,12 @@ def record_invocation(command: Callable[..., None]) -> Callable[..., None]:
 
     def recorded(ctx: typer.Context, **arguments: Any) -> None:
         _current.set(replace(_describe(ctx), arguments=current_invocation().arguments))
-        command(ctx=ctx, **arguments)
+        if arguments.get("json") != STANDARD_OUTPUT:
+            command(ctx=ctx, **arguments)
+            return
+        current_invocation().stdout = sys.stdout
+        with redirect_stdout(sys.stderr):  # what the user's code prints must not end in the JSON
+            command(ctx=ctx, **arguments)
 
     recorded.__signature__ = own  # type: ignore[attr-defined] # typer reads it
     recorded.__annotations__ = {}

@@ -199,7 +199,7 @@ def write_json(document: str, path: str | None) -> bool:
     if path is None:
         return False
     if path == STANDARD_OUTPUT:
-        sys.stdout.write(document)
+        (current_invocation().stdout or sys.stdout).write(document)
         return True
     files.write(Path(path), document.encode())
     return False

@@ -209,8 +209,9 @@ def test_a_cluster_with_workers_beside_it_is_refused(place: Path) -> None:
         pytest.raises(UsageError, match="a cluster has its own workers"),
     ):
         quantize(place, cluster=executor, workers=2)
-    with pytest.raises(UsageError, match="is not an address; write tcp://host:port"):
-        quantize(place, cluster="somewhere")
+    for address in ("somewhere", "tcp://127.0.0.1:99999", "ray://host:port"):
+        with pytest.raises(UsageError, match="is not an address; write tcp://host:port"):
+            quantize(place, cluster=address)
 
 
 def test_an_executor_that_breaks_is_one_error(place: Path) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
+from urllib.parse import urlsplit
 
 from ptq.core.errors import PtqError, UsageError, short_message
 from ptq.core.record import Record
@@ -222,6 +223,15 @@ class ClusterPool:
             ) from error
 
 
+def _has_valid_port(address: str) -> bool:
+    """Whether the port of an address, if it has one, is a number up to 65535."""
+    try:
+        urlsplit(address).port  # noqa: B018 # raises
+    except ValueError:
+        return False
+    return True
+
+
 def open_cluster(cluster: Cluster, *, threads: int | None, same_maker: bool) -> ClusterPool:
     """Connect to a cluster.
 
@@ -238,7 +248,7 @@ def open_cluster(cluster: Cluster, *, threads: int | None, same_maker: bool) -> 
     if isinstance(cluster, Executor):
         return ClusterPool("of an executor", ExecutorAdapter(cluster), threads=threads, maker=maker)
     scheme = cluster.partition("://")[0] if isinstance(cluster, str) else ""
-    if scheme not in _ADAPTERS:
+    if scheme not in _ADAPTERS or not _has_valid_port(str(cluster)):
         shown = show(cluster) if isinstance(cluster, str) else repr(cluster)
         raise UsageError(
             f"cluster {shown} is not an address; write tcp://host:port of a Dask scheduler, or ray://host:port",

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -16,11 +17,14 @@ from multiprocessing import resource_tracker
 def start_in_worker(folder: str) -> None:
     """Leave Ctrl-C to the parent, which ends this process; and end with the parent if that is killed.
 
+    What the user's code prints goes to standard error: standard output may be a JSON result of the parent.
+
     Args:
         folder: Where this process has its temporary files. The parent removes it, as a process that it ends cannot;
             where the parent is killed, this process does.
     """
     tempfile.tempdir = folder
+    sys.stdout = sys.stderr
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(
         target=_end_with_parent, args=(folder,), name="end with parent", daemon=True

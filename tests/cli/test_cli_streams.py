@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -39,3 +40,18 @@ def test_a_current_folder_that_is_gone_is_one_line(model, data, tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("error: output model.int8.onnx cannot be written: No such file")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_the_users_code_prints_is_not_in_the_json(model, tmp_path, workers):
+    (tmp_path / "work" / "talking.py").write_text(
+        "import numpy as np\n"
+        "def samples():\n"
+        "    for k in range(24):\n"
+        "        print('sample', k)\n"
+        "        yield {'x': np.full((3, 8, 8), k, np.float32)}\n"
+    )
+    options = f"--data talking:samples --method minmax --force --workers {workers}"
+    done = shell(f"PYTHONPATH=. {PTQ} quantize {model} {options} --json -")
+    assert json.loads(done.stdout)["calibration_samples"] == 24
+    assert "sample 23" in done.stderr

@@ -55,12 +55,17 @@ def find_tables(
         per_tensor: A table has one scale, instead of one for each column.
     """
     solved: dict[str, tuple[QuantParams, Why] | None] = {}
-    for node in graph.nodes if target.quantizes_tables else ():
+    nodes = dict.fromkeys(graph.nodes if target.quantizes_tables else ())
+    for node in nodes:
         name, table = node.name or "", node.inputs[0] if node.inputs else None
         if table is None or name in quantized or not _reads_rows(node):
             continue
         readers = [use.node for use in table.uses() if use.node.name not in quantized]
-        if not all(_reads_rows(one) and kept.isdisjoint([one.name, "Gather"]) for one in readers):
+        # a reader in a sub-graph is no node of the plan, and keeps the table float
+        if not all(
+            one in nodes and _reads_rows(one) and kept.isdisjoint([one.name, "Gather"])
+            for one in readers
+        ):
             continue
         if name_of(table) not in solved:
             array = constant_of(table)
