@@ -12,6 +12,7 @@ import typer
 
 from ptq.core import files
 from ptq.core.errors import UsageError
+from ptq.core.option_checks import find_similar
 from ptq.core.wording import plural
 
 from .invocation import STANDARD_OUTPUT, current_invocation, describe_origin
@@ -31,9 +32,14 @@ def choose_form(form: str | None, output: Path | None) -> Any:
     """The form that is asked for, or that the name of the output means.
 
     Raises:
-        UsageError: The two contradict each other.
+        UsageError: The two contradict each other, or the name nearly ends in ``.tflite``.
     """
-    is_tflite = output is not None and output.suffix == ".tflite"
+    suffix = "" if output is None else output.suffix
+    is_tflite = suffix == ".tflite"
+    if form is None and not is_tflite and find_similar(suffix, [".onnx", ".tflite"]) == ".tflite":
+        raise UsageError(
+            f"output {output} ends in {suffix}: is it a .tflite file? name it so, or give --format for an ONNX model"
+        )
     if form is None:
         return "tflite" if is_tflite else "qdq"
     if output is not None and is_tflite != (form == "tflite"):

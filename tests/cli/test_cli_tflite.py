@@ -158,6 +158,8 @@ def test_a_quantized_onnx_model_is_converted(ptq, tflite, data):
     [
         (["-o", "m.tflite"], "error: a .tflite file needs another target than ort; choose a --target among litert, "),
         (["-o", "m.onnx", "--format", "tflite", "--target", "litert"], "error: output m.onnx is not of format"),
+        (["-o", "m.tflit", "--target", "litert"], "error: output m.tflit ends in .tflit: is it a .tflite file?"),
+        (["-o", "m.TFLITE", "--target", "litert"], "error: output m.TFLITE ends in .TFLITE: is it a .tflite file?"),
         (["-o", "m.tflite", "--format", "qdq"], "error: output m.tflite is not of format qdq"),
         (["-o", "m.onnx", "--also", "n.onnx"], "error: --also n.onnx is an ONNX model beside a .tflite file, "),
         (["-o", "m.tflite", "--also", "n.tflite", "--target", "litert"], "error: --also n.tflite is the ONNX model;"),
