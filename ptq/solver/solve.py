@@ -104,8 +104,9 @@ def _solve_draft(
         _solve_operands(draft, integer)
         _solve_activation(draft, integer)
     _share_weight_scales(draft, graph)
-    kept, per_tensor = recipe.float_nodes.keys(), recipe.per_tensor
-    for name, params, why in find_tables(graph, nodes, kept, target, per_tensor=per_tensor):
+    # a recipe may repeat what an earlier plan left in float
+    kept = {name for name, why in recipe.float_nodes.items() if why != INT8_TABLE_REASON}
+    for name, params, why in find_tables(graph, nodes, kept, target, per_tensor=recipe.per_tensor):
         draft.operands[name, 0], draft.why[operand_key(name, 0)] = params, why
         draft.floats[name] = INT8_TABLE_REASON
     return draft

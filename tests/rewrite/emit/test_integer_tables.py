@@ -18,10 +18,13 @@ from networks import (
 from onnx import TensorProto
 
 from ptq.core.plan import Plan
+from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.model.node import attributes_of, constant_of
 from ptq.model.session import Session
 from ptq.rewrite.emit.to_qdq import to_qdq
+from ptq.solver.recipe import Recipe
+from ptq.solver.solve import solve
 
 COLUMNS = np.geomspace(0.01, 10, 32).astype(np.float32)
 TABLE = gaussian_array(2000, 32) * COLUMNS
@@ -127,6 +130,17 @@ def test_a_table_stays_float_where_a_loud_row_would_silence_the_rest() -> None:
     loud[3] *= 1000
     done = quantize(f"e = Gather(t, ids)\n{LAYERS}", table=loud)
     assert kind_of_table(done.qdq) == np.float32
+
+
+def test_a_recipe_that_repeats_the_float_nodes_of_a_plan_keeps_the_table() -> None:
+    """The self-check makes one before it searches for nodes that fail."""
+    done = quantize(f"e = Gather(t, ids)\n{LAYERS}")
+    recipe = Recipe("ort", "minmax").with_float_nodes(done.plan.floats)
+    again = solve(done.prepared, done.calibration.tensors, TARGETS["ort"], recipe)
+    assert again.operands.keys() == done.plan.operands.keys()
+    skipped = recipe.with_float_nodes(dict.fromkeys(done.plan.floats, "on trial"))
+    floats = solve(done.prepared, done.calibration.tensors, TARGETS["ort"], skipped)
+    assert kind_of_table(to_qdq(done.prepared, floats)) == np.float32
 
 
 def test_a_plan_without_the_table_keeps_it_float() -> None:
