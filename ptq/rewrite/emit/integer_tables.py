@@ -6,18 +6,19 @@ from functools import partial
 
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, require_constant
+from ptq.model.node import name_of, operator_of, require_constant
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
 
 def read_integer_tables(graph: Graph, plan: Plan, quantizers: QuantizerBuilder) -> None:
-    """Let each float node with parameters for its table read the integers, in place.
+    """Let each float Gather with parameters for its table read the integers, in place.
 
     The quantizer stands behind the Gather: before it, each run would make the whole table float.
     """
     for node in list(graph.nodes):
         params = plan.operands.get((node.name or "", 0))
-        if params is None or node.name not in plan.floats:
+        # an edited plan may keep parameters of other nodes that it leaves in float; they mean nothing
+        if params is None or node.name not in plan.floats or operator_of(node) != "Gather":
             continue
         table, rows = node.inputs[0], node.outputs[0]
         assert table is not None

@@ -116,9 +116,9 @@ def _fused_groups(plan: Plan) -> dict[str, frozenset[str]]:
 def _rounded_constants(node: Node, quantized: Node | None, plan: Plan) -> dict[int, NDArray[Any]]:
     """By input position, the dequantized constants of the quantized node that differ from the float node's."""
     rounded: dict[int, NDArray[Any]] = {}
-    if quantized is None:
-        return rounded
     is_float = node.name in plan.floats
+    if quantized is None or (is_float and operator_of(node) != "Gather"):
+        return rounded
     for position, value in enumerate(node.inputs):
         array = constant_of(value)
         if value is None or array is None:
@@ -127,9 +127,10 @@ def _rounded_constants(node: Node, quantized: Node | None, plan: Plan) -> dict[i
         if params is None and not is_float:
             params = plan.tensors.get(name_of(value))
         other = quantized.inputs[position] if position < len(quantized.inputs) else None
-        producer = other.producer() if other is not None and not is_float else None
-        # a float node with integers is a Gather, which reads them itself
-        integers = constant_of(other if producer is None else producer.inputs[0])
+        producer = other.producer() if other is not None else None
+        quantizer_input = producer.inputs[0] if producer is not None else None
+        # a float Gather reads the integers of its table itself
+        integers = constant_of(other if is_float else quantizer_input)
         if params is None or integers is None:
             continue
         real = params.dequantize(integers).reshape(array.shape)

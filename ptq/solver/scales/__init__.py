@@ -10,7 +10,7 @@ Further files:
 
 clamp_bounds: the real bounds of an activation that clamps.
 litert_nodes: nodes whose scales are outside of what LiteRT's integer kernels compute.
-table_qparams: the parameters of embedding tables, of which Gather reads rows.
 near_ranges: inputs that other nodes read too, and whose range is nearly that of a Concat: they take its scale.
+table_qparams: the parameters of embedding tables, of which Gather reads rows.
 wide_tensors: tensors of 16 bits among those of 8, on targets that compute both: pieces of normalizations.
 """

@@ -19,6 +19,7 @@ from onnx import TensorProto
 
 from ptq.core.plan import Plan
 from ptq.core.targets import TARGETS
+from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import attributes_of, constant_of
 from ptq.model.session import Session
@@ -141,6 +142,21 @@ def test_a_recipe_that_repeats_the_float_nodes_of_a_plan_keeps_the_table() -> No
     skipped = recipe.with_float_nodes(dict.fromkeys(done.plan.floats, "on trial"))
     floats = solve(done.prepared, done.calibration.tensors, TARGETS["ort"], skipped)
     assert kind_of_table(to_qdq(done.prepared, floats)) == np.float32
+
+
+def test_an_edited_plan_may_leave_another_node_in_float() -> None:
+    """Its parameters stay in the plan; they are those of no table."""
+    nodes = "y = MatMul(w, x)"
+    model = build_network(nodes, {"x": [16, 4]}, w=gaussian_array(32, 16, seed=1))
+    done = quantize_network(model)
+    [multiply] = [node.name for node in done.prepared.nodes if node.op_type == "MatMul"]
+    params = QuantParams.per_tensor(0.1, 0, TARGETS["ort"].weight)
+    operands = {**done.plan.operands, (multiply, 0): params}
+    edited = replace(done.plan, operands=operands, floats={multiply: "", **done.plan.floats})
+    feed = {"x": gaussian_array(16, 4)}
+    [float_result] = Session(done.prepared, threads=1).run(feed)
+    [result] = Session(to_qdq(done.prepared, edited), threads=1).run(feed)
+    assert sqnr_db(float_result, result) > 30
 
 
 def test_a_plan_without_the_table_keeps_it_float() -> None:
