@@ -63,6 +63,26 @@ def test_a_file_for_the_runtime_computes_there_what_it_computes_here(name: str) 
         assert sqnr_db(ours, theirs) > 30
 
 
+@pytest.mark.parametrize("name", [installed("openvino")])
+def test_rows_of_an_int8_table_are_the_same_there(name: str) -> None:
+    table = gaussian_array(4000, 32) * np.geomspace(0.01, 10, 32).astype(np.float32)
+    model = build_network(
+        "e = Gather(t, ids)\nh = MatMul(e, w)\ny = Relu(h)",
+        {"ids": [1, 5]},
+        types={"ids": onnx.TensorProto.INT64},
+        t=table,
+        w=gaussian_array(32, 16, seed=1),
+    )
+    data = [{"ids": np.array([[k, 7 * k, 3999, 0, -1]], np.int64)} for k in range(1, 9)]
+    done = quantize_network(model, data, target=name, reduced=not EXACT_NATIVELY)
+    kinds = {i.data_type for i in done.qdq.to_proto().graph.initializer if 4000 in i.dims}
+    assert kinds == {onnx.TensorProto.INT8}
+    opened = open_in_runtime(name, done.qdq, threads=1)
+    for feed in data:
+        (theirs,), (ours,) = opened.run(feed), Session(done.qdq, threads=1).run(feed)
+        assert sqnr_db(ours, theirs) > 30
+
+
 @pytest.mark.parametrize("name", TELLING)
 def test_every_node_is_placed_where_the_target_wants_it(name: str) -> None:
     row = replace(TARGETS[TARGET_OF[name]], leaves_layers_float=False)
