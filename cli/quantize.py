@@ -89,7 +89,7 @@ def quantize(
         typer.Option(
             "--split-outliers/--no-split-outliers",
             help="Compute outlier channels of transformers in float (LLM.int8-style), if held-out samples improve "
-            "(target ort).",
+            "(targets ort, openvino, portable and tensorrt).",
         ),
     ] = True,
     effort: o.Effort = "default",

@@ -114,6 +114,11 @@ class Target:
     lint: LintRules | None = None
     runtime: str | None = None
 
+    @property
+    def layers_return_float(self) -> bool:
+        """Whether a layer on integers can return float, to which products in float can be added."""
+        return self.float_outputs or self.quantizes_inputs_only
+
     def can_quantize(self, spec: OpSpec) -> bool:
         """Whether the runtime gains from integers: it has an integer kernel, or weights to store."""
         if spec.op in self.float_is_faster or (

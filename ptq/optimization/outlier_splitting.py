@@ -30,10 +30,9 @@ from ptq.data import Samples, spread_with_validation
 from ptq.evaluation.model_outputs import ModelOutputs
 from ptq.model.graph import Graph
 from ptq.observers.channel_spread import ChannelSpread
-from ptq.observers.qparams import asymmetric_qparams
 from ptq.optimization.effort import Effort
 from ptq.optimization.given import Given
-from ptq.optimization.outlier_channels import outlier_channels, range_width
+from ptq.optimization.outlier_channels import outlier_channels
 from ptq.optimization.output_error import OutputError
 from ptq.optimization.significance import is_significantly_lower
 from ptq.optimization.smoothquant_factors import smoothquant_factors
@@ -49,6 +48,7 @@ from ptq.rewrite.instrument.logits import logits_graph
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
+from ptq.solver.scales.group_qparams import range_to_qparams
 
 _MIN_CHANNELS = 128
 """Input and output channels that a product needs: a smaller one costs less in float than the split adds."""
@@ -89,7 +89,7 @@ def split_outlier_channels(
     graph, row = prepared.graph, recipe.target_row
     sites = (
         split_sites(graph, assign_precision(graph, row, recipe.float_nodes).quantized_nodes)
-        if row.float_outputs
+        if row.layers_return_float
         else []
     )
     large = {site.tensor for site in sites if min(site.channel_counts()) >= _MIN_CHANNELS}
@@ -185,7 +185,8 @@ def _estimate_error(spreads: Spreads, row: Target) -> float:
     """The rounding errors of all tensors, each as a share of its energy, added up."""
     total = 0.0
     for spread in spreads.values():
-        step = range_width(spread.least, spread.greatest) / row.activation.lsb_count
+        whole = Range(float(spread.least.min()), float(spread.greatest.max()))
+        step = float(range_to_qparams(whole, row).scale)
         energy = float(spread.sum_of_squares.sum()) / (spread.count * len(spread.least))
         total += step**2 / 12 / energy if energy else 0.0
     return total
@@ -237,7 +238,7 @@ class _SplitSearch:
         self._sites, self._together, self._spreads = sites, together, spreads
         self._row, self._advance = row, advance
         graph = logits_graph(prepared.graph)
-        self._trial = make_outlier_factors_inputs(graph, sites)
+        self._trial = make_outlier_factors_inputs(graph, sites, row.activation)
         self._model = ModelOutputs(self._trial.graph, "range search", run)
         self._output_error = OutputError(graph, samples, run)
         self.start_db = self.reached_db = 0.0
@@ -278,7 +279,7 @@ class _SplitSearch:
             spread = self._spreads[site.tensor]
             by = factors.get(site.tensor, np.ones(1, np.float32))
             span = Range(float((spread.least * by).min()), float((spread.greatest * by).max()))
-            params = asymmetric_qparams(span, self._row.activation)
+            params = range_to_qparams(span, self._row)
             inverse = np.divide(1, by, out=np.zeros_like(by), where=by != 0)
             arrays = (by, inverse, params.scale, params.zero_point.astype(params.qtype.dtype))
             feed |= dict(zip(self._trial.inputs[site.tensor], arrays, strict=True))

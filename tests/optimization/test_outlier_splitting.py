@@ -175,6 +175,15 @@ def test_where_all_is_computed_on_integers_there_is_no_float_part(target):
     assert before(5.0, target=target) == alone(5.0).digest()
 
 
+@pytest.mark.parametrize("target", ["openvino", "portable", "tensorrt"])
+def test_channels_are_split_where_quantizers_stand_before_layers_only(target):
+    result = quantize(target=target)
+    without = quantize(target=target, split_outliers=False)
+    assert decibels(result.graph) > decibels(without.graph) + 6
+    if target == "tensorrt":
+        assert ptq.lint(result.graph.to_proto(), target=target) == ()
+
+
 def test_a_plan_of_the_model_with_split_channels_is_applied_on_the_same_samples():
     first = quantize(rounding="nearest")
     samples = {"data": lambda: iter(data(1)), "eval_data": lambda: iter(data(2, 2))}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptq.core.types import QType
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.rewrite.equalize.split_outliers import SplitSite
@@ -25,8 +26,10 @@ class AdjustableOutliers:
     inputs: Mapping[str, tuple[str, str, str, str]]
 
 
-def make_outlier_factors_inputs(graph: Graph, found: Sequence[SplitSite]) -> AdjustableOutliers:
-    """Round the channels of each site, multiplied by factors; channels with factor 0 stay exact."""
+def make_outlier_factors_inputs(
+    graph: Graph, found: Sequence[SplitSite], qtype: QType
+) -> AdjustableOutliers:
+    """Round the channels of each site, multiplied by factors, to integers; those with factor 0 stay exact."""
     changed = graph.copy()
     nodes = {node.name: node for node in changed.nodes}
     inputs: dict[str, tuple[str, str, str, str]] = {}
@@ -34,7 +37,7 @@ def make_outlier_factors_inputs(graph: Graph, found: Sequence[SplitSite]) -> Adj
         products = [nodes[node.name] for node in site.products]
         value, first = products[0].inputs[0], products[0]
         one = np.ones((), np.float32)
-        defaults = (one, one, one, np.zeros((), np.uint8))
+        defaults = (one, one, one, np.zeros((), qtype.dtype))
         constants = [changed.add_constant(array, "adjustable") for array in defaults]
         factors, inverse, *qparams = constants
         scaled = changed.insert("Mul", [value, factors], before=first, output="scaled")

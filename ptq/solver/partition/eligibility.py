@@ -185,7 +185,7 @@ def _leave_added_inputs_float(
 
 def _unread_float_outputs(integers: Mapping[str, QuantizedNode], target: Target) -> Iterator[str]:
     """Outputs of kernels that return float, where no quantized node reads them as integers."""
-    if not (target.float_outputs or target.quantizes_inputs_only):
+    if not target.layers_return_float:
         return
     read = {name_of(v) for i in integers.values() for v in i.inputs_with_role(Role.ACTIVATION)}
     for integer in integers.values():

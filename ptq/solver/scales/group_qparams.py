@@ -60,7 +60,7 @@ def group_qparams(
     Raises:
         StatsError: No finite value was observed.
     """
-    return _range_to_qparams(_group_range(group, groups, stats, observer, target), target)
+    return range_to_qparams(_group_range(group, groups, stats, observer, target), target)
 
 
 def _group_range(
@@ -85,7 +85,7 @@ def _group_range(
     return found
 
 
-def _range_to_qparams(covered: Range, target: Target) -> QuantParams:
+def range_to_qparams(covered: Range, target: Target) -> QuantParams:
     """The parameters that cover the range: with a zero point, or S = threshold / n around 0."""
     if target.symmetric_divisor is None:
         return asymmetric_qparams(covered, target.activation)

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from ptq.core.types import UINT8
 from ptq.model.graph import Graph
 from ptq.model.node import name_of, operator_of
 from ptq.model.session import Session
@@ -126,7 +127,7 @@ def test_products_of_the_second_operand_or_of_two_activations_are_no_sites():
 
 def test_the_trial_rounds_what_the_factors_leave():
     graph = two_products()
-    made = make_outlier_factors_inputs(graph, split_sites(graph, {"first", "second"}))
+    made = make_outlier_factors_inputs(graph, split_sites(graph, {"first", "second"}), UINT8)
     by, back, scale, zero_point = made.inputs["r"]
     factors = MASK * np.array([1, 1, 2, 0.5, 1, 4, 1, 1], np.float32)
     inverse = np.divide(1, factors, out=np.zeros_like(factors), where=factors != 0)
