@@ -207,6 +207,8 @@ TARGETS: Mapping[str, Target] = {
             quantizes_inputs_only=True,
             float_biases=True,
             keeps_reduced_axes=True,
+            fuses_around_matmul=True,
+            quantizes_tables=True,
             int16_pairs_saturate=True,
             pairs_channels=True,
         ),

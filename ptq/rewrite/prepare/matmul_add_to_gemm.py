@@ -7,6 +7,7 @@ MatMul cannot do.
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
@@ -130,10 +131,12 @@ def _flatten_bias(graph: Graph, bias: Value | None) -> Value | None:
 
 
 def _flatten_to_matrix(graph: Graph, node: Node, flat: dict[Value, Value]) -> Value:
-    """The left operand reshaped to a matrix, once for all its readers."""
+    """The left operand reshaped to a matrix, once for all its readers. The weight says how long its last axis is."""
     value, weight = node.inputs[0], constant_of(node.inputs[1])
     assert value is not None
     assert weight is not None
+    if value.shape is not None and (shape_of(value) or ())[-1:] == (None,):
+        value.shape = ir.Shape([*value.shape[:-1], weight.shape[0]])
     if value not in flat:
         sizes = _add_sizes(graph, name_of(value), [-1, weight.shape[0]])
         flat[value] = _insert_reshape(graph, value, sizes, node)

@@ -1,4 +1,4 @@
-"""Dense layers of more than two axes on target ``openvino``; the oracle is the same plan with Reshapes."""
+"""Dense layers of more than two axes on targets that fuse around products; the oracle is the form with Reshapes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
+from ptq.model.graph import Graph
 from ptq.model.node import operator_of
 from ptq.model.session import Session
+from ptq.rewrite.emit.dense_as_matmul import write_dense_as_matmul
 
 LAYERS = """
 m = MatMul(x, w1)
@@ -50,8 +52,13 @@ def test_dense_layers_have_no_reshape_around_them(shape: Any) -> None:
     assert found["QuantizeLinear"] == 2  # two layers read one tensor
 
 
-def test_the_integers_and_the_outputs_are_those_of_the_form_with_reshapes() -> None:
-    without, with_reshapes = quantize(("N", 12, 24)), quantize(("N", 12, 24), "portable")
+@pytest.mark.parametrize("target", ["openvino", "portable"])
+def test_the_integers_and_the_outputs_are_those_of_the_form_with_reshapes(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = quantize(("N", 12, 24), target)
+    monkeypatch.setattr("ptq.rewrite.emit.to_qdq.write_dense_as_matmul", lambda graph: None)
+    with_reshapes = quantize(("N", 12, 24), target)
     assert operators(with_reshapes)["Reshape"] > 0
     assert without.plan.tensors == with_reshapes.plan.tensors
     ours, theirs = (Session(r.graph).run({"x": X})[0] for r in (without, with_reshapes))
@@ -97,3 +104,57 @@ y = Reshape(g, t)
     result = ptq.quantize(model, {"x": X}, target="openvino", effort="fast", force=True)
     assert operators(result)["Gemm"] == 1
     assert operators(result)["QuantizeLinear"] >= 1
+
+
+ROWS = """
+f = Reshape(x, flat)
+p = Gather<axis = 1>(f, few)
+r = Mul(f, mask)
+q = QuantizeLinear(r, s, z)
+d = DequantizeLinear(q, s, z)
+g = Gemm(d, w1, b1)
+t = Gemm(p, w4, g)
+y = Reshape(t, back)
+"""
+ROW_WEIGHTS = {
+    **WEIGHTS,
+    "w4": gaussian_array(2, 24, seed=6),
+    "few": np.array([3, 20]),
+    "mask": np.where(np.isin(np.arange(24), [3, 20]), 0, 1).astype(np.float32),
+    "s": np.array(0.05, np.float32),
+    "z": np.array(128, np.uint8),
+    "flat": np.array([-1, 24]),
+    "back": np.array([-1, 12, 24]),
+}
+
+
+def rewrite(text: str) -> tuple[Graph, Graph]:
+    """The graph before and after."""
+    model = build_network(text, {"x": ("N", 12, 24)}, opset=20, **ROW_WEIGHTS)
+    before, after = (Graph.from_proto(model).with_shapes() for _ in range(2))
+    write_dense_as_matmul(after)
+    return before, after
+
+
+def test_products_of_a_few_channels_in_float_lose_their_reshapes_too() -> None:
+    before, after = rewrite(ROWS)
+    after.remove_unused()
+    found = Counter(map(operator_of, after.nodes))
+    assert (found["MatMul"], found["Gemm"], found["Reshape"]) == (2, 0, 0)
+    ours, theirs = (Session(graph).run({"x": X})[0] for graph in (after, before))
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("r = Mul(f, mask)", "o = Softmax<axis = 0>(f)\nr = Mul(f, o)"),
+        ("t = Gemm(p, w4, g)", "n = ReduceMax(p)\nt = Add(g, n)"),
+        ("g = Gemm(d, w1, b1)", "g = Gemm<alpha = 2.0>(d, w1, b1)"),
+        ("r = Mul(f, mask)", "v = Transpose(f)\nu = MatMul(v, f)\nr = MatMul(f, u)"),
+    ],
+    ids=["a function over rows", "a sum", "a factor", "a product of rows"],
+)
+def test_rows_stay_where_anything_else_reads_them(old: str, new: str) -> None:
+    before, after = rewrite(ROWS.replace(old, new))
+    assert list(map(operator_of, after.nodes)) == list(map(operator_of, before.nodes))
