@@ -101,7 +101,7 @@ def test_force_returns_it_and_every_form_of_the_report_says_so_first():
 def test_a_result_that_is_only_larger_is_warned_about_in_the_first_line():
     report = quantize(tiny_network(), target="litert").report
     assert report.warnings[0].startswith("the quantized model: ")
-    assert "times larger than float (its weights are few" in report.warnings[0]
+    assert "times larger than float (quantizers and float32 weights" in report.warnings[0]
 
 
 def test_the_first_line_of_a_tflite_file_has_the_size_of_that_file():

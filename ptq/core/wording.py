@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 def plural(number: int, thing: str) -> str:
@@ -102,6 +102,16 @@ def _join_cases(cases: Mapping[str, int]) -> str:
     return f" ({', '.join(shown)}{rest})"
 
 
+_MOST_OPERATORS = 8
+"""Operators of a float island that are named."""
+
+
+def _join_operators(ops: Sequence[str]) -> str:
+    """The operators of an island; only the first ones where there are many."""
+    rest = f"+… ({len(ops)} nodes)" if len(ops) > _MOST_OPERATORS else ""
+    return "+".join(ops[:_MOST_OPERATORS]) + rest
+
+
 def describe_islands(
     islands: Mapping[str, tuple[str, ...]], *, end_to_end: bool = True
 ) -> Iterator[str]:
@@ -113,6 +123,6 @@ def describe_islands(
             so last bits differ, and a value at a rounding tie becomes another integer. Otherwise both use one result.
     """
     if islands:
-        kinds = format_tally("+".join(ops) for ops in islands.values())
+        kinds = format_tally(map(_join_operators, islands.values()))
         relation = "last bits may differ between" if end_to_end else "same result in"
         yield f"float islands ({relation} both engines): {kinds}"

@@ -14,7 +14,7 @@ NOTICEABLY_SLOWER = 0.95
 """Speed relative to float below which the whole interval of a refused result must lie: less does not matter."""
 HARMLESS_BYTES = 2**20
 """Growth of a file that does no harm: a small model grows by its quantizers and their names, whatever it computes."""
-_LARGER = "its weights are few, and quantizers take more bytes than int8 saves"
+_LARGER = "quantizers and float32 weights take more bytes than int8 saves"
 _NO_INTEGERS = "no node computes on integers; only names and metadata were added"
 _SLOWER = "quantizers take more time than int8 saves"
 

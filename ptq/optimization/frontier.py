@@ -53,6 +53,7 @@ from ptq.optimization.mixed_precision.frontier_points import (
     thin_out,
     trace_curve,
 )
+from ptq.optimization.mixed_precision.kept_saving import KeptSaving
 from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX
 from ptq.optimization.mixed_precision.knee_sets import (
     estimate_lost_decisions,
@@ -70,11 +71,7 @@ from ptq.optimization.pipeline import (
     open_job,
     optimize_before_calibration,
 )
-from ptq.optimization.preference import (
-    DEFAULT_PREFERENCE,
-    PREFERENCES,
-    PreferenceName,
-)
+from ptq.optimization.preference import DEFAULT_PREFERENCE, PREFERENCES, PreferenceName
 from ptq.optimization.self_check.self_check import quantize_and_check
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
@@ -278,7 +275,8 @@ def _choose(
     changed = estimate_lost_decisions(decisions, float(found.joint_shares.mean()))
     names = {sample.name for sample in few}
     others = [sample for sample in more if sample.name not in names]
-    sets = find_float_sets(injector, few, others, found, price, times, preference, changed)
+    saving = KeptSaving(made, preference.share_of_saving)
+    sets = find_float_sets(injector, few, others, found, price, times, preference, changed, saving)
     if not sets:
         return frozenset()
     lost = None if changed is None else decisions

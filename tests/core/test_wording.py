@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ptq.core.wording import explain_floats, format_decibels
+from ptq.core.wording import describe_islands, explain_floats, format_decibels
 from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions
 
 
@@ -61,3 +61,10 @@ def test_the_sentences_are_those_of_the_partition_and_the_default_rule() -> None
 )
 def test_infinite_decibels_have_a_sign(decibels: float, text: str) -> None:
     assert format_decibels(decibels) == text
+
+
+def test_long_float_islands_name_their_first_operators() -> None:
+    islands = {"a": ("Erf", "Mul"), "b": ("Shape",) * 300, "c": ("Shape",) * 300}
+    (line,) = describe_islands(islands)
+    names = "+".join(["Shape"] * 8)
+    assert line.endswith(f"both engines): 2 {names}+… (300 nodes), 1 Erf+Mul")

@@ -8,6 +8,7 @@ trials               quantizes with some nodes in float, and measures accuracy d
 budget_search        the fewest float nodes that meet an accuracy budget
 model_times          estimated times of a model with some nodes in float
 decisions            the share of decisions that a quantized model changes
+kept_saving          what integers save of a file, and how much of it float nodes may take back
 knee_frontier        the frontier that the rule of the knee sees
 knee_sets            the sets of float nodes that the rule of the knee weighs, and those that it takes
 knee                 nodes that stay float without being asked for

@@ -32,6 +32,7 @@ from ptq.optimization.mixed_precision.float_cost import (
     time_cost,
 )
 from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.kept_saving import KeptSaving
 from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX, trace_frontier
 from ptq.optimization.mixed_precision.knee_sets import (
     estimate_lost_decisions,
@@ -174,8 +175,9 @@ def _find_knee(
     fastest, price = job.options.min_speedup, time_cost(float_time_model(made))
     most = times.in_float / times.all_int8 / fastest - 1 if fastest else np.inf
     others = _choose_others(job.samples.calibration, samples)
+    saving = KeptSaving(made, preference.share_of_saving)
     sets = find_float_sets(
-        injector, samples, others, found, price, times, preference, changed, most=most
+        injector, samples, others, found, price, times, preference, changed, saving, most=most
     )
 
     def trace(best: frozenset[str]) -> EstimatedFrontier:
@@ -220,13 +222,11 @@ def _choose_others(calibration: Samples, known: Sequence[Sample]) -> list[Sample
 
 def _explain_none(job: Job, preference: Preference, changed: float) -> str:
     """Why no node stays float though int8 loses much."""
-    left, most = (
-        100 * preference.find_required_error(changed),
-        100 * preference.list_limits(changed)[-1],
-    )
+    left, most = preference.find_required_error(changed), preference.list_limits(changed)[-1]
     return (
-        f"no float nodes leave less than {left:.0f} % of the output error for up to {most:.0f} % of the int8 model's "
-        f"time (estimated; prefer {job.options.prefer}); ptq frontier shows all choices"
+        f"no float nodes leave less than {100 * left:.0f} % of the output error for up to {100 * most:.0f} % of the "
+        f"int8 model's time and {100 * preference.share_of_saving:.0f} % of the bytes that int8 saves (estimated; "
+        f"prefer {job.options.prefer}); ptq frontier shows all choices"
     )
 
 

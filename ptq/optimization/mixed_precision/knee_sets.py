@@ -22,6 +22,7 @@ from ptq.optimization.mixed_precision.error_attribution import (
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import CostFunction, cheap_extras
 from ptq.optimization.mixed_precision.frontier_points import list_points
+from ptq.optimization.mixed_precision.kept_saving import KeptSaving
 from ptq.optimization.mixed_precision.model_times import ModelTimes
 from ptq.optimization.preference import DECISION_FLOOR, ERROR_FLOOR, Preference
 
@@ -66,6 +67,7 @@ def find_float_sets(
     times: ModelTimes,
     preference: Preference,
     changed: float | None,
+    saving: KeptSaving,
     *,
     most: float = np.inf,
 ) -> list[FloatSet]:
@@ -80,15 +82,19 @@ def find_float_sets(
         times: Estimates the time of the whole model.
         preference: The limits.
         changed: The share of decisions that int8 changes; None if few enough.
+        saving: Decides whether a set leaves enough of the bytes that integers save.
         most: The most time that may be spent, as a share of the all-int8 model's.
 
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    proposed = dict.fromkeys(_propose_sets(found, price, times, preference, changed))
+    allowed = saving.limit(price)
+    proposed = dict.fromkeys(_propose_sets(found, allowed, times, preference, changed))
     limit = min(preference.list_limits(changed)[-1], most)
     spent = {one: times.estimate(one) / times.all_int8 - 1 for one in proposed}
-    sets = [one for one in proposed if spent[one] <= limit]
+    sets = [
+        one for one in proposed if spent[one] <= limit and saving.allows(times.add_neighbours(one))
+    ]
     if not sets:
         return []
     for some in filter(None, (samples, others)):

@@ -34,6 +34,7 @@ class ModelTimes:
         self._time = ModelTime(graph, precision.fused_activations, target, table)
         self.in_float, self.is_small = self._time.in_float, self._time.is_small
         self.all_int8 = self._time.estimate(precision.quantized_nodes)
+        self._integers = frozenset(precision.quantized_nodes)
         self._estimated = dict[frozenset[str], float]()
 
     def estimate(self, floats: frozenset[str]) -> float:
@@ -41,6 +42,10 @@ class ModelTimes:
         if floats not in self._estimated:
             self._estimated[floats] = self._time.estimate(self._assign(floats).quantized_nodes)
         return self._estimated[floats]
+
+    def add_neighbours(self, floats: frozenset[str]) -> frozenset[str]:
+        """These nodes, and the neighbours that go float with them."""
+        return floats | self._integers.difference(self._assign(floats).quantized_nodes)
 
     def _assign(self, floats: Collection[str]) -> PrecisionAssignment:
         skip = {**self._made.recipe.float_nodes, **dict.fromkeys(sorted(floats), _REASON)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import onnx_ir as ir
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, dtype_of, operator_of
@@ -35,6 +36,7 @@ def fold_constants(graph: Graph) -> list[Change]:
     values, folded = ShapeValues(), Counter[str]()
     for node in graph.nodes:
         check_node(node)
+        _name_type_of_cast_like(node)
         results = evaluate_node(node, graph.opset)
         if results is not None:
             named = [v for v in node.outputs if v.name]
@@ -55,6 +57,16 @@ def fold_constants(graph: Graph) -> list[Change]:
         for kind in kinds
         if folded[kind]
     ]
+
+
+def _name_type_of_cast_like(node: Node) -> None:
+    """Turn a CastLike to a known type into a Cast, in place: it reads no value of its second operand."""
+    like = node.inputs[1] if operator_of(node) == "CastLike" else None
+    if like is None or like.dtype is None:
+        return
+    node.op_type = "Cast"
+    node.attributes["to"] = ir.AttrInt64("to", like.dtype.value)
+    node.resize_inputs(1)
 
 
 def _fold_shape(graph: Graph, node: Node, values: ShapeValues) -> str:

@@ -35,8 +35,8 @@ SPOILED = {"Conv_c", "Conv_d"}
 """One channel between them is much larger than the others, and the second one hardly reads it."""
 
 
-def _network(factor: float) -> Any:
-    v, w = gaussian_array(8, 48, 1, 1), gaussian_array(12, 8, 1, 1)
+def _network(factor: float, outputs: int = 12) -> Any:
+    v, w = gaussian_array(8, 48, 1, 1), gaussian_array(outputs, 8, 1, 1)
     v[0] *= factor
     w[:, 0] /= factor
     weights = {"u": gaussian_array(48, 8, 3, 3), "v": v, "w": w}
@@ -75,6 +75,16 @@ def test_nodes_that_cause_most_of_the_error_for_little_time_stay_float(data: Pat
     assert _knee(result) >= SPOILED
     (line,) = [line for line in result.report.changes if line.startswith("left in float: ")]
     assert line.endswith("(estimated; prefer balanced)")
+
+
+def test_nodes_with_most_of_the_weights_stay_int8_however_much_error_they_cause(data: Path) -> None:
+    found, plain = (
+        ptq.quantize(_network(20.0, 12_000), data, equalize=False, threads=1, prefer=prefer)
+        for prefer in ("balanced", "speed")
+    )
+    assert "Conv_d" not in _knee(found)
+    half = (plain.report.int8_bytes + plain.report.float_bytes) / 2
+    assert found.report.int8_bytes < half
 
 
 def test_what_the_self_check_keeps_float_is_not_paid_for_again(

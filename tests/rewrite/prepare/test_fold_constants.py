@@ -26,6 +26,18 @@ def test_a_weight_behind_nodes_becomes_an_initializer_under_its_last_name(
     same_function(before, after, {"x": rng.standard_normal((2, 6)).astype(np.float32)})
 
 
+def test_a_cast_to_the_type_of_another_tensor_reads_none_of_its_values(
+    parsed, same_function, operators
+):
+    text = """g (float[2] x, int64[2] n) => (float[2] y) {
+        t = CastLike(c, x) m = CastLike(n, x) a = Mul(m, t) y = Add(a, x) }"""
+    constants = {"c": np.float16([0.5, -3])}
+    before, after = parsed(text, **constants), parsed(text, **constants)
+    assert fold_constants(after) == [Change("fold_constants", 1)]
+    assert operators(after) == {"Cast": 1, "Mul": 1, "Add": 1}
+    same_function(before, after, {"x": np.float32([1, 2]), "n": i64(3, -4)})
+
+
 @pytest.mark.parametrize(
     "call",
     [
