@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options as o
 from .images import Images, add_image_options
+from .one_line import one_line
 from .parsers import parse_count, parse_keep_samples
 from .worker_options import Cluster, Workers
+
+if TYPE_CHECKING:
+    from ptq.calibration.merge import NamedStatistics
 
 
 @add_image_options
@@ -96,7 +101,7 @@ def calibrate(
     another model, other preprocessing and another kind of processor are refused.
     """
     from ptq import api
-    from ptq.calibration.merge import merge_statistics
+    from ptq.calibration.merge import NamedStatistics, merge_named
     from ptq.core.errors import UsageError
     from ptq.data.recorded_preprocess import list_recorded_options
     from ptq.data.splits import SampleOptions
@@ -113,25 +118,25 @@ def calibrate(
         raise UsageError("no samples: give --data, or statistics with --merge")
     shard_numbers = inputs.parse_shard(shard)
     with show_progress() as progress:
-        collected = load_statistics(model, merge or [], opset)
+        collected: Iterable[NamedStatistics] = load_statistics(model, merge or [], opset)
         if data is not None:
+            earlier = list(collected)
             check_new_samples(
-                collected,
+                earlier,
                 model,
                 data,
                 SampleOptions(images, samples, skip_bad_samples, shard_numbers),
             )
-            collected.append(
-                api.calibrate(
-                    model, data, preprocess=images, samples=samples, shard=shard_numbers,
-                    skip_bad_samples=skip_bad_samples, cache=cache, batch=batch, threads=threads,
-                    workers=workers, cluster=cluster, checkpoint=checkpoint, memory=memory,
-                    keep_samples=keep_samples, opset=opset,
-                    progress=progress,
-                )
+            new = api.calibrate(
+                model, data, preprocess=images, samples=samples, shard=shard_numbers,
+                skip_bad_samples=skip_bad_samples, cache=cache, batch=batch, threads=threads,
+                workers=workers, cluster=cluster, checkpoint=checkpoint, memory=memory,
+                keep_samples=keep_samples, opset=opset,
+                progress=progress,
             )  # fmt: skip
+            collected = [*earlier, NamedStatistics(one_line(data), new)]
         # more shards are expected to come if this one is named
-        calibration = merge_statistics(
+        calibration = merge_named(
             collected,
             allow_missing_shards=allow_missing_shards or shard is not None or not merge,
             allow_mixed_processors=allow_mixed_processors,

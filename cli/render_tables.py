@@ -215,9 +215,14 @@ def _describe_stats_alone(result: Calibration) -> str:
 
     if result.kept is not None:
         size = sum(array.nbytes for feed in result.kept.feeds.values() for array in feed.values())
+        over = result.kept.passed_over
+        note = (
+            f" None is kept of {plural(over, 'sample')} whose statistics were made without --keep-samples: "
+            "calibrate all shards with it."
+        )
         return (
             f"{plural(len(result.kept.feeds), 'sample')} ({format_size(size)}) are kept in the file. ptq quantize "
-            "with --stats alone decides all on them; it measures no accuracy without --eval."
+            f"with --stats alone decides all on them; it measures no accuracy without --eval.{note if over else ''}"
         )
     left_out = list_left_out(rounding="second-order", method="auto")
     return (

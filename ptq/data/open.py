@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core import remote
-from ptq.core.errors import UsageError
+from ptq.core.errors import DataError, UsageError
 from ptq.core.option_checks import refuse_unknown_options, require_count, require_shard
+from ptq.core.wording import plural
 from ptq.data.cached_source import CachedSource
 from ptq.data.image_options import choose_image_options
 from ptq.data.import_callable import import_callable
@@ -106,7 +107,17 @@ def open_samples(
         samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad, origin=origin)
     if limit is not None:
         samples = samples.spread(limit)
-    return samples if part is None else samples.shard(*part)
+    return samples if part is None else _open_shard(samples, *part)
+
+
+def _open_shard(samples: Samples, index: int, count: int) -> Samples:
+    shard, listed = samples.shard(index, count), len(samples.positions)
+    if listed and not shard.positions:
+        raise DataError(
+            f"shard {index}/{count} holds none of the {plural(listed, 'sample')}; "
+            f"make at most {plural(listed, 'shard')}"
+        )
+    return shard
 
 
 @dataclass(frozen=True)

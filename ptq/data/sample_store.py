@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -129,7 +130,7 @@ class FileStore:
             self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 # closed by finalize
         except OSError as error:
             raise UsageError(f"cache {folder}: cannot write there: {error.strerror}") from error
-        weakref.finalize(self, self._file.close)
+        weakref.finalize(self, _close, self._file)
         self.limit = free // 2 if limits.size is None else limits.size
         self._end = 0
         self._items: list[_Stored | BadSample] = []
@@ -146,6 +147,7 @@ class FileStore:
             self._file.seek(start)
             for array in item.feed.values():
                 self._file.write(array.tobytes())
+            self._file.flush()  # what is still in its buffer would fail later, when it is read
         except OSError as error:
             raise DataError(f"cache in {self._where}: cannot write: {error.strerror}") from error
         self._end += _count_bytes(item)
@@ -163,6 +165,12 @@ class FileStore:
             content = self._file.read(math.prod(shape) * dtype.itemsize)
             feed[name] = np.frombuffer(bytearray(content), dtype).reshape(shape)
         return Sample(found.name, feed, found.labels)
+
+
+def _close(file: IO[bytes]) -> None:
+    """Close a file that nothing reads any more, though the rest of its buffer may find no room."""
+    with suppress(OSError):
+        file.close()
 
 
 def copy_sample(item: Sample | BadSample) -> Sample | BadSample:

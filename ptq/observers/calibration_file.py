@@ -115,11 +115,19 @@ class Calibration:
         channels = {name: sums.merge(other.channels[name]) for name, sums in self.channels.items()}
         samples, skipped = self.samples + other.samples, self.skipped + other.skipped
         contents = merge_prefixes(self.contents, other.contents)
-        kept = self.kept or other.kept
-        if self.kept is not None and other.kept is not None:
-            kept = self.kept.merge(other.kept)
         return Calibration(
-            self.graph, samples, tensors, channels, skipped, preprocess, contents, identity, kept
+            self.graph, samples, tensors, channels, skipped, preprocess, contents, identity,
+            self._merge_kept(other),
+        )  # fmt: skip
+
+    def _merge_kept(self, other: Calibration) -> KeptSamples | None:
+        """The kept samples of both; None if both keep none."""
+        if self.kept is None:
+            return None if other.kept is None else other.kept.pass_over(self.samples)
+        return (
+            self.kept.pass_over(other.samples)
+            if other.kept is None
+            else self.kept.merge(other.kept)
         )
 
     def _merge_identity(self, other: Calibration, allow_mixed: bool) -> SampleIdentity | None:

@@ -7,7 +7,7 @@ of the samples, and that of two sets follows from those of each.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,13 @@ class KeptSamples:
         limit: The most samples that are kept.
         feeds: The arrays of each sample by input name, in ascending order of keys.
         refused: The lowest digest that a limit of bytes left out; those above are left out too. None for none.
+        passed_over: How many counted samples are of statistics that keep none.
     """
 
     limit: KeepLimit
     feeds: Mapping[Key, Feed] = field(default_factory=dict)
     refused: bytes | None = None
+    passed_over: int = 0
 
     @property
     def by_identity(self) -> dict[str, Feed]:
@@ -48,7 +50,11 @@ class KeptSamples:
             for (digest, identity), feed in part.feeds.items():
                 keeper.add(digest, identity, feed)
             keeper.refuse(part.refused)
-        return keeper.keep()
+        return replace(keeper.keep(), passed_over=self.passed_over + other.passed_over)
+
+    def pass_over(self, samples: int) -> KeptSamples:
+        """The same samples, beside others of which none is kept."""
+        return replace(self, passed_over=self.passed_over + samples)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of a statistics file, by key."""
@@ -62,6 +68,8 @@ class KeptSamples:
         }
         if self.refused is not None:
             arrays["refused"] = np.frombuffer(self.refused, np.uint8)
+        if self.passed_over:
+            arrays["passed_over"] = np.array(self.passed_over, np.int64)
         for index, feed in enumerate(self.feeds.values()):
             for name, array in feed.items():
                 arrays[f"{index}.{inputs.index(name)}"] = array
@@ -86,7 +94,7 @@ class KeptSamples:
         if keys != sorted(keys) or not limit.permits(len(feeds), sum(map(_size, feeds.values()))):
             raise ValueError("kept samples")
         refused = arrays["refused"].tobytes() if "refused" in arrays else None
-        return cls(limit, feeds, refused)
+        return cls(limit, feeds, refused, int(arrays.get("passed_over", 0)))
 
 
 class SampleKeeper:

@@ -31,7 +31,7 @@ def test_a_shard_that_is_counted_twice_is_refused(ptq, model, shards) -> None:
     result = ptq("calibrate", model, *merge("0.npz", "1.npz", "2.npz", "1.npz"), "-o", "m.npz")
     assert result.code == 1
     assert result.line.startswith(
-        "error: shard 1/3 would be counted twice: contents are in both statistics"
+        "error: 1.npz: shard 1/3 would be counted twice: contents are in both statistics"
     )
     assert not Path("m.npz").exists()
 
@@ -43,7 +43,7 @@ def test_a_new_run_over_counted_samples_is_refused_before_it_starts(
     shard = ["--data", data, "--shard", "0/3"]
     result = ptq("calibrate", model, *shard, *merge("0.npz"), "-o", "m.npz")
     assert result.code == 1
-    assert "shard 0/3 would be counted twice" in result.line
+    assert "error: 0.npz: shard 0/3 would be counted twice" in result.line
 
 
 def test_samples_of_an_overlapping_selection_are_refused(ptq, model, data, shards) -> None:
@@ -62,7 +62,7 @@ def test_a_renamed_copy_of_the_samples_is_refused(ptq, model, data) -> None:
         assert ptq("calibrate", model, "--data", folder, "-o", f"{folder}.stats").code == 0
     result = ptq("calibrate", model, *merge("a.stats", "b.stats"), "-o", "m.npz")
     assert result.code == 1
-    assert "error: samples would be counted twice: contents are in both" in result.line
+    assert "error: b.stats: samples would be counted twice: contents are in both" in result.line
 
 
 def test_files_of_an_overlapping_selection_are_refused(ptq, model, data) -> None:
@@ -117,7 +117,7 @@ def test_another_kind_of_processor_is_refused_unless_allowed(ptq, model, shards)
     replace(own, identity=replace(own.identity, made_by=(made,))).save("1.npz")
     result = ptq("calibrate", model, *merge(*shards), "-o", "m.npz")
     assert result.code == 1
-    assert "different kinds of processor" in result.line
+    assert "error: 1.npz: the statistics are of different kinds of processor" in result.line
     allowed = ptq("calibrate", model, *merge(*shards), "--allow-mixed-processors", "-o", "m.npz")
     assert allowed.code == 0
     assert "Made on different kinds of processor: " in " ".join(allowed.out.split())
@@ -137,6 +137,15 @@ def test_older_statistics_merge_and_are_named(ptq, model, shards) -> None:
     assert load(Path("m.npz")).samples == 16
 
 
+def test_shards_that_keep_no_samples_are_counted(ptq, model, data, shards) -> None:
+    keeping = ["--data", data, "--shard", "1/3", "--keep-samples", "5", "-o", "1.npz"]
+    assert "None is kept" not in ptq("calibrate", model, *keeping).out
+    first = [*merge("0.npz", "1.npz"), "--allow-missing-shards", "-o", "first.npz"]
+    assert "None is kept of 8 samples" in " ".join(ptq("calibrate", model, *first).out.split())
+    whole = ptq("calibrate", model, *merge("first.npz", "2.npz"), "-o", "m.npz")
+    assert "None is kept of 16 samples" in " ".join(whole.out.split())
+
+
 def test_statistics_hold_no_path(ptq, model, data, shards) -> None:
     content = Path("0.npz").read_bytes()
     for part in (*Path(data).resolve().parts[1:], "data.npz"):
@@ -151,6 +160,8 @@ def test_python_merges_files_and_statistics_alike(ptq, model, data, shards) -> N
         library.merge_statistics(["2.npz", "0.npz"])
     part = library.merge_statistics(["2.npz", "0.npz"], allow_missing_shards=True)
     assert part.samples == 16
+    with pytest.raises(StatsError, match=r"^statistics\[1\]: shard 0/3 would be counted twice"):
+        library.merge_statistics(["0.npz", Calibration.load("0.npz")])
     with pytest.raises(UsageError, match="no statistics to merge"):
         library.merge_statistics([])
 

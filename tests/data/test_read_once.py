@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ from PIL import Image
 
 import ptq
 from ptq.core.errors import DataError, UsageError
-from ptq.data import InputSpec, Samples, open_samples, sample_store
+from ptq.data import InputSpec, Sample, Samples, open_samples, sample_store
 
 MODEL = build_network(
     "y = Gemm(x, w, b)", {"x": ("n", 8)}, w=gaussian_array(8, 4), b=gaussian_array(4)
@@ -190,6 +193,21 @@ def test_a_pass_that_fails_is_not_taken_for_the_whole() -> None:
 def test_a_full_cache_stops_the_run() -> None:
     with pytest.raises(DataError, match=r"\[31\]: the cache is full"):
         len(open_stream(Loader(), cache=1000))
+
+
+def test_a_cache_on_a_full_disk_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_full(dir: Path) -> IO[bytes]:
+        return Path("/dev/full").open("w+b")
+
+    unraised: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraised.append)
+    monkeypatch.setattr(tempfile, "TemporaryFile", open_full)
+    store = sample_store.FileStore(sample_store.CacheLimits(None, None))
+    with pytest.raises(DataError, match="cannot write: No space left"):
+        store.add(Sample("a", {"x": np.zeros(4, np.float32)}, ()))
+    del store
+    gc.collect()
+    assert not unraised
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ptq.core.errors import DataError, PtqError
@@ -81,7 +82,7 @@ class FeedStream(IndexedSource):
     def _items(self) -> Iterator[Any]:
         empty = True
         try:
-            for item in self._feeds():
+            for item in _require_items(self._feeds(), self._title):
                 empty = False
                 yield item
         except PtqError:
@@ -92,6 +93,17 @@ class FeedStream(IndexedSource):
             raise DataError(f"{self._title}: raised {type(error).__name__}: {reason}") from error
         if empty:
             raise DataError(f"{self._title}: returns no samples")
+
+
+def _require_items(found: Any, title: str) -> Iterable[Any]:
+    """What a callable returns; raise DataError for what holds no items: a path, columns, or nothing."""
+    if isinstance(found, (str, bytes, os.PathLike, Mapping)) or found is None:
+        raise DataError(
+            f"{title}: returns an object of type {type(found).__name__}; "
+            "let it return a list of items, or be a generator"
+        )
+    items: Iterable[Any] = found
+    return items
 
 
 def to_sample(

@@ -73,9 +73,25 @@ def test_shards_of_a_stream_are_disjoint_and_whole() -> None:
     assert values == [[0, 3, 6], [1, 4], [2, 5]]
 
 
+def test_a_shard_without_a_sample_is_refused_with_the_number_of_shards() -> None:
+    feeds = [feed(k) for k in range(7)]
+    assert len(open_samples(feeds, [SPEC], shard=(6, 9))) == 1
+    with pytest.raises(
+        DataError, match="shard 7/9 holds none of the 7 samples; make at most 7 shards"
+    ):
+        open_samples(feeds, [SPEC], shard=(7, 9))
+
+
 def test_an_empty_stream_is_an_error() -> None:
     with pytest.raises(DataError, match="returns no samples"):
         list(open_samples([], [SPEC]))
+
+
+@pytest.mark.parametrize("returned", [None, "folder", b"folder", Path("folder"), feed(0)])
+def test_a_callable_that_returns_no_items_is_refused(returned: object) -> None:
+    kind = type(returned).__name__
+    with pytest.raises(DataError, match=f"returns an object of type {kind}; let it return a list"):
+        list(open_samples(lambda: returned, [SPEC]))
 
 
 def test_an_exception_of_the_callable_is_one_line_and_chained() -> None:
