@@ -51,7 +51,7 @@ def write_dense_as_matmul(graph: Graph) -> None:
 
 @dataclass
 class _Rows:
-    """What works on the rows of a Reshape, each list in graph order.
+    """What works on the rows of a Reshape, each list from there on.
 
     Attributes:
         elementwise: Nodes that change neither the rows nor how many there are.
