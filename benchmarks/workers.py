@@ -2,9 +2,11 @@
 
 Run: ``python benchmarks/workers.py MODEL DATA [--samples 512] [--workers 1,2] [--runs 1]``. DATA is a folder, or
 arrays in an .npz. Each process computes on one thread. Each run is a process of its own, set up as that of the
-command; the fastest of the runs counts. For figures of the wall clock the machine must have a free core for each
-worker. Beside each time stands the processor time of the main process, and that of the others (Linux): no stage is
-faster than the longer of the two. The last line tells what other programs took of the processors meanwhile.
+command. The numbers of workers take turns, so that a machine whose speed changes is as fast for one as for the
+other; each time and each ratio is the median over the turns. For figures of the wall clock the machine must have a
+free core for each worker. Beside each time stands the processor time of the main process, and that of the others
+(Linux): no stage is faster than the longer of the two. The last line tells what other programs took of the
+processors meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 OVER_SAMPLES = (
@@ -120,8 +123,9 @@ def measure(model: str, data: str, samples: int, workers: int, options: str) -> 
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
-            check=True,
         )
+    if done.returncode:
+        raise SystemExit(done.stderr)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -139,45 +143,50 @@ def main() -> None:
     given = parser.parse_args()
     options = {} if given.mean is None else {"mean": (given.mean,), "std": (given.std or 1.0,)}
     for samples in map(int, given.samples.split(",")):
-        rows = {}
-        for workers in map(int, given.workers.split(",")):
-            runs = [
-                measure(given.model, given.data, samples, workers, json.dumps(options))
-                for _ in range(given.runs)
-            ]
-            rows[workers] = min(runs, key=lambda run: run["whole"][0])
-        _print_table(samples, rows)
-
-
-def _print_table(samples: int, rows: dict[int, dict[str, Any]]) -> None:
-    none = [0.0, 0.0, 0.0]
-    times: dict[int, dict[str, list[float]]] = {}
-    for workers, row in rows.items():
-        each = {stage: row["stages"].get(stage, none) for stage in OVER_SAMPLES}
-        over = [sum(column) for column in zip(*each.values(), strict=True)]
-        timing = row["stages"].get("timing", none)
-        rest = [whole - part for whole, part in zip(row["whole"], timing, strict=True)]
-        times[workers] = {
-            **each,
-            "**stages over samples**": over,
-            "**the whole without timing**": rest,
-        }
-    print(f"\n{samples} samples\n")
-    heads = [f"{w} workers, s | processor s" for w in rows]
-    print(f"| stage | {' | '.join(heads)} | faster |")
-    print("|---" * (2 * len(rows) + 2) + "|")
-    first, last = min(rows), max(rows)
-    for stage, alone in times[first].items():
-        cells = [
-            f"{times[w][stage][0]:.1f} | {times[w][stage][1]:.1f} + {times[w][stage][2]:.1f}"
-            for w in rows
+        turns = [
+            {
+                workers: measure(given.model, given.data, samples, workers, json.dumps(options))
+                for workers in map(int, given.workers.split(","))
+            }
+            for _ in range(given.runs)
         ]
-        gain = alone[0] / max(times[last][stage][0], 1e-9)
-        print(f"| {stage} | {' | '.join(cells)} | {gain:.2f}× |")
-    same = len({str(row["digest"]) for row in rows.values()}) == 1
+        _print_table(samples, turns)
+
+
+def _list_times(run: dict[str, Any]) -> dict[str, list[float]]:
+    """The times of each stage, and of several together."""
+    none = [0.0, 0.0, 0.0]
+    each = {stage: run["stages"].get(stage, none) for stage in OVER_SAMPLES}
+    over = [sum(column) for column in zip(*each.values(), strict=True)]
+    timing = run["stages"].get("timing", none)
+    rest = [whole - part for whole, part in zip(run["whole"], timing, strict=True)]
+    return {**each, "**stages over samples**": over, "**the whole without timing**": rest}
+
+
+def _print_table(samples: int, turns: list[dict[int, dict[str, Any]]]) -> None:
+    times = [{workers: _list_times(run) for workers, run in turn.items()} for turn in turns]
+    print(f"\n{samples} samples, medians of {len(turns)}\n")
+    heads = [f"{w} workers, s | processor s" for w in turns[0]]
+    print(f"| stage | {' | '.join(heads)} | faster |")
+    print("|---" * (2 * len(heads) + 2) + "|")
+    first, last = min(turns[0]), max(turns[0])
+    for stage in times[0][first]:
+        cells = []
+        for workers in turns[0]:
+            columns = zip(*(turn[workers][stage] for turn in times), strict=True)
+            wall, own, others = map(median, columns)
+            cells.append(f"{wall:.1f} | {own:.1f} + {others:.1f}")
+        gains = [turn[first][stage][0] / max(turn[last][stage][0], 1e-9) for turn in times]
+        spread = f" ({min(gains):.2f} to {max(gains):.2f})" if len(gains) > 1 else ""
+        print(f"| {stage} | {' | '.join(cells)} | {median(gains):.2f}×{spread} |")
+    runs = [(workers, run) for turn in turns for workers, run in turn.items()]
+    same = len({str(run["digest"]) for _, run in runs}) == 1
     print(f"\nmodel and plan: {'the same bytes' if same else 'DIFFERENT BYTES'}")
-    foreign = ", ".join(f"{row['foreign']:.1f} s with {w}" for w, row in rows.items())
-    print(f"processor time of other programs: {foreign}", flush=True)
+    foreign = ", ".join(
+        f"{max(run['foreign'] for w, run in runs if w == workers):.1f} s with {workers}"
+        for workers in turns[0]
+    )
+    print(f"processor time of other programs, at most: {foreign}", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ integers. The sums are therefore the same, bit for bit, for every order, batch s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,13 @@ _LARGEST = 2.0**52
 """Largest sum of one sample. Above it, float64 has no bits for the fraction."""
 _WAITING = 2**13
 """Sums of samples that are split together, at most: splitting those of a few samples takes longer than summing."""
+_SPLITTING = Lock()
 
 
 class ChannelSums:
     """Sums by channel, accumulated by `update` and `merge`.
+
+    Several threads may read the sums at once, also the first time.
 
     Attributes:
         axis: The channel axis.
@@ -125,9 +129,15 @@ class ChannelSums:
         """Add the sums that wait, split into whole numbers and fractions."""
         if not self._waiting:
             return
-        sums = np.concatenate([array for array, _ in self._waiting])
-        counts = np.repeat([n for _, n in self._waiting], [len(a) for a, _ in self._waiting])
-        self._waiting = []
+        with _SPLITTING:
+            waiting = self._waiting
+            if waiting:
+                self._split(waiting)
+            self._waiting = []  # last: who sees that none waits reads the sums
+
+    def _split(self, waiting: Sequence[tuple[NDArray[np.float64], int]]) -> None:
+        sums = np.concatenate([array for array, _ in waiting])
+        counts = np.repeat([n for _, n in waiting], [len(a) for a, _ in waiting])
         kept = np.all(np.abs(sums) < _LARGEST, axis=1)
         self._skipped_samples += int(np.count_nonzero(~kept))
         self._count += int(counts[kept].sum())

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -141,13 +143,16 @@ class CandidateComparison:
         remaining = list(contenders)
         advance = self._run.start_stage("comparing candidates", None)
         for _ in self._observe_stages(remaining):
-            for some in self._split_into_turns(remaining, contenders[0]):
-                for contender, errors in zip(some, self._measure_at_once(some), strict=True):
-                    contender.errors.append(errors)
-                    advance()
-                if some == [contenders[0]] and some[0].weighted_mean() <= NEGLIGIBLE_ERROR:
-                    advance.end()
-                    return some[0]
+            turns = self._split_into_turns(remaining, contenders[0])
+            for some, following in zip(turns, [*turns[1:], []], strict=True):
+                self._open(some)
+                with self._open_meanwhile(following):
+                    for contender, errors in zip(some, self._measure(some), strict=True):
+                        contender.errors.append(errors)
+                        advance()
+                    if some == [contenders[0]] and some[0].weighted_mean() <= NEGLIGIBLE_ERROR:
+                        advance.end()
+                        return some[0]
             best = min(remaining, key=Contender.weighted_mean)
             for contender in [c for c in remaining if c is not best and is_decided(best, c)]:
                 contender.evaluation = None  # closes its sessions
@@ -168,16 +173,27 @@ class CandidateComparison:
         rest = [contender for contender in remaining if contender is not plain]
         return [*alone, *(rest[k : k + most] for k in range(0, len(rest), most))]
 
-    def _measure_at_once(self, some: Sequence[Contender]) -> list[NDArray[np.float64]]:
-        """The errors of each contender; several run on one thread each."""
-        if len(some) == 1:
-            return [self._errors(some[0], self._run)]
-        run = replace(self._run, pool=None)
-        for (
-            contender
-        ) in some:  # in turn: candidates share ranges, each of which is then chosen once
+    def _open(self, some: Sequence[Contender]) -> None:
+        """Open contenders, in turn: they share ranges, each of which is then chosen once."""
+        run = self._run if len(some) == 1 else replace(self._run, pool=None)
+        for contender in some:
             contender.evaluation = contender.evaluation or self._open_evaluation(contender, run)
-        return parallel_map(lambda contender: self._errors(contender, run), some)
+
+    @contextmanager
+    def _open_meanwhile(self, some: Sequence[Contender]) -> Iterator[None]:
+        """Open contenders that are measured at once, in a thread; at the end of the block they are open."""
+        pool = ThreadPoolExecutor(1, "ptq-open")
+        try:
+            opening = pool.submit(self._open, some) if len(some) > 1 else None
+            yield
+            if opening is not None:
+                opening.result()
+        finally:
+            pool.shutdown()
+
+    def _measure(self, some: Sequence[Contender]) -> list[NDArray[np.float64]]:
+        """The errors of contenders that are open; several run on one thread each."""
+        return parallel_map(self._errors, some) if len(some) > 1 else [self._errors(some[0])]
 
     def _observe_stages(self, remaining: Sequence[Contender]) -> Iterator[int]:
         """The number of samples of each stage that compares, after those remaining have observed them."""
@@ -213,9 +229,10 @@ class CandidateComparison:
         added = list(self._samples.subset(names.__contains__)) if names else []
         return added, [fold_of[sample.name] for sample in added]
 
-    def _errors(self, contender: Contender, run: RunOptions) -> NDArray[np.float64]:
+    def _errors(self, contender: Contender) -> NDArray[np.float64]:
         """The error of each sample with the best range method: by activations, plus a share of that by weights."""
-        evaluation = contender.evaluation or self._open_evaluation(contender, run)
+        evaluation = contender.evaluation
+        assert evaluation is not None
         is_kept = (
             contender.is_observed and weight_bytes(contender.candidate.graph.model) <= _KEPT_WEIGHTS
         )

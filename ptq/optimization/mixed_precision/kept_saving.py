@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from ptq.model.node import Value, consumers_of, is_constant, name_of
+from ptq.model.node import is_constant, name_of
 from ptq.model.serialize import serialized_size
 from ptq.optimization.mixed_precision.float_candidates import CostFunction
 from ptq.solver.quantizer import QuantizedModel
+
+
+@dataclass(frozen=True)
+class _Weight:
+    """A weight that integers make smaller.
+
+    Attributes:
+        readers: The nodes that read its integers, and may be float.
+        in_float: Its bytes in float.
+        in_integers: Its bytes in integers.
+    """
+
+    readers: frozenset[str]
+    in_float: int
+    in_integers: int
 
 
 class KeptSaving:
@@ -26,22 +42,19 @@ class KeptSaving:
         given, quantized = made.calibrated_model.source, made.quantized_graph
         saved = serialized_size(given.model) - serialized_size(quantized.model)
         self._most = share * max(saved, 0)
-        self._operands = made.plan.operands
-        nodes = {node.name or "": node for node in made.calibrated_model.prepared.graph.nodes}
-        self._weights = dict[str, dict[str, tuple[Value, int]]]()
-        for name, position in self._operands:
-            value = nodes[name].inputs[position] if name in nodes else None
-            if value is not None and is_constant(value):
-                self._weights.setdefault(name, {})[name_of(value)] = value, position
+        self._weights = _list_weights(made)
 
     def allows(self, floats: frozenset[str]) -> bool:
-        """Whether these nodes may be float together."""
-        read = {
-            weight: (value, self._operands[name, position].qtype.dtype.itemsize)
-            for name in floats
-            for weight, (value, position) in self._weights.get(name, {}).items()
-        }
-        return sum(self._count_more(*weight, floats) for weight in read.values()) <= self._most
+        """Whether these nodes may be float together.
+
+        A weight is stored twice while other nodes read its integers.
+        """
+        more = 0
+        for weight in self._weights:
+            if not weight.readers.isdisjoint(floats):
+                more += weight.in_float
+                more -= weight.in_integers if weight.readers <= floats else 0
+        return more <= self._most
 
     def limit(self, price: CostFunction) -> CostFunction:
         """The same cost of float nodes, infinite where they may not be float."""
@@ -51,15 +64,16 @@ class KeptSaving:
 
         return limited
 
-    def _count_more(self, weight: Value, itemsize: int, floats: frozenset[str]) -> int:
-        """The bytes that a weight takes more where these nodes read it in float.
 
-        It is stored twice while other nodes read its integers.
-        """
-        assert weight.const_value is not None
-        tensor = weight.const_value
-        others = any(
-            node.name not in floats and name_of(weight) in self._weights.get(node.name or "", {})
-            for node in consumers_of(weight)
-        )
-        return int(tensor.nbytes - (0 if others else itemsize * tensor.size))
+def _list_weights(made: QuantizedModel) -> list[_Weight]:
+    """The weights that the plan quantizes."""
+    nodes = {node.name or "": node for node in made.calibrated_model.prepared.graph.nodes}
+    readers, sizes = dict[str, set[str]](), dict[str, tuple[int, int]]()
+    for (name, position), params in made.plan.operands.items():
+        value = nodes[name].inputs[position] if name in nodes else None
+        if value is not None and is_constant(value):
+            tensor = value.const_value
+            assert tensor is not None
+            readers.setdefault(name_of(value), set()).add(name)
+            sizes[name_of(value)] = tensor.nbytes, params.qtype.dtype.itemsize * tensor.size
+    return [_Weight(frozenset(readers[weight]), *sizes[weight]) for weight in sizes]
