@@ -23,7 +23,7 @@ Opener = Callable[[], Engine]
 _FormOutputs = dict[str, list[NDArray[Any]]]
 _MAX_BATCH_BYTES = 2**21
 """Bytes of samples that run at once; the integers of a convolution take about 40 times as many."""
-_PART = 8
+_PART = 4
 """Samples of a part at most, unless a batch has more."""
 _THREAD_SECONDS = 8.0
 """Time below which threads of this process run the forms: another process opens them in about 0.3 s.
