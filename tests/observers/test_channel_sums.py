@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -90,3 +93,20 @@ def test_a_pickle_holds_totals_and_no_sums_of_single_samples() -> None:
     assert len(sent) < 600  # nine samples of four channels take 288 bytes more
     np.testing.assert_array_equal(again.sums, sums.sums)
     assert (again.count, again.axis) == (sums.count, sums.axis)
+
+
+@pytest.mark.parametrize(
+    "read", [lambda s: s.count, lambda s: s.skipped_samples, lambda s: s.mean.tolist()]
+)
+def test_threads_that_read_at_once_read_the_same(read: Callable[[ChannelSums], object]) -> None:
+    data, threads = samples(), 8
+    expected, start = read(summed(data)), Barrier(threads)
+
+    def read_at_once(sums: ChannelSums) -> object:
+        start.wait()
+        return read(sums)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(300):
+            found = [*pool.map(read_at_once, [summed(data)] * threads)]
+            assert found == [expected] * threads

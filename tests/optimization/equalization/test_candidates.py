@@ -74,7 +74,7 @@ def set_errors(
 ) -> None:
     """Let each candidate have the error that stands beside its note."""
 
-    def of_contender(self: Any, contender: Contender, run: RunOptions) -> Any:
+    def of_contender(self: Any, contender: Contender) -> Any:
         notes, count = contender.candidate.notes, self._reference.count
         return np.full(count, errors[notes[0]] if notes else plain)
 
@@ -121,9 +121,8 @@ def test_candidates_that_are_measured_at_once_have_the_same_errors(
     measured: list[tuple[str, tuple[float, ...], int]] = []
     errors = CandidateComparison._errors
 
-    def record(self: Any, contender: Contender, run: RunOptions) -> Any:
-        found = errors(self, contender, run)
-        thread = threading.get_ident() if run.pool is None else 0
+    def record(self: Any, contender: Contender) -> Any:
+        found, thread = errors(self, contender), threading.get_ident()
         measured.append(("".join(contender.candidate.notes), tuple(found), thread))
         return found
 
@@ -203,7 +202,7 @@ def test_the_race_goes_on_while_chance_can_decide(
     """Two candidates of which each is better on half of the samples."""
     counts: list[int] = []
 
-    def errors(self: Any, contender: Contender, run: RunOptions) -> Any:
+    def errors(self: Any, contender: Contender) -> Any:
         count = self._reference.count
         if not contender.candidate.notes:
             counts.append(count)
@@ -220,7 +219,7 @@ def test_a_candidate_that_is_worse_for_certain_does_not_run_again(
 ) -> None:
     runs: list[str] = []
 
-    def errors(self: Any, contender: Contender, run: RunOptions) -> Any:
+    def errors(self: Any, contender: Contender) -> Any:
         note, count = (*contender.candidate.notes, "plain")[0], self._reference.count
         runs.append(note)
         seed, factor = {"plain": (1, 1e-2), "a": (1, 1e-3), "b": (2, 1e-3)}[note]
@@ -292,12 +291,14 @@ def test_any_number_of_samples_can_be_compared(
 
 def test_a_negligible_error_ends_the_race_before_another_candidate_runs(plain, monkeypatch):
     set_errors(monkeypatch, {"a": 0.0}, plain=0.9 * NEGLIGIBLE_ERROR)
-    opened = []
-    monkeypatch.setattr(CandidateComparison, "_open_evaluation", opened.append)
+    opened: list[Contender] = []
+    monkeypatch.setattr(
+        CandidateComparison, "_open_evaluation", lambda self, one, run: opened.append(one)
+    )
     best = comparison(plain).select_best([rename(plain, "a")])
     [note] = best.notes
     assert note.startswith("equalization: not applied (no improvement is needed: SQNR 45.5 dB on")
-    assert not opened
+    assert [contender.candidate.graph for contender in opened] == [plain.graph]
 
 
 def test_an_error_that_is_not_negligible_is_compared(plain, monkeypatch):
