@@ -190,7 +190,8 @@ Threads = Annotated[
         "--threads",
         metavar="N",
         parser=parse_count("threads", most=1024),
-        help="Threads of ONNX Runtime and of ptq itself; 0 means one for each core.",
+        help="Threads of ONNX Runtime and of ptq itself; 0 means one for each core, and one for each "
+        "process with --workers or --cluster.",
     ),
 ]
 Checkpoint = Annotated[
@@ -252,8 +253,8 @@ MaxDrop = Annotated[
         "--max-drop",
         metavar="PCT",
         parser=parse_number("max_drop", least=0),
-        help="Accuracy budget in percentage points (top-1, else agreement with float, else error energy); "
-        "exit code 3 if exceeded.",
+        help="Accuracy budget in percentage points of the task's measure: top-1, mAP with --boxes, exact lines "
+        "with --transcripts, else agreement with float, else error energy; exit code 3 if exceeded.",
     ),
 ]
 Strict = Annotated[

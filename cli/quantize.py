@@ -166,7 +166,7 @@ def quantize(
     get activations of 16 bits instead, and stay float only if that is not enough.
 
     A few nodes stay in float where integers cost much error for little time: --prefer says how much time.
-    With --min-speedup the exit code is 3 if the result is slower than asked for; it is written nevertheless.
+    With --min-speedup the exit code is 3 if the result is slower for certain; it is written nevertheless.
 
     A result that is more than 1 MiB larger than the float model and clearly slower is an error too,
     with exit code 3. Nothing is written then, unless --force is given.

@@ -14,7 +14,7 @@ Workers = Annotated[
         "--workers",
         metavar="N",
         parser=parse_count("workers", least=1),
-        help="Processes that share the samples; the result stays the same, bit for bit.",
+        help="Processes that share the samples; the result is that of one process with as many threads, bit for bit.",
     ),
 ]
 Cluster = Annotated[
