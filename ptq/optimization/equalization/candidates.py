@@ -181,7 +181,7 @@ class CandidateComparison:
 
     @contextmanager
     def _open_meanwhile(self, some: Sequence[Contender]) -> Iterator[None]:
-        """Open contenders that are measured at once, in a thread; at the end of the block they are open."""
+        """Open contenders that are measured at once, in a thread: threads may read the statistics that they share."""
         pool = ThreadPoolExecutor(1, "ptq-open")
         try:
             opening = pool.submit(self._open, some) if len(some) > 1 else None

@@ -298,7 +298,7 @@ def test_a_negligible_error_ends_the_race_before_another_candidate_runs(plain, m
     best = comparison(plain).select_best([rename(plain, "a")])
     [note] = best.notes
     assert note.startswith("equalization: not applied (no improvement is needed: SQNR 45.5 dB on")
-    assert [contender.candidate.graph for contender in opened] == [plain.graph]
+    assert [contender.candidate for contender in opened] == [plain]
 
 
 def test_an_error_that_is_not_negligible_is_compared(plain, monkeypatch):
