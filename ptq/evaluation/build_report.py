@@ -26,6 +26,7 @@ from ptq.evaluation.quantized_forms import QuantizedForms
 from ptq.evaluation.report_rows import node_rows, tensor_rows
 from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.softmax_length_check import check_softmax_lengths
 from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
@@ -104,6 +105,7 @@ def build_report(
     range_warning = None
     if used is not None and not input_warnings:
         range_warning = check_input_statistics(model.source, used, run=run)
+    length_warning = check_softmax_lengths(prepared, quantized.plan, samples.calibration, run=run)
     applied = used.preprocess if used is not None else None
     row = get_target(quantized.plan.target)
     budget = _check_max_drop(evaluation, max_drop, search)
@@ -146,6 +148,7 @@ def build_report(
             *shift.find(),
             *overlap.warnings,
             *([] if range_warning is None else [range_warning]),
+            *([] if length_warning is None else [length_warning]),
             *_check_opset(quantized),
             *diagnose(
                 quantized.plan,
