@@ -6,6 +6,7 @@ are the class numbers.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,17 +51,25 @@ def read_class_list(root: Path) -> dict[str, int] | None:
     """Class number by name from ``classes.txt`` in a folder; None if there is no such file.
 
     Raises:
-        DataError: The file cannot be read, is empty, or lists a class twice.
+        DataError: The file cannot be read, is empty, or lists a class twice; or it is no regular file.
     """
     path = root / CLASS_LIST
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
+    require_regular(path)
     numbers = parse_class_list(read_lines(path), str(path))
     if not numbers:
         raise DataError(
             f"{path}: is empty; write one class name on each line, in the model's order"
         )
     return numbers
+
+
+def require_regular(path: Path) -> None:
+    """Raise DataError if a place is a broken link, a folder, a pipe or a device."""
+    if not path.is_file():
+        what = "not a regular file" if path.exists() else "a link to what does not exist"
+        raise DataError(f"{path}: is {what}; mend it, or remove it")
 
 
 def read_lines(path: Path) -> list[str]:

@@ -24,6 +24,7 @@ from ptq.data.class_names import (
     parse_class_list,
     read_class_list,
     read_lines,
+    require_regular,
 )
 from ptq.data.folder import SAMPLE_SUFFIXES, FolderListing
 from ptq.data.label_files import (
@@ -36,6 +37,7 @@ from ptq.data.label_files import (
 from ptq.data.labelling import Labelling
 
 _READABLE = (".txt", *TABLE_SUFFIXES)
+_NAMED_LABELS = tuple(f"labels{suffix}" for suffix in _READABLE)
 _MAX_PROBED_BYTES = 2**16
 _BOX_FOLDERS = frozenset(["annotations", "labels"])
 """Folders in which data sets of YOLO and COCO have their labels, beside those of the images."""
@@ -179,11 +181,18 @@ def _unread_notes(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _list_files(root: Path, samples: frozenset[str] = frozenset()) -> list[str]:
-    """Files at the top that may hold labels, sorted; none of the samples."""
+    """Files at the top that may hold labels, sorted; none of the samples.
+
+    Raises:
+        DataError: The folder cannot be listed, or a file named as labels is no regular file.
+    """
     try:
         files = sorted(name for name in os.listdir(root) if not name.startswith("."))
     except OSError as error:
         raise DataError(f"{root}: cannot list the folder: {error.strerror}") from error
+    for name in files:
+        if name.lower() in _NAMED_LABELS and name not in samples:
+            require_regular(root / name)
     return [
         name
         for name in files

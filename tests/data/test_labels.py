@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -369,6 +370,19 @@ def test_s7_a_negative_class_folder_is_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "-1/1.png", "0/2.png", "1/3.png")
     with pytest.raises(DataError, match="class folder '-1' is a negative number"):
         open_samples(folder, [FREE])
+
+
+@pytest.mark.parametrize("name", ["classes.txt", "labels.txt", "Labels.csv"])
+def test_a_broken_link_to_labels_is_refused(tmp_path: Path, name: str) -> None:
+    """Without it, class folders would number the classes in another order, in silence."""
+    folder_of(tmp_path, "bag/1.png", "ankle-boot/2.png")
+    (tmp_path / name).symlink_to("gone")
+    with pytest.raises(DataError, match=rf"{name}: is a link to what does not exist; mend it"):
+        open_samples(tmp_path, [FREE])
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match=rf"{name}: is not a regular file; mend it"):
+        open_samples(tmp_path, [FREE])
 
 
 def test_many_classes_are_abridged() -> None:
