@@ -197,7 +197,9 @@ class ClusterPool:
             while not future.done():
                 if not wait([future], timeout=1.0).done:
                     self.check()
-        raise PtqError(f"cluster {self._name}: lost its workers again and again; see its logs")
+        raise PtqError(
+            f"cluster {self._name}: lost its workers again and again; their memory may be short: see its logs"
+        )
 
     def stop(self) -> None:
         """Give up what has not started, and end the connection; the cluster stays."""

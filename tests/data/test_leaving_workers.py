@@ -73,6 +73,18 @@ class ForgettingAdapter(ExecutorAdapter):
         return self.forgotten[-1]
 
 
+class DyingAdapter(ExecutorAdapter):
+    """A worker that ends with each part."""
+
+    def submit_to(self, worker: str) -> Submit:
+        return self._give_up
+
+    def _give_up(self, *_: object) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.cancel()
+        return future
+
+
 @pytest.fixture
 def executor(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadPoolExecutor]:
     monkeypatch.setattr(cluster_pool, "_REFRESH_SECONDS", 0.0)
@@ -112,6 +124,13 @@ def test_a_part_that_a_scheduler_forgets_is_sent_to_another_worker(
     assert run_on(adapter) == [sample.name for sample in SAMPLES]
     assert adapter.forgotten
     assert all(future.cancelled() for future in adapter.forgotten)
+
+
+def test_workers_that_end_with_each_part_are_one_error_with_the_likely_cause(
+    executor: ThreadPoolExecutor,
+) -> None:
+    with pytest.raises(PtqError, match=r"again and again; their memory may be short: see its logs"):
+        run_on(DyingAdapter(executor))
 
 
 @pytest.mark.parametrize(
