@@ -35,13 +35,17 @@ EXTRAS = {
 
 PAUSES = (0.3, 1.0, 3.0)
 """Seconds before each further attempt."""
+MOST_SECONDS = 60.0
+"""After a timeout of so many seconds there is no further attempt: the store's package has tried again by itself."""
 
 _URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL)
 _CLUSTERS = ("tcp", "tls", "ray")
 """The kinds of addresses of clusters."""
 _SHOWN_URL = re.compile(
-    rf"\b({'|'.join((*EXTRAS, *_CLUSTERS))}):/{{1,2}}(?=[^/\s])(?:[^/\s@]*@)?([^\s?#]*)(?:[?#]\S*)?"
+    rf"\b({'|'.join((*EXTRAS, *_CLUSTERS))}):/{{1,2}}(?=[^/\s])(?:[^/\s@]*@)?([^\s?#]*)([?#]\S*)?"
 )
+_WITH_QUERIES = ("http", "https", *_CLUSTERS)
+"""In other URLs ``?`` and ``#`` are signs of a name, unless ``=`` follows."""
 _SECRET_NAMES = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRING")
 _LEAST_SECRET = 6
 """Shorter values of variables are no secrets, and occur in other words."""
@@ -64,11 +68,17 @@ def as_url(place: str | os.PathLike[str]) -> str | None:
 
 def show(place: object) -> str:
     """A path or a URL for a message; and any text, with its URLs shown without user, password and query."""
-    text = _SHOWN_URL.sub(r"\1://\2", str(place))
+    text = _SHOWN_URL.sub(_shorten_url, str(place))
     for name, value in os.environ.items():
         if len(value) >= _LEAST_SECRET and _SECRET_NAMES.search(name.upper()) and value in text:
             text = text.replace(value, "…")
     return text
+
+
+def _shorten_url(found: re.Match[str]) -> str:
+    scheme, path, rest = found[1], found[2], found[3] or ""
+    is_query = scheme in _WITH_QUERIES or "=" in rest
+    return f"{scheme}://{path}{'' if is_query else rest}"
 
 
 def open_file_system(url: str) -> tuple[Any, str]:
@@ -96,12 +106,13 @@ def open_file_system(url: str) -> tuple[Any, str]:
 
 
 def run_with_retries(url: str, action: Callable[[], T]) -> T:
-    """The result of an action on a URL; it is tried four times.
+    """The result of an action on a URL; it is tried four times, or until a long timeout.
 
     Raises:
         OSError: It failed for a reason that no retry removes, or each time. ``strerror`` is the reason.
     """
-    for pause in (*PAUSES, None):
+    for tries, pause in enumerate((*PAUSES, None), 1):
+        started = time.monotonic()
         try:
             return action()
         except PermissionError as error:
@@ -117,9 +128,12 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
             lasting = isinstance(found, (NotImplementedError, TypeError)) or _lacks_credentials(
                 found
             )
-            if pause is None or lasting:
-                tries = "" if lasting else f" ({len(PAUSES) + 1} attempts)"
-                raise OSError(errno.EIO, f"{reason}{tries}", show(url)) from None
+            took = time.monotonic() - started
+            silent = took > MOST_SECONDS and "timeout" in type(found).__name__.lower()
+            if pause is None or lasting or silent:
+                often = f" ({tries} attempts)" if tries > 1 else ""
+                often = f" (after {took:.0f} s)" if silent else often
+                raise OSError(errno.EIO, f"{reason}{often}", show(url)) from None
             _LOG.info("%s: %s; next attempt in %.1f s", show(url), reason, pause)
             time.sleep(pause)
     raise AssertionError  # the last pause is None

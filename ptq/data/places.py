@@ -81,7 +81,8 @@ def _find_in(place: str) -> list[str]:
             raise DataError(f"{place}: cannot list the data: {error.strerror}") from error
         return only_shards([str(path / name) for name in names])
     if is_shard and not path.is_file():
-        raise DataError(f"{place}: cannot open the data: No such file or directory")
+        reason = "not a regular file" if path.exists() else "No such file or directory"
+        raise DataError(f"{place}: cannot open the data: {reason}")
     return [place] if is_shard else []
 
 

@@ -7,6 +7,7 @@ few files, whatever their number.
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import shutil
 import tempfile
@@ -34,6 +35,10 @@ AHEAD_BYTES = 64 * 2**20
 _SIDECAR_BYTES = 64 * 2**20
 _SIDECARS = (".txt", ".csv", ".tsv")
 _LABELS = "labels.csv"
+
+
+class _LongNameError(DataError):
+    """A name of a tree that no file of this machine can have."""
 
 
 class FetchedFolder(WrappedSource):
@@ -90,7 +95,10 @@ class FetchedFolder(WrappedSource):
 
     def _read_one(self, position: int, name: str, content: bytes) -> Sample | BadSample:
         with self._lock:
-            path = self._keep(name, content)
+            try:
+                path = self._keep(name, content)
+            except _LongNameError as error:
+                return BadSample(name, error)
             try:
                 (item,) = self._source.read([position])
             finally:
@@ -139,6 +147,10 @@ class FetchedFolder(WrappedSource):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise _LongNameError(
+                    f"{self._tree.title}/{name}: its name is too long for a file of this machine; rename it"
+                ) from None
             raise DataError(
                 f"{self._tree.title}/{name}: cannot be kept in {self._root.parent}: {error.strerror}; free space "
                 "there, or name another folder in TMPDIR"

@@ -22,7 +22,7 @@ class UrlTree:
             DataError: They cannot be listed, there are none, or a name leads out of the tree.
             UsageError: A package is missing.
         """
-        self.title = remote.show(url)
+        self.title = remote.show(url).rstrip("/")
         self._base = remote.split_pattern(url)[0].rstrip("/")
         try:
             found = remote.list_files(url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +46,13 @@ def test_user_password_query_and_secrets_of_the_environment_are_never_shown(
     monkeypatch.setenv("MY_STORE_TOKEN", "abcdef123456")
     assert remote.show("https://me:pass@host/x.npz?sig=1&b=2") == "https://host/x.npz"
     assert remote.show(Path("az://c/x?sv=1")) == "az://c/x"
-    shown = remote.show("denied for abcdef123456 at s3://key@b/x#part, see s3://b/y?z")
-    assert shown == "denied for … at s3://b/x see s3://b/y"
+    shown = remote.show("denied for abcdef123456 at s3://key@b/x?v=1 see http://b/y?z")
+    assert shown == "denied for … at s3://b/x see http://b/y"
+
+
+def test_signs_in_the_names_of_objects_are_shown() -> None:
+    for text in ("s3://b/c#d.png: not an image", "gs://b/img??.png: no objects"):
+        assert remote.show(text) == text
 
 
 def test_braces_stand_for_places() -> None:
@@ -109,6 +115,45 @@ def test_a_name_that_leads_out_of_the_data_is_refused(
     monkeypatch.setattr(remote, "list_files", lambda url: {name: 3})
     with pytest.raises(DataError, match="leads out of the data; rename it"):
         ptq.calibrate(brightness_model(), memory, preprocess=PREPROCESS)
+
+
+def test_a_name_that_no_file_can_have_is_a_bad_sample(memory: str, tmp_path: Path) -> None:
+    images = write_brightness_images(tmp_path / "images")
+    fill(images, memory)
+    name = f"0_dark/{'x' * 300}.png"
+    remote.write(f"{memory}/{name}", next(images.rglob("*.png")).read_bytes())
+    with pytest.raises(DataError, match=rf"^{memory}/{name}: its name is too long"):
+        ptq.calibrate(brightness_model(), f"{memory}/", preprocess=PREPROCESS, threads=1)
+    found = ptq.calibrate(
+        brightness_model(), memory, preprocess=PREPROCESS, threads=1, skip_bad_samples=True
+    )
+    assert found.samples == 24
+    assert [skipped for skipped, _ in found.skipped] == [name]
+
+
+def test_a_store_that_keeps_an_attempt_waiting_is_not_asked_again(monkeypatch) -> None:
+    monkeypatch.setattr(remote, "MOST_SECONDS", 0.01)
+    asked = []
+
+    def wait() -> None:
+        asked.append(time.sleep(0.02))
+        raise TimeoutError("Read timeout")
+
+    with pytest.raises(OSError, match=r"Read timeout \(after 0 s\)"):
+        remote.run_with_retries("s3://b/x", wait)
+    assert len(asked) == 1
+
+
+def test_a_long_transfer_that_is_cut_is_tried_again(monkeypatch) -> None:
+    monkeypatch.setattr(remote, "MOST_SECONDS", 0.01)
+    monkeypatch.setattr(remote, "PAUSES", (0.0,))
+
+    def cut() -> None:
+        time.sleep(0.02)
+        raise OSError("truncated")
+
+    with pytest.raises(OSError, match=r"truncated \(2 attempts\)"):
+        remote.run_with_retries("s3://b/x", cut)
 
 
 def test_a_full_disk_is_one_line(memory: str, tmp_path: Path, monkeypatch) -> None:

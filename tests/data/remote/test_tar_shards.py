@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -175,6 +176,12 @@ def test_a_missing_shard_is_named(images: Path) -> None:
     shards_of(images)
     with pytest.raises(DataError, match=r"data-003\.tar: cannot open the data: No such file"):
         calibrate(images, str(images.parent / "data-{000..003}.tar"))
+
+
+def test_a_pipe_is_no_shard_and_is_not_waited_for(images: Path) -> None:
+    os.mkfifo(images.parent / "a.tar")
+    with pytest.raises(DataError, match=r"a\.tar: cannot open the data: not a regular file"):
+        calibrate(images, str(images.parent / "a.tar"))
 
 
 def test_shards_of_one_name_in_two_folders_keep_all_samples(images: Path) -> None:
