@@ -17,6 +17,8 @@ from ptq.data.run_part import forget_run
 
 _SECONDS = 30
 """How long a scheduler, and its first worker, may take to answer."""
+_SILENT_SECONDS = 60
+"""How long a scheduler that has answered before may leave a question unanswered; it is asked every few seconds."""
 _RETRIES = 3
 """How often a part runs again after its worker ended."""
 
@@ -92,7 +94,7 @@ class DaskAdapter:
             self._client: Any = Client(address, timeout=_SECONDS, set_as_default=False)
         except (OSError, TimeoutError) as error:
             raise _no_answer(address) from error
-        self._address = show(address)
+        self._address, self._is_silent = show(address), False
         try:
             self._client.wait_for_workers(1, timeout=_SECONDS)
         except TimeoutError as error:
@@ -104,7 +106,15 @@ class DaskAdapter:
     def count_slots(self) -> Mapping[str, int]:
         """The threads of each worker."""
         self.check()
-        found: Mapping[str, int] = self._client.nthreads()
+        ask = self._client.scheduler.ncores
+        try:
+            found: Mapping[str, int] = self._client.sync(ask, callback_timeout=_SILENT_SECONDS)
+        except TimeoutError as error:
+            self._is_silent = True
+            raise PtqError(
+                f"cluster {self._address}: the scheduler has not answered for {_SILENT_SECONDS} s; see its log, and "
+                "run again (a checkpoint continues)"
+            ) from error
         return found
 
     def submit_to(self, worker: str) -> Submit:
@@ -128,7 +138,7 @@ class DaskAdapter:
 
     def close(self, run: str) -> None:
         """Free what the workers keep, and end the connection."""
-        if self._client.status == "running":
+        if self._client.status == "running" and not self._is_silent:
             self._client.run(forget_run, run, on_error="ignore")
         self._client.close()
 

@@ -189,6 +189,26 @@ def test_a_scheduler_that_ends_is_one_error_and_the_next_run_continues(
         assert calibrate(place, dask.address, checkpoint=state).to_bytes() == whole
 
 
+@pytest.mark.remote
+def test_a_scheduler_that_does_not_answer_is_one_error_and_the_next_run_continues(
+    place: Path, whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapters, "_SILENT_SECONDS", 3)
+    state = tmp_path / "state"
+    with run_dask(place, 2) as dask:
+        assert dask.scheduler is not None
+        scheduler = dask.scheduler
+
+        def freeze() -> bool:
+            scheduler.send_signal(signal.SIGSTOP)
+            return True
+
+        with pytest.raises(PtqError, match="the scheduler has not answered for 3 s; see its log"):
+            calibrate(place, dask.address, checkpoint=state, progress=at_step(1, freeze))
+        scheduler.send_signal(signal.SIGCONT)
+        assert calibrate(place, dask.address, checkpoint=state).to_bytes() == whole
+
+
 @pytest.mark.usefixtures("at_once")
 def test_a_checkpoint_of_processes_is_continued_to_the_same_bytes(
     place: Path, whole: bytes, tmp_path: Path
