@@ -35,8 +35,8 @@ EXTRAS = {
 
 PAUSES = (0.3, 1.0, 3.0)
 """Seconds before each further attempt."""
-MOST_SECONDS = 60.0
-"""After a timeout of so many seconds there is no further attempt: the store's package has tried again by itself."""
+LONG_TIMEOUT = 60.0
+"""Seconds. After a timeout that took longer there is no further attempt: the store's package has tried by itself."""
 
 _URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL)
 _CLUSTERS = ("tcp", "tls", "ray")
@@ -129,7 +129,7 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
                 found
             )
             took = time.monotonic() - started
-            silent = took > MOST_SECONDS and "timeout" in type(found).__name__.lower()
+            silent = took > LONG_TIMEOUT and "timeout" in type(found).__name__.lower()
             if pause is None or lasting or silent:
                 often = f" ({tries} attempts)" if tries > 1 else ""
                 often = f" (after {took:.0f} s)" if silent else often

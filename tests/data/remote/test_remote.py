@@ -132,7 +132,7 @@ def test_a_name_that_no_file_can_have_is_a_bad_sample(memory: str, tmp_path: Pat
 
 
 def test_a_store_that_keeps_an_attempt_waiting_is_not_asked_again(monkeypatch) -> None:
-    monkeypatch.setattr(remote, "MOST_SECONDS", 0.01)
+    monkeypatch.setattr(remote, "LONG_TIMEOUT", 0.01)
     asked = []
 
     def wait() -> None:
@@ -145,7 +145,7 @@ def test_a_store_that_keeps_an_attempt_waiting_is_not_asked_again(monkeypatch) -
 
 
 def test_a_long_transfer_that_is_cut_is_tried_again(monkeypatch) -> None:
-    monkeypatch.setattr(remote, "MOST_SECONDS", 0.01)
+    monkeypatch.setattr(remote, "LONG_TIMEOUT", 0.01)
     monkeypatch.setattr(remote, "PAUSES", (0.0,))
 
     def cut() -> None:
