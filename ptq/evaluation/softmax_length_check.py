@@ -9,22 +9,40 @@ concentrates on few positions, as in most trained models, has weights near 1 at 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from ptq.core.errors import DataError
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.wording import plural
-from ptq.data import Preprocess, Samples
+from ptq.data import Preprocess, Sample, Samples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.axes import softmax_axes
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of, operator_of, shape_of
+from ptq.model.session import Session
 
-MAX_SAMPLES = 16
-MIN_SHARE = 0.5
+_MAX_SAMPLES = 16
+"""Samples whose lengths are compared: the float model runs on them once more."""
+_MIN_SHARE = 0.5
 """Share of the length of the samples below which cut weights are tolerated: inputs so much shorter may not occur."""
 _MAX_END = 0.5
 """A range that ends here or above holds for 2 positions or more. One position alone is not diagnosed."""
+
+
+@dataclass(frozen=True)
+class _NarrowRange:
+    """The range of the weights of a Softmax over an open axis.
+
+    Attributes:
+        end: Where it ends.
+        axis: The axis of the positions.
+    """
+
+    end: float
+    axis: int
 
 
 def check_softmax_lengths(
@@ -39,54 +57,63 @@ def check_softmax_lengths(
         run: How the job runs.
 
     Raises:
-        DataError: A sample is bad, or the model fails on it.
+        DataError: A sample is bad, or the model fails on it; the text names it.
     """
-    ends = _range_ends(graph, plan)
-    if samples is None or not ends or isinstance(samples.preprocess, Preprocess):
+    narrow = _find_narrow_ranges(graph, plan)
+    if samples is None or not narrow or isinstance(samples.preprocess, Preprocess):
         return None  # options for images fix their size
-    names = list(ends)
-    axes = {name_of(n.outputs[0]): softmax_axes(n)[0] for n in graph.nodes if _is_softmax(n)}
-    session = session_with_outputs(graph, CollectedTensors(names), threads=run.threads)
+    session = session_with_outputs(graph, CollectedTensors(list(narrow)), threads=run.threads)
     lengths: dict[str, int] = {}
-    for sample in samples.spread(MAX_SAMPLES):
-        for name, array in zip(names, session.run(sample.feed, names), strict=True):
-            length = array.shape[axes[name]]
+    for sample in samples.spread(_MAX_SAMPLES):
+        for name, length in _measure_lengths(session, sample, narrow).items():
             if lengths.setdefault(name, length) != length:
-                del ends[name]
-        names = list(ends)
-        if not names:
+                del narrow[name]
+        if not narrow:
             return None
-    found = [name for name in names if ends[name] * MIN_SHARE * lengths[name] < 1]
+    found = [name for name in narrow if narrow[name].end * _MIN_SHARE * lengths[name] < 1]
     if not found:
         return None
-    worst = min(found, key=ends.__getitem__)
+    worst = min(found, key=lambda name: narrow[name].end)
+    end = narrow[worst].end
     others = f" (so is that of {plural(len(found) - 1, 'other tensor')})" if found[1:] else ""
+    seen = "all samples"
+    if len(samples) > _MAX_SAMPLES:
+        seen = f"{_MAX_SAMPLES} of {len(samples)} samples, spread over all,"
     return Diagnosis(
-        f"all samples have {lengths[worst]} positions, and its range ends at {ends[worst]:.3g}: too low for fewer "
-        f"than {math.ceil(1 / ends[worst])} positions{others}",
+        f"{seen} have {lengths[worst]} positions, and its range ends at {end:.3g}: too low for fewer than "
+        f"{math.ceil(1 / end)} positions{others}",
         f"{worst} (output of a Softmax)",
         "calibrate with samples of several lengths, the shortest too, or use the model at this length only",
     )
 
 
-def _range_ends(graph: Graph, plan: Plan) -> dict[str, float]:
-    """Where the range of each Softmax over an open axis ends, if shorter inputs may exceed it."""
+def _measure_lengths(
+    session: Session, sample: Sample, narrow: Mapping[str, _NarrowRange]
+) -> dict[str, int]:
+    """The number of positions of each Softmax on a sample."""
+    try:
+        arrays = session.run(sample.feed, list(narrow))
+    except DataError as error:
+        raise DataError(f"{sample.name}: {error}") from error
+    pairs = zip(narrow.items(), arrays, strict=True)
+    return {name: array.shape[found.axis] for (name, found), array in pairs}
+
+
+def _find_narrow_ranges(graph: Graph, plan: Plan) -> dict[str, _NarrowRange]:
+    """The range of each Softmax over an open axis, by its output, if shorter inputs may exceed it."""
     if not any(None in (shape_of(value) or ())[1:] for value in graph.inputs):
         return {}
-    ends = {}
+    narrow = {}
     for node in filter(_is_softmax, graph.nodes):
-        name, shape, (axis, _) = (
-            name_of(node.outputs[0]),
-            shape_of(node.outputs[0]),
-            softmax_axes(node),
-        )
+        output, (axis, _) = node.outputs[0], softmax_axes(node)
+        name, shape = name_of(output), shape_of(output)
         params = plan.tensors.get(name)
         if params is None or params.axis is not None or (shape is not None and shape[axis]):
             continue
         end = float(params.scale) * (params.qtype.hi - int(params.zero_point))
         if end < _MAX_END:
-            ends[name] = end
-    return ends
+            narrow[name] = _NarrowRange(end, axis)
+    return narrow
 
 
 def _is_softmax(node: Node) -> bool:

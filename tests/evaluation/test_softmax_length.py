@@ -53,6 +53,12 @@ def test_a_range_that_fewer_positions_certainly_exceed_is_found() -> None:
     )
 
 
+def test_it_does_not_speak_of_samples_that_it_has_not_run() -> None:
+    found = _check(_attention(), (12,) * 20, 0.11)
+    assert found is not None
+    assert "16 of 20 samples, spread over all, have 12 positions" in str(found)
+
+
 @pytest.mark.parametrize(
     ("length", "lengths", "end"),
     [
