@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ptq.calibration.collect import (
     NO_SAMPLES,
@@ -16,14 +15,10 @@ from ptq.calibration.collect import (
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions, SizedIterable
 from ptq.data import Sample
-from ptq.data.sample_map import SampleMap
-from ptq.data.sample_parts import Part
+from ptq.data.accumulating_map import AccumulatingMap
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration
-
-_LEAST = 4
-"""Samples of a part: the statistics of a part take megabytes."""
 
 
 def observe_splits(
@@ -49,13 +44,10 @@ def observe_splits(
         DataError: There is no sample, or the model fails on one; the text names it.
     """
     split_of = {name: number for number, names in enumerate(splits) for name in names}
-    own = [empty_statistics(wanted) for _ in splits]
-    job = _ObserveJob(graph, wanted, split_of, len(splits), tuple(held), run.for_job(), own)
-    received: list[RunningStatistics] = []
-    for found in SampleMap(job, run, runs=1).map(samples, least=_LEAST, most=None):
-        if found is not own:
-            received = list(map(RunningStatistics.merge, received, found)) if received else found
-    counted = list(map(RunningStatistics.merge, own, received)) if received else own
+    job = _CountJob(graph, wanted, split_of, len(splits), tuple(held), run.for_job())
+    counted: list[RunningStatistics] = []
+    for found in AccumulatingMap(job, run, runs=1).sum_up(samples):
+        counted = list(map(RunningStatistics.merge, counted, found)) if counted else found
     if not any(one.samples for one in counted):
         raise DataError(NO_SAMPLES)
     digest = graph.digest()
@@ -63,12 +55,8 @@ def observe_splits(
 
 
 @dataclass(frozen=True, eq=False)
-class _ObserveJob:
-    """Counts the values of a part, by split.
-
-    Attributes:
-        own: What this process counts all its parts into, as none has to be moved; None in another process.
-    """
+class _CountJob:
+    """Counts values, by split."""
 
     graph: Graph
     wanted: CollectedTensors
@@ -76,14 +64,8 @@ class _ObserveJob:
     splits: int
     held: Sequence[str]
     run: RunOptions
-    own: list[RunningStatistics] | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _ObserveJob, (
-            self.graph, self.wanted, self.split_of, self.splits, self.held, self.run,
-        )  # fmt: skip
-
-    def open(self) -> Callable[[Part], list[RunningStatistics]]:
+    def open(self) -> _SplitCounter:
         session = session_with_outputs(
             self.graph,
             self.wanted,
@@ -92,31 +74,46 @@ class _ObserveJob:
             memory_arena=self.run.memory is None,
         )
         memory = BatchBuffers(session, self.wanted.names, max(1, self.run.calibration_batch))
-
-        latest: list[RunningStatistics] = []
-
-        def observe(part: Part) -> list[RunningStatistics]:
-            counted = self.own or [empty_statistics(self.wanted) for _ in range(self.splits)]
-            if self.own is None:
-                for new, earlier in zip(counted, latest, strict=False):
-                    new.expect_merge(earlier)
-            split_of = {name: counted[number] for name, number in self.split_of.items()}
-            count_groups(memory, _group_by_split(part.samples, split_of, memory))
-            latest[:] = counted
-            return counted
-
-        return observe
+        return _SplitCounter(self, memory)
 
 
-def _group_by_split(
-    samples: Iterable[Sample], split_of: Mapping[str, RunningStatistics], memory: BatchBuffers
-) -> Iterator[tuple[RunningStatistics, list[Sample]]]:
-    """Groups of samples that fit the memory, each of one split, with the statistics of the split."""
-    waiting: dict[int, list[Sample]] = {}
-    for sample in samples:
-        counted = split_of[sample.name]
-        group = waiting.setdefault(id(counted), [])
-        group.append(sample)
-        if len(group) >= memory.next_batch:
-            yield counted, waiting.pop(id(counted))
-    yield from ((split_of[group[0].name], group) for group in waiting.values())
+class _SplitCounter:
+    """The statistics of each split so far, and samples that wait for others of their split to run with them.
+
+    Attributes:
+        total: The statistics.
+    """
+
+    def __init__(self, job: _CountJob, memory: BatchBuffers) -> None:
+        self._job, self._memory = job, memory
+        self.total = self._make_empty()
+        self._waiting: list[list[Sample]] = [[] for _ in self.total]
+
+    def add(self, samples: Iterable[Sample]) -> None:
+        """Count groups of samples that fit the memory, each of one split."""
+        for sample in samples:
+            split = self._job.split_of[sample.name]
+            self._waiting[split].append(sample)
+            if len(self._waiting[split]) >= self._memory.next_batch:
+                self._count(split)
+
+    def collect(self) -> list[RunningStatistics]:
+        """The statistics of all samples since the last time; later ones must be merged with them."""
+        for split, group in enumerate(self._waiting):
+            if group:
+                self._count(split)
+        found, self.total = self.total, self._make_empty()
+        for new, earlier in zip(self.total, found, strict=True):
+            new.expect_merge(earlier)
+        return found
+
+    def discard(self) -> None:
+        """Begin anew."""
+        self.total, self._waiting = self._make_empty(), [[] for _ in self.total]
+
+    def _count(self, split: int) -> None:
+        group, self._waiting[split] = self._waiting[split], []
+        count_groups(self._memory, [(self.total[split], group)])
+
+    def _make_empty(self) -> list[RunningStatistics]:
+        return [empty_statistics(self._job.wanted) for _ in range(self._job.splits)]

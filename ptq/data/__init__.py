@@ -11,6 +11,7 @@ input_spec: `InputSpec`: what a model input takes, and whether an array fits it
 open: `open_samples`: which kind of source the user named, opened
 sample_source: `Sample`, and what sources of samples have in common
 sample_map: one primitive: a job on parts of the samples, in this process and on the workers of a run
+accumulating_map: a job that adds up: each process sends the sum of its parts at the end
 sample_parts: parts of samples: consecutive ones or shards, by their place or by value
 waiting_part: a part that runs, or is to run
 sharing_gain: whether other processes take samples of a stage, and how many at once

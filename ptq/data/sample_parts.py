@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from ptq.core.run_options import SizedIterable
@@ -40,8 +40,7 @@ class Part:
         """The result of a job that is open, and what reading the samples has shown; here or in another process."""
         if not isinstance(self.samples, Samples):
             return runner(self), None
-        good = GoodSamples(self.samples)
-        return runner(Part(good, self.count, self.first, self.arguments)), self.samples.found
+        return runner(replace(self, samples=GoodSamples(self.samples))), self.samples.found
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +60,12 @@ class GoodSamples:
         return len(self.samples)
 
 
+def finds_samples(samples: SizedIterable[Sample]) -> bool:
+    """Whether other processes find the samples by their places at once."""
+    origin = samples.origin if isinstance(samples, Samples) else None
+    return origin is not None and origin.finds_samples
+
+
 class PartCutter:
     """Cuts samples into parts: by their place if other processes find it at once, else the samples themselves.
 
@@ -77,8 +82,7 @@ class PartCutter:
         self, samples: SizedIterable[Sample], arguments: Sequence[Any], *, alone: bool
     ) -> None:
         self._samples, self._arguments = samples, arguments
-        origin = samples.origin if isinstance(samples, Samples) and not alone else None
-        self.has_places = origin is not None and origin.finds_samples
+        self.has_places = not alone and finds_samples(samples)
         self._stream: Iterator[Sample | None] = iter(())
         if not self.has_places:
             self._stream = samples.read_each() if isinstance(samples, Samples) else iter(samples)

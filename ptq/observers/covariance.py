@@ -6,7 +6,7 @@ every order, batch size and sharding of the rows. They do not depend on the numb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,8 +17,10 @@ from ptq.core.types import FloatArray
 
 _ROWS = 128
 """Rows multiplied at once: 128 · 255² < 2^24, so float32 adds the products of codes without rounding."""
-_STRIP, _TILE = 48, 80
+_HEIGHT, _WIDTH = 48, 80
 """Sides of a tile. OpenBLAS runs products below 2^19 multiplications on one thread, which leaves ours alone."""
+_STRIP = 4 * _HEIGHT
+"""Rows of the matrix that are computed at once: each call asks for Python's lock."""
 _INT32_ROWS = 2**15
 """Rows whose sum of products fits int32."""
 _PENDING = 2**17
@@ -140,7 +142,7 @@ class Covariance:
             # A copy: for a product of an array with itself numpy calls syrk, which uses all threads at any size.
             mine, found = rows[:, start:end].copy(), products[:, : end - start, :end]
             _multiply_by_tiles(mine, rows[:, :end], found)
-            strip += found.astype(np.int32)
+            np.add(strip, found, out=strip, dtype=strip.dtype, casting="unsafe")
 
 
 class PooledCovariance:
@@ -170,16 +172,24 @@ class PooledCovariance:
 
 
 def _multiply_by_tiles(mine: FloatArray, theirs: FloatArray, out: FloatArray) -> None:
-    """Write mine · theirsᵀ of each group into out, in one call for all whole tiles: a call asks for Python's lock."""
-    groups, length, count = theirs.shape
-    tiles = length // _TILE
-    whole = tiles * _TILE
-    if tiles:
-        stacked = theirs[:, :whole].reshape(groups, tiles, _TILE, count).transpose(0, 1, 3, 2)
-        into = out[:, :, :whole].reshape(groups, -1, tiles, _TILE).transpose(0, 2, 1, 3)
-        np.matmul(mine[:, None], stacked, out=into)
+    """Write mine · theirsᵀ of each group into out, in one call for all tiles of one size."""
+    groups, _, count = theirs.shape
+    for rows, height in _split(mine.shape[1], _HEIGHT):
+        for columns, width in _split(theirs.shape[1], _WIDTH):
+            left = mine[:, rows].reshape(groups, -1, 1, height, count)
+            right = theirs[:, columns].reshape(groups, 1, -1, width, count)
+            shape = groups, left.shape[1], height, right.shape[2], width
+            into = out[:, rows, columns].reshape(shape).transpose(0, 1, 3, 2, 4)
+            np.matmul(left, right.transpose(0, 1, 2, 4, 3), out=into)
+
+
+def _split(length: int, size: int) -> Iterator[tuple[slice, int]]:
+    """Slices of a length: all that holds whole tiles, with their size; and the rest."""
+    whole = length - length % size
+    if whole:
+        yield slice(whole), size
     if whole < length:
-        np.matmul(mine, theirs[:, whole:].transpose(0, 2, 1), out=out[:, :, whole:])
+        yield slice(whole, length), length - whole
 
 
 @cache
