@@ -23,7 +23,9 @@ from collections.abc import Sequence
 
 import typer
 
-from . import lazy_modules, signals
+from ptq.core import lazy_modules
+
+from . import signals
 from .github import write_annotations
 from .invocation import find_json_place, reset_invocation
 from .one_line import one_line

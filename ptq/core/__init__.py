@@ -10,6 +10,7 @@ targets: one row for each runtime
 files: writing of files: they appear complete or not at all
 decibels: ratios of energies in decibels: +6 dB halves the amplitude of an error
 json_text: JSON text of documents
+lazy_modules: modules of other packages that load when they are first used, in a process of ptq
 memory: return of freed memory to the operating system between two stages
 ops: one row for each ONNX operator that can be quantized
 opset_changes: differences between older opsets and the newest: attributes that became inputs

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ptq.core.errors import PtqError, short_message
+from ptq.core.lazy_modules import install_and_call
 from ptq.core.wording import plural
 from ptq.data.interrupts import hold_interrupts, start_in_worker
 from ptq.data.run_part import SharedJob, run_part
@@ -207,7 +208,8 @@ class ProcessPool:
 
 def _start_worker(open_jobs: set[int], folder: str) -> WorkerProcess:
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(1, context, initializer=start_in_worker, initargs=(folder,))
+    first = start_in_worker.__module__, start_in_worker.__name__, folder
+    executor = ProcessPoolExecutor(1, context, initializer=install_and_call, initargs=first)
     loaded = [name for name in list(sys.modules) if name.startswith("ptq.")]
     started = executor.submit(_load_modules, [*loaded, *_COUNTING_MODULES])
     # only the process writes here: while this end is open too, the rest of a message that it dies in is waited for

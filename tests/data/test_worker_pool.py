@@ -54,6 +54,7 @@ def test_a_process_has_loaded_what_counts_values_and_what_this_one_has(pool: Pro
     future.exception(ENOUGH_SECONDS)
     (modules, searches_garbage, frozen), _ = pool.receive(worker, future)
     assert {"scipy.sparse", *(name for name in sys.modules if name.startswith("ptq."))} <= modules
+    assert "sympy.core" not in modules  # as in the command's own process
     assert searches_garbage
     assert frozen > 1000
 

@@ -7,12 +7,14 @@ compiler of Fortran included, and uses neither.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
+from typing import Any
 
 _LAZY = frozenset({"sympy", "onnx_ir._symbolic_shapes", "numpy.f2py", "numpy.testing"})
 
@@ -33,3 +35,9 @@ class _LazyFinder(MetaPathFinder):
 def install() -> None:
     """Let the modules load late from now on."""
     sys.meta_path.insert(0, _LazyFinder())
+
+
+def install_and_call(module: str, function: str, *arguments: Any) -> None:
+    """Let the modules load late, then load a module and call a function of it: what a new process does first."""
+    install()
+    getattr(importlib.import_module(module), function)(*arguments)
