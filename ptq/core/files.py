@@ -91,6 +91,14 @@ def explain_unreadable(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be read ({error.strerror}); give a text file") from error
 
 
+def require_regular(path: Path) -> None:
+    """Raise DataError if a place is a pipe, a device, a folder or a broken link: a pipe is waited for without end."""
+    if path.is_file() or not (path.exists() or path.is_symlink()):
+        return
+    what = "is not a regular file" if path.exists() else "is a link to what does not exist"
+    raise DataError(f"{path}: {what}; mend it, or remove it")
+
+
 def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
     """Write a file atomically: to a temporary file in the same folder, which then replaces the file.
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from ptq.core import files
 from ptq.core.errors import DataError
 from ptq.data.input_spec import MAX_SAMPLE_BYTES
 from ptq.data.npz_rows import (
@@ -111,8 +112,7 @@ def read_header(stream: IO[bytes], size: int, where: str) -> ArrayHeader:
 def open_npz(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, ArrayHeader]]]:
     """Open an .npz and read the headers of its arrays. Damage found inside the block raises DataError too."""
     try:
-        if not path.is_file():
-            raise DataError(f"{path}: not a regular file; remove it")
+        files.require_regular(path)
         with zipfile.ZipFile(path) as archive:
             headers = {}
             for info in archive.infolist():

@@ -56,20 +56,13 @@ def read_class_list(root: Path) -> dict[str, int] | None:
     path = root / CLASS_LIST
     if not os.path.lexists(path):
         return None
-    require_regular(path)
+    files.require_regular(path)
     numbers = parse_class_list(read_lines(path), str(path))
     if not numbers:
         raise DataError(
             f"{path}: is empty; write one class name on each line, in the model's order"
         )
     return numbers
-
-
-def require_regular(path: Path) -> None:
-    """Raise DataError if a place is a broken link, a folder, a pipe or a device."""
-    if not path.is_file():
-        what = "not a regular file" if path.exists() else "a link to what does not exist"
-        raise DataError(f"{path}: is {what}; mend it, or remove it")
 
 
 def read_lines(path: Path) -> list[str]:

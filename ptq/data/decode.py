@@ -7,7 +7,6 @@ size in the header is checked before decoding.
 
 from __future__ import annotations
 
-import stat
 import warnings
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from ptq.core import files
 from ptq.core.errors import DataError
 from ptq.data.preprocess import DEFAULT_INTERPOLATION, Preprocess
 from ptq.data.warning_filters import separate_filters
@@ -34,8 +34,7 @@ def decode(path: Path, channels: str) -> Image.Image:
             range.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise DataError(f"{path}: not a regular file; remove it")
+        files.require_regular(path)
         with path.open("rb") as file, separate_filters():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ptq.core.errors import DataError
+from ptq.core.files import require_regular
 from ptq.data.class_names import (
     CLASS_LIST,
     number_folders,
     parse_class_list,
     read_class_list,
     read_lines,
-    require_regular,
 )
 from ptq.data.folder import SAMPLE_SUFFIXES, FolderListing
 from ptq.data.label_files import (

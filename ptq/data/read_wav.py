@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core import files
 from ptq.core.errors import DataError
 from ptq.data.audio_preprocess import HIGHEST_RATE, LOWEST_RATE
 from ptq.data.warning_filters import separate_filters
@@ -74,8 +75,7 @@ def _decode(path: Path) -> tuple[int, NDArray[Any]]:
     from scipy.io import wavfile
 
     try:
-        if not path.is_file():
-            raise DataError(f"{path}: not a regular file; remove it")
+        files.require_regular(path)
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(
                 f"{path}: the file is too large; the limit is {MAX_FILE_BYTES >> 20} MiB"

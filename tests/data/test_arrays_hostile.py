@@ -219,7 +219,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None
     with pytest.raises(DataError, match="not a file or folder"):
         open_samples(tmp_path / name, [SPEC])
     if name == "d.npz":
-        with pytest.raises(DataError, match=r"d\.npz: not a regular file"):
+        with pytest.raises(DataError, match=r"d\.npz: is not a regular file"):
             list(open_samples(tmp_path, [SPEC]))
 
 

@@ -117,7 +117,7 @@ def test_an_extreme_shape_is_refused_before_it_is_resized(tmp_path: Path) -> Non
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.jpg")
-    with pytest.raises(DataError, match=r"x\.jpg: not a regular file"):
+    with pytest.raises(DataError, match=r"x\.jpg: is not a regular file"):
         list(open_samples(tmp_path, [SPEC]))
 
 
@@ -155,7 +155,7 @@ def test_a_link_to_a_folder_elsewhere_is_followed(tmp_path: Path) -> None:
 
 def test_a_dangling_link_is_a_bad_sample(tmp_path: Path) -> None:
     (tmp_path / "a.png").symlink_to("gone.png")
-    with pytest.raises(DataError, match=r"a\.png: .*No such file"):
+    with pytest.raises(DataError, match=r"a\.png: is a link to what does not exist"):
         list(open_samples(tmp_path, [SPEC]))
 
 
