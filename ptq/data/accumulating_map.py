@@ -91,7 +91,7 @@ class AccumulatingMap(SampleMap[R | None]):
     def __init__(self, job: AccumulatingJob[R], run: RunOptions, *, runs: int = 0) -> None:
         """Open nothing yet; see `SampleMap`."""
         super().__init__(_PartAdderJob(job), run, runs=runs)
-        self._keeps_sums = False
+        self._keeps_sums, self._ran = False, 0
         self._held: dict[Worker, list[Part]] = {}
 
     def sum_up(self, samples: SizedIterable[Sample]) -> Iterator[R]:
@@ -125,6 +125,9 @@ class AccumulatingMap(SampleMap[R | None]):
         """Add a part in this process."""
         is_first = not self._gain.each
         found = super().run_here(part)
+        self._ran += part.count
+        if self._gain.each:  # a part leaves samples to later ones, which take their time
+            self._gain.each = self._gain.spent / max(self._ran, 1)
         if is_first and isinstance(adder := self._opened, _PartAdder):
             self._gain.moving = moving_seconds(count_bytes(adder.accumulator.total))
         return found

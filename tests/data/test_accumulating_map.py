@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ptq.data.accumulating_map import AccumulatingMap
 from ptq.data.labelling import WITH_SAMPLES
 from ptq.data.run_part import SharedJob, run_part
 from ptq.data.sample import BadSample, Sample, Samples
+from ptq.data.sample_parts import Part
 from ptq.data.worker_pool import ProcessPool
 
 SAMPLES, GROUP = 150, 3
@@ -225,6 +227,20 @@ def test_samples_that_others_do_not_find_are_sent_and_counted_by_part(worker: Th
 def test_a_sample_that_fails_everywhere_is_the_error(worker: ThreadWorker) -> None:
     with pytest.raises(DataError, match=f"{BAD}: it fails"):
         sum_up(worker, CountJob(fails=True))
+
+
+def test_the_time_of_a_sample_is_that_of_all_parts_so_far(
+    worker: ThreadWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One part may leave all its samples to the next one, which then runs those of both."""
+    ticks = count()
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks) ** 2))
+    pool = ThreadPool(worker, 1000)
+    parts = AccumulatingMap(CountJob(), replace(DEFAULT_RUN, pool=pool))
+    for first in range(0, 20, 5):
+        parts.run_here(Part([Sample(str(first + k), {}) for k in range(5)], 5, first))
+        assert parts._gain.each == parts._gain.spent / (first + 5)
+    pool.stop()
 
 
 def test_one_process_counts_all_samples_as_one_part() -> None:
