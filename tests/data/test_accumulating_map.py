@@ -156,7 +156,8 @@ class ThreadPool(ProcessPool):
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadWorker]:
-    monkeypatch.setattr("ptq.data.run_part._opened", {})  # a worker process would end with it
+    for opened in ("run_part", "opened_sources"):  # a worker process would end with them
+        monkeypatch.setattr(f"ptq.data.{opened}._opened", {})
     monkeypatch.setattr("ptq.data.sharing_gain.LEAST_GAIN", -1)
     with ThreadPoolExecutor(1) as executor:
         yield ThreadWorker(executor)
