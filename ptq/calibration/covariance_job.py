@@ -147,7 +147,7 @@ class CovarianceJob:
             )
             remaining, number = iter(part.samples), part.first
             tasks = list(zip(shared, found.blocks, strict=True))
-            tasks.sort(key=lambda task: -task[0][0].length)  # short ones fill the time at the end
+            tasks.sort(key=lambda task: -task[0][0].length)  # short ones last: no thread waits long
             while group := list(islice(remaining, buffers.batch)):
                 of_group = np.array([sample.name in self.held_out for sample in group])
                 inputs = buffers.run(group)

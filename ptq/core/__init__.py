@@ -7,7 +7,7 @@ types: integer types, and the parameters of a quantized tensor
 plan: all decisions about a model as data
 plan_entries: entries of a plan's JSON document
 targets: one row for each runtime
-files: writing of files: they appear complete or not at all
+files: checks before reading; writing of files, which appear complete or not at all
 decibels: ratios of energies in decibels: +6 dB halves the amplitude of an error
 json_text: JSON text of documents
 lazy_modules: modules of other packages that load when they are first used, in a process of ptq

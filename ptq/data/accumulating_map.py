@@ -107,9 +107,8 @@ class AccumulatingMap(SampleMap[R | None]):
             PtqError: What the job raises on a part that fails.
         """
         items = samples.items if isinstance(samples, TrackedItems) else samples
-        self._keeps_sums = self._works_here and finds_samples(items)
-        most = _MOST if self._keeps_sums else None
-        for found in self.map(samples, least=_LEAST, most=None if self._pool is None else most):
+        self._keeps_sums = self._pool is not None and self._works_here and finds_samples(items)
+        for found in self.map(samples, least=_LEAST, most=_MOST if self._keeps_sums else None):
             if found is not None:
                 yield found
         own = [] if self._opened is None else [WaitingPart(_LastPart([], 0))]
