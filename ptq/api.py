@@ -227,9 +227,10 @@ def quantize(
     run.expect(list_expected_stages(job))
     job = optimize_before_calibration(job)
     calibrated, folds = calibrate_model(job, checkpoint)
-    recipe = choose_recipe(job, calibrated, folds)
-    calibrated, solved = collect_for_rounding(job, calibrated, recipe)
     sessions = SessionCache(run)
+    ahead = sessions.running_ahead(calibrated, job.samples.evaluation)
+    recipe = choose_recipe(job, calibrated, folds, alone=ahead)
+    calibrated, solved = collect_for_rounding(job, calibrated, recipe)
     draft, frontier = keep_knee_float(
         job,
         Draft(recipe, solved),

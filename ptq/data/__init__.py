@@ -16,9 +16,11 @@ sample_parts: parts of samples: consecutive ones or shards, by their place or by
 waiting_part: a part that runs, or is to run
 sharing_gain: whether other processes take samples of a stage, and how many at once
 run_part: what another process does with a part
+job_content: a job as bytes for another process
 opened_sources: sources that a process has opened for another one
 pool: what a pool of workers is
 worker_pool: the processes of a run, warm over all its stages
+idle_workers: the processes of a run, while this process has other work
 cluster_pool: the workers of a cluster, for one run
 cluster_adapters: Dask, Ray and executors
 start_workers: workers of a verb, which end with it

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +22,7 @@ from ptq.data.cluster_adapters import (
     RayAdapter,
     Submit,
 )
+from ptq.data.job_content import digest_pieces, pack_job
 from ptq.data.run_part import SharedJob, run_part
 from ptq.model.maker import describe_maker
 
@@ -139,12 +138,12 @@ class ClusterPool:
 
     def share(self, job: Any) -> SharedJob:
         """Send a job to all workers."""
-        content = bytes(ForkingPickler.dumps(job))
+        content = b"".join(pieces := pack_job(job))
         self._jobs += 1
         with self._name_failures():
             self._contents[self._jobs] = content, self._adapter.send(content)
         return SharedJob(
-            self._run, self._jobs, hashlib.sha256(content).digest(),
+            self._run, self._jobs, digest_pieces(pieces),
             place=_PLACE, maker=self._maker, threads=self._threads,
         )  # fmt: skip
 

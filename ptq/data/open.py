@@ -136,6 +136,11 @@ class SampleOrigin:
     cache: CacheOption | None
     finds_samples: bool
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the samples are in files of this machine, not in a store or made by a callable."""
+        return Path(self.source).exists()
+
     def __call__(self) -> Samples:
         """All samples of the place."""
         return open_samples(

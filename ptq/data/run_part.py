@@ -17,6 +17,7 @@ from typing import Any
 
 from ptq.core.errors import PtqError, StatsError
 from ptq.core.record import Record
+from ptq.data.job_content import unpack_job
 from ptq.data.opened_sources import forget_sources
 from ptq.kernels.thread_pool import limit_threads
 from ptq.model.maker import describe_maker, list_differences
@@ -72,7 +73,7 @@ def run_part(
         job: The job.
         open_jobs: The numbers of all jobs that this run still needs; the others are freed.
         part: The part, pickled; or `NO_PART`.
-        content: The content of the job; None if it is in a file.
+        content: The job as `pack_job` has packed it; None if that is in a file.
     """
     try:
         held = _hold(job.run)
@@ -132,5 +133,5 @@ def _open(job: SharedJob, content: bytes | None) -> Callable[[Any], Any]:
     if hashlib.sha256(content).digest() != job.digest:
         where = f"{job.path}: " if job.path else "what it runs "
         raise PtqError(f"{where}changed since this run has written it; run again")
-    opened: Callable[[Any], Any] = ForkingPickler.loads(content).open()
+    opened: Callable[[Any], Any] = unpack_job(content).open()
     return opened

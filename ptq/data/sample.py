@@ -25,6 +25,11 @@ class Origin(Protocol):
         """Whether a sample is found without reading those before it."""
         ...
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the samples are in files of this machine."""
+        ...
+
     def __call__(self) -> Samples:
         """All samples of the source."""
         ...

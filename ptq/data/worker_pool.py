@@ -8,7 +8,6 @@ file, and a process opens it once.
 from __future__ import annotations
 
 import gc
-import hashlib
 import importlib
 import logging
 import multiprocessing
@@ -22,7 +21,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from ptq.core.errors import PtqError, short_message
 from ptq.core.lazy_modules import install_and_call
 from ptq.core.wording import plural
 from ptq.data.interrupts import hold_interrupts, start_in_worker
+from ptq.data.job_content import digest_pieces, pack_job
 from ptq.data.run_part import SharedJob, run_part
 
 ALONE_SECONDS = 2.0
@@ -124,7 +123,16 @@ class ProcessPool:
             if time.process_time() - self._began < ALONE_SECONDS:
                 return ()
             self._workers = self._start()
-        return [worker for worker in self._workers if worker.is_ready]
+        return self.started
+
+    @property
+    def started(self) -> Sequence[WorkerProcess]:
+        """The same, but none is started for this.
+
+        Raises:
+            PtqError: One ended while it started.
+        """
+        return [worker for worker in self._workers or () if worker.is_ready]
 
     def expect(self, runs: int) -> None:
         """Take the number of runs of one sample to come, in all stages."""
@@ -182,15 +190,16 @@ class ProcessPool:
         folder = self._make_folder()
         path = Path(folder, f"{self._jobs}.job")
         try:
-            content = bytes(ForkingPickler.dumps(job))
-            path.write_bytes(content)
+            pieces = pack_job(job)
+            with open(path, "wb") as file:
+                file.writelines(pieces)
         except OSError as error:
             raise PtqError(
                 f"{path}: cannot write what worker processes need ({short_message(error)}); make room, or use one "
                 "worker"
             ) from error
         self._open_jobs.add(self._jobs)
-        return SharedJob(folder, self._jobs, hashlib.sha256(content).digest(), str(path))
+        return SharedJob(folder, self._jobs, digest_pieces(pieces), str(path))
 
     def close_job(self, job: SharedJob) -> None:
         """Free a job in all processes, as soon as each gets its next part."""

@@ -85,8 +85,18 @@ def build_report(
         float_session = sessions.open_float(model)
         int8_session = sessions.open_quantized(quantized.quantized_graph)
         forms = QuantizedForms(
-            quantized, samples.evaluation, float_session, int8_session, executor, floats, metric, task, run
-        )  # fmt: skip
+            quantized=quantized,
+            samples=samples.evaluation,
+            float_session=float_session,
+            float_opener=sessions.float_opener(model),
+            known=sessions.known,
+            int8_session=int8_session,
+            executor=executor,
+            floats=floats,
+            metric=metric,
+            task=task,
+            run=run,
+        )
         evaluation, shift, refusal = forms.evaluate(inside)
         feed = next(iter(samples.evaluation)).feed
         timed = Session.for_timing(

@@ -16,7 +16,7 @@ from ptq.evaluation.engines import Engine
 from ptq.evaluation.form_meters import EvaluationMeter
 from ptq.evaluation.label_mismatch import find_label_mismatch
 from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.run_forms import Opener, run_forms
+from ptq.evaluation.run_forms import KnownOutputs, Opener, run_forms
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
 
@@ -38,6 +38,7 @@ def evaluate_engines(
     changed: ChangedSamples | None = None,
     watch: Callable[[Sample], None] = lambda _: None,
     openers: Sequence[Opener | None] = (),
+    known: KnownOutputs | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> Evaluation:
     """Run the float model and its other forms on the samples, and compare them.
@@ -57,6 +58,7 @@ def evaluate_engines(
         watch: Called with each sample, in order.
         openers: Open the engines in another process, that of the reference first. None for an engine that runs in
             this one; empty for all.
+        known: Outputs of the reference that are known.
         run: How the job runs.
 
     Raises:
@@ -67,7 +69,9 @@ def evaluate_engines(
     watch_answers = None if changed is None else changed.add
     meters = EvaluationMeter(list(engines), outputs, metric, task, watch_answers)
     by_form = dict(zip(engines, openers, strict=False))
-    for sample, results in run_forms(engines, samples, batch, by_form, run):
+    for sample, results in run_forms(
+        engines, samples, batch, by_form, run, {reference_form: known or {}}
+    ):
         watch(sample)
         meters.add(sample, results)
     if not meters.samples:

@@ -20,7 +20,9 @@ from ptq.evaluation.engines import (
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
 from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.session_cache import open_float_engine
+from ptq.evaluation.model_outputs import SessionOpener
+from ptq.evaluation.run_forms import KnownOutputs
+from ptq.evaluation.session_cache import open_engine
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
@@ -39,6 +41,8 @@ class QuantizedForms:
         quantized: The model.
         samples: The evaluation samples.
         float_session: The float model.
+        float_opener: Opens it in another process.
+        known: Outputs of the float model that are known.
         int8_session: The quantized model in ONNX Runtime.
         executor: The quantized model in the integer executor.
         floats: Integer tensors that the executor computes in float.
@@ -50,6 +54,8 @@ class QuantizedForms:
     quantized: QuantizedModel
     samples: Samples
     float_session: Session
+    float_opener: SessionOpener
+    known: KnownOutputs
     int8_session: Session
     executor: Executor
     floats: frozenset[str]
@@ -85,7 +91,7 @@ class QuantizedForms:
     def _evaluate(self, inside: RuntimeModel | None) -> tuple[Evaluation, InputShiftCheck]:
         model, graph = self.quantized.calibrated_model, self.quantized.quantized_graph
         source, shift = model.source, InputShiftCheck(calibration_inputs(model))
-        job = self.run.for_job()
+        job, fixed = self.run.for_job(), inside is not None and inside.fixed_batch
         evaluation = evaluate_engines(
             session_engine(self.float_session),
             {
@@ -94,17 +100,18 @@ class QuantizedForms:
             },
             self.run.track(self.samples, "evaluating"),
             [name_of(v) for v in source.outputs],
-            batch=1 if inside and inside.fixed_batch else choose_batch(self.run, source),
+            batch=1 if fixed else choose_batch(self.run, source),
             metric=self.metric,
             task=TaskRequest.from_graph(None, source) if self.task is None else self.task,
             labelling=lambda: self.samples.labelling,
             changed=ChangedSamples("int8", self.samples.preprocess, source.metadata),
             watch=shift.add,
             openers=[
-                partial(open_float_engine, source, model.prepared.graph, job),
+                partial(open_engine, self.float_opener),
                 partial(open_session_engine, graph, job) if inside is None else None,
                 partial(open_integer_engine, graph, self.executor.arithmetic, self.floats),
             ],
+            known={} if fixed else self.known,  # those of other batches may differ in the last bit
             run=self.run,
         )
         return evaluation, shift

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
 from ptq.core.errors import ModelError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.data import Sample
+from ptq.data import Sample, Samples
+from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.engines import Engine, session_engine
-from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.evaluation.model_outputs import ModelOutputs, SessionOpener
+from ptq.evaluation.outputs_ahead import computing_ahead
 from ptq.evaluation.reference import Outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
+from ptq.model.single_row_weights import has_single_row_weights
 from ptq.solver.quantizer import CalibratedModel
 
 
@@ -23,10 +27,13 @@ class SessionCache:
 
     Attributes:
         run: How the job runs.
+        known: The digest and the float model's outputs of samples that were run ahead, by name.
     """
 
     run: RunOptions = DEFAULT_RUN
+    known: dict[str, tuple[bytes, Outputs]] = field(default_factory=dict)
     _sessions: dict[str, tuple[object, Session]] = field(default_factory=dict)
+    _float_opener: SessionOpener | None = None
 
     def open_float(self, model: CalibratedModel) -> Session:
         """The session of `open_float_session`, opened once.
@@ -36,9 +43,19 @@ class SessionCache:
         """
         graph, session = self._sessions.get("float", (None, None))
         if session is None or graph is not model.source:
-            session = open_float_session(model, self.run)
+            session, self._float_opener = _open_first(model, self.run)
             self._sessions["float"] = model.source, session
         return session
+
+    def float_opener(self, model: CalibratedModel) -> SessionOpener:
+        """What opens the session of `open_float` in another process.
+
+        Raises:
+            ModelError: ONNX Runtime cannot load the model.
+        """
+        self.open_float(model)
+        assert self._float_opener is not None
+        return self._float_opener
 
     def open_quantized(self, graph: Graph) -> Session:
         """The session of a quantized model, kept until another one is opened.
@@ -53,6 +70,20 @@ class SessionCache:
         self._sessions["quantized"] = graph, session
         return session
 
+    def running_ahead(
+        self, model: CalibratedModel, samples: Samples | None
+    ) -> AbstractContextManager[None]:
+        """Let idle workers run the float model on evaluation samples while a block runs; see `computing_ahead`.
+
+        Raises:
+            ModelError: ONNX Runtime cannot load the model.
+        """
+        if samples is None or self.run.pool is None:
+            return nullcontext()
+        opener = partial(open_engine, self.float_opener(model))
+        batch = choose_batch(self.run, model.source)
+        return computing_ahead(opener, samples, batch, self.run, self.known)
+
     def run_float(self, model: CalibratedModel, samples: Sequence[Sample]) -> list[Outputs]:
         """The outputs of the float model on samples, on all processes of the run.
 
@@ -60,8 +91,7 @@ class SessionCache:
             ModelError: ONNX Runtime cannot load the model.
             DataError: It fails on a sample; the text names it.
         """
-        graphs = [model.source, model.prepared.graph]
-        opener = partial(_open_first, graphs, self.run.for_job())
+        opener = self.float_opener(model)
         outputs = ModelOutputs.of_session(self.open_float(model), opener, self.run)
         return list(outputs.run(samples))
 
@@ -84,13 +114,10 @@ class SessionCache:
         return ModelOutputs.of_session(self.open_quantized(graph), opener, self.run)
 
     def close(self) -> None:
-        """Close all sessions and release their memory."""
+        """Close all sessions, forget the outputs, and release the memory."""
         self._sessions.clear()
-
-
-def open_float_engine(source: Graph, prepared: Graph, run: RunOptions) -> Engine:
-    """Load the float model as `open_float_session` does, and return its engine."""
-    return session_engine(_open_first([source, prepared], run))
+        self._float_opener = None
+        self.known.clear()
 
 
 def open_float_session(model: CalibratedModel, run: RunOptions) -> Session:
@@ -99,12 +126,23 @@ def open_float_session(model: CalibratedModel, run: RunOptions) -> Session:
     Raises:
         ModelError: ONNX Runtime can load neither.
     """
-    return _open_first([model.source, model.prepared.graph], run)
+    return _open_first(model, run)[0]
 
 
-def _open_first(graphs: Sequence[Graph], run: RunOptions) -> Session:
-    source, prepared = graphs
+def open_engine(opener: SessionOpener) -> Engine:
+    """Load a model, and return its engine."""
+    return session_engine(opener())
+
+
+def _open_first(model: CalibratedModel, run: RunOptions) -> tuple[Session, SessionOpener]:
+    """The session, and what opens the same one in another process: it gets one graph of the two."""
+    single_rows = has_single_row_weights(model.prepared.graph)
+
+    def open_graph(graph: Graph) -> tuple[Session, SessionOpener]:
+        opener = partial(Session.for_reference, graph, single_rows=single_rows, threads=run.threads)
+        return opener(), opener
+
     try:
-        return Session.for_reference(source, prepared=prepared, threads=run.threads)
+        return open_graph(model.source)
     except ModelError:
-        return Session.for_reference(prepared, threads=run.threads)
+        return open_graph(model.prepared.graph)

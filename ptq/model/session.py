@@ -104,16 +104,18 @@ class Session:
 
     @classmethod
     def for_reference(
-        cls, graph: Graph, *, prepared: Graph | None = None, threads: int = 0
+        cls, graph: Graph, *, single_rows: bool | None = None, threads: int = 0
     ) -> Session:
         """Session of the float model that others are compared with: no copy of weights above `_COPY_LIMIT`.
 
         Args:
             graph: The model.
-            prepared: The same model with all shapes that are known; None for the model itself.
+            single_rows: What `has_single_row_weights` says of the same model with all shapes that are known; None to
+                ask it of the model itself.
             threads: Threads of one operator; 0 means one a core.
         """
-        single_rows = has_single_row_weights(prepared or graph)
+        if single_rows is None:
+            single_rows = has_single_row_weights(graph)
         tuning = SessionTuning(copy_large_weights=False, copy_single_rows=not single_rows)
         return cls(graph, threads=threads, tuning=tuning)
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from ptq.calibration.calibration import Fold, load_or_collect
@@ -234,15 +235,26 @@ def calibrate_model(
     return CalibratedModel(job.name, job.source, prepared, calibration), folds
 
 
-def choose_recipe(job: Job, model: CalibratedModel, folds: list[Fold]) -> Recipe:
+def choose_recipe(
+    job: Job,
+    model: CalibratedModel,
+    folds: list[Fold],
+    alone: AbstractContextManager[None] | None = None,
+) -> Recipe:
     """The recipe with a range method for each tensor; a given plan has its scales already.
+
+    Args:
+        job: What is asked.
+        model: The calibrated model.
+        folds: The folds that range methods are compared on.
+        alone: Entered while this process works alone; its workers may do something else.
 
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
     if job.given.plan is not None:
         return job.recipe
-    recipe = choose_ranges(model, job.recipe, folds, effort=job.effort, run=job.run)
+    recipe = choose_ranges(model, job.recipe, folds, effort=job.effort, run=job.run, alone=alone)
     release_memory()
     log_decisions([recipe.range_note])
     return recipe

@@ -11,6 +11,7 @@ that write graph outputs, keep their extremes, because order matters there.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -44,6 +45,7 @@ def choose_ranges(
     *,
     effort: Effort,
     run: RunOptions,
+    alone: AbstractContextManager[None] | None = None,
 ) -> Recipe:
     """The recipe with a range method for every scale group; unchanged if the user asks for one method.
 
@@ -53,6 +55,7 @@ def choose_ranges(
         folds: The folds that evaluate ranges; without any, no method is tried.
         effort: How many samples and runs the search may take.
         run: How the job runs.
+        alone: Entered while this process works alone; its workers may do something else.
 
     Raises:
         StatsError: A tensor that needs a range was not observed.
@@ -62,7 +65,8 @@ def choose_ranges(
         return recipe
     count = sum(len(fold.samples) for fold in folds)
     is_search = bool(count >= _MIN_SAMPLES and effort.range_runs)
-    recipe, candidates = find_candidates(model, recipe, folds if is_search else ())
+    with alone or nullcontext():
+        recipe, candidates = find_candidates(model, recipe, folds if is_search else ())
     if not is_search:
         return _explain_no_search(recipe, effort, count)
     graph = model.prepared.graph

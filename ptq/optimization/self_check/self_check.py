@@ -52,7 +52,12 @@ def check_draft(job: Job, model: CalibratedModel, draft: Draft, sessions: Sessio
     """
     if draft.is_checked or job.given.plan is not None:
         return draft
-    made = draft.made or quantize_with(model, draft.recipe, draft.plan)
+    made = draft.made
+    if made is None:
+        with sessions.running_ahead(
+            model, job.samples.evaluation
+        ):  # workers wait while weights are rounded
+            made = quantize_with(model, draft.recipe, draft.plan)
     made = quantize_with_self_check(
         model, draft.recipe, _samples_to_check(job), made=made, sessions=sessions
     )

@@ -1,0 +1,91 @@
+"""Outputs of the float model on evaluation samples, which idle workers compute ahead of the evaluation.
+
+Rounding weights makes many short calls of numpy, which threads of one process cannot share. The workers wait
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ptq.core.run_options import RunOptions
+from ptq.data import Samples
+from ptq.data.idle_workers import IdleWorkers
+from ptq.data.sample_map import SampleMap
+from ptq.data.sample_parts import Part, finds_samples
+from ptq.data.worker_pool import ProcessPool
+from ptq.evaluation.engines import Engine
+from ptq.evaluation.run_forms import Opener, part_size, run_groups, split_into_batches
+
+_MOST_BYTES = 2**25
+"""Bytes of outputs that are kept."""
+_Found = tuple[str, tuple[bytes, list[NDArray[Any]]]]
+
+
+@contextmanager
+def computing_ahead(
+    opener: Opener,
+    samples: Samples,
+    batch: int,
+    run: RunOptions,
+    known: dict[str, tuple[bytes, list[NDArray[Any]]]],
+) -> Iterator[None]:
+    """Compute while the block runs, if workers of this run have started, and files of this machine hold the samples.
+
+    What fails is left to the evaluation, which names it.
+
+    Args:
+        opener: Opens the float model in another process.
+        samples: The evaluation samples.
+        batch: Samples that run at once, as in the evaluation.
+        run: How the job runs.
+        known: Gets the digest and the outputs of samples, by name; those that it has are not run again.
+    """
+    pool, origin = run.pool, samples.origin
+    is_idle = isinstance(pool, ProcessPool) and bool(pool.started)
+    if not (is_idle and finds_samples(samples) and origin is not None and origin.is_local):
+        yield
+        return
+    assert isinstance(pool, ProcessPool)
+    idle = IdleWorkers(pool)
+
+    def compute() -> None:
+        with suppress(Exception):
+            job, own, left = _AheadJob(opener, batch), samples.as_unread(), _MOST_BYTES
+            own = own.subset(lambda name: name not in known)
+            size = part_size(batch, next(own.read_good()))
+            parts = SampleMap(job, replace(run, progress=None, pool=idle), runs=1)
+            for found in parts.map(own, least=size, most=size):
+                known.update(found)
+                left -= sum(array.nbytes for _, (_, outputs) in found for array in outputs)
+                if left < 0:
+                    return
+
+    thread = threading.Thread(target=compute, name="ptq-ahead", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        idle.stop()
+        thread.join()
+
+
+@dataclass(frozen=True, eq=False)
+class _AheadJob:
+    opener: Opener
+    batch: int
+
+    def open(self) -> Callable[[Part], list[_Found]]:
+        return partial(_run_part, self.opener(), self.batch)
+
+
+def _run_part(engine: Engine, batch: int, part: Part) -> list[_Found]:
+    found = run_groups({"": engine}, split_into_batches(part.samples, batch))
+    return [(sample.name, (sample.digest, outputs[""])) for sample, outputs in found]
