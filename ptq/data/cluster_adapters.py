@@ -6,9 +6,11 @@ get it with each part.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from ptq.core.errors import PtqError, UsageError
@@ -81,6 +83,23 @@ class ExecutorAdapter:
         forget_run(run)
 
 
+@contextmanager
+def _hold_garbage() -> Iterator[None]:
+    """Collect no garbage within the block.
+
+    A client of Dask that could not connect is closed when it is collected. It then waits for a lock. Where a new
+    client of the same thread holds that lock while it starts, both wait for ever.
+    """
+    gc.collect()
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
 class DaskAdapter:
     """A scheduler of Dask. Each worker gets parts of its own, so that it opens a job once."""
 
@@ -91,7 +110,8 @@ class DaskAdapter:
         except ImportError as error:
             raise _missing_package("dask", address) from error
         try:
-            self._client: Any = Client(address, timeout=_SECONDS, set_as_default=False)
+            with _hold_garbage():
+                self._client: Any = Client(address, timeout=_SECONDS, set_as_default=False)
         except (OSError, TimeoutError) as error:
             raise _no_answer(address) from error
         self._address, self._is_silent = show(address), False

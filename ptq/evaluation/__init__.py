@@ -14,6 +14,7 @@ measurements         what several forms of one model measure, as data
 model_outputs        the outputs of a model on samples, on all processes of the run
 batching             how many samples a model may run at once
 run_forms            the outputs of several forms in batches, on all processes of the run
+outputs_ahead        outputs of the float model that idle workers compute ahead
 form_meters          accuracy and fidelity of each form, and what decides
 baseline_check       models that get hardly any label right before a change
 evaluate             several engines side by side on the same samples

@@ -70,7 +70,7 @@ def evaluate_engines(
     meters = EvaluationMeter(list(engines), outputs, metric, task, watch_answers)
     by_form = dict(zip(engines, openers, strict=False))
     for sample, results in run_forms(
-        engines, samples, batch, by_form, run, {reference_form: known or {}}
+        engines, samples, batch, by_form, run, {reference_form: known} if known else None
     ):
         watch(sample)
         meters.add(sample, results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -104,8 +104,14 @@ class _FormsJob:
     batch: int
 
     def open(self) -> Callable[[Part], list[tuple[Sample, _FormOutputs]]]:
-        engines = {name: opener() for name, opener in self.openers.items()}
+        engines = {name: _open_late(opener) for name, opener in self.openers.items()}
         return partial(_run_part, engines, self.batch)
+
+
+def _open_late(opener: Opener) -> Engine:
+    """An engine that is opened when it first runs: all outputs of a form may be known."""
+    opened = cache(opener)
+    return lambda feed: opened()(feed)
 
 
 def _run_part(
@@ -127,10 +133,12 @@ def _find_known(
     form: str, samples: Sequence[Sample], known: Mapping[str, _KnownForms]
 ) -> list[list[NDArray[Any]]] | None:
     """The outputs of a form on samples, if they are known of each one as it is now."""
-    found = [known.get(sample.name, {}).get(form, (b"", [])) for sample in samples]
-    if any(sample.digest != digest for sample, (digest, _) in zip(samples, found, strict=True)):
+    found = [known.get(sample.name, {}).get(form) for sample in samples]
+    if any(
+        one is None or one[0] != sample.digest for sample, one in zip(samples, found, strict=True)
+    ):
         return None
-    return [outputs for _, outputs in found]
+    return [one[1] for one in found if one is not None]
 
 
 def run_groups(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -142,6 +144,26 @@ def test_an_address_that_cannot_be_used_is_one_line_without_its_password(address
         open_cluster(address, threads=1, same_maker=False)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_second_try_to_connect_ends_though_the_first_client_is_collected_meanwhile() -> None:
+    """Garbage is collected again and again, as it may be in a long job; the process ends."""
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    script = (
+        "import gc\n"
+        "from ptq.core.errors import PtqError\n"
+        "from ptq.data.cluster_pool import open_cluster\n"
+        "for _ in range(3):\n"
+        "    try:\n"
+        "        open_cluster('tcp://127.0.0.1', threads=1, same_maker=False)\n"
+        "    except PtqError:\n"
+        "        gc.set_threshold(1)\n"
+        "        print('refused')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["refused"] * 3
 
 
 def test_the_first_shard_that_fails_is_named_whichever_fails_first(

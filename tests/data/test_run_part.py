@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import pytest
 
 from ptq.data import opened_sources, run_part
+from ptq.data.job_content import digest_pieces, pack_job
 from ptq.data.opened_sources import open_once
 
 
@@ -36,9 +35,9 @@ def test_a_part_whose_run_ends_meanwhile_leaves_nothing_open(
     for module, name in ((run_part, "_opened"), (opened_sources, "_opened")):
         monkeypatch.setattr(module, name, {})
     monkeypatch.setattr(run_part, "_ended", run_part.deque(maxlen=64))
-    content = bytes(ForkingPickler.dumps(EndingJob(ends_first)))
-    job = run_part.SharedJob("a run", 1, hashlib.sha256(content).digest())
+    pieces = pack_job(EndingJob(ends_first))
+    job = run_part.SharedJob("a run", 1, digest_pieces(pieces))
     for _ in range(2):  # the second one starts after the end
-        assert run_part.run_part(job, (1,), run_part.NO_PART, content) is None
+        assert run_part.run_part(job, (1,), run_part.NO_PART, b"".join(pieces)) is None
         assert run_part._opened == {}
         assert opened_sources._opened == {}

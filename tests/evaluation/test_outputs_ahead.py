@@ -1,0 +1,158 @@
+"""Idle workers run the float model ahead; what they find is what this process would find. The processes are real."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from two_layers import SAMPLES, write_two_layers
+from waiting_pool import start_at_once
+
+import ptq
+from ptq.core.run_options import RunOptions
+from ptq.data import Samples
+from ptq.data.splits import SampleOptions
+from ptq.data.worker_pool import ProcessPool
+from ptq.evaluation import outputs_ahead
+from ptq.evaluation.engines import open_session_engine
+from ptq.evaluation.outputs_ahead import computing_ahead
+from ptq.evaluation.run_forms import Opener, run_forms
+from ptq.model.open import open_model
+
+ENOUGH_SECONDS = 60
+BATCH = 8
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_two_layers(tmp_path_factory.mktemp("ahead"))
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunOptions]:
+    """A run whose two workers have started."""
+    start_at_once(monkeypatch)
+    pool = ProcessPool(3)
+    assert len(pool.ready()) == 2
+    yield RunOptions(threads=1, pool=pool)
+    pool.stop()
+
+
+@pytest.fixture
+def opener(place: Path) -> Opener:
+    return partial(open_session_engine, open_model(place / "model.onnx"), RunOptions(threads=1))
+
+
+def open_data(source: Any, place: Path) -> Samples:
+    return SampleOptions().open(source, open_model(place / "model.onnx"))
+
+
+def await_count(known: dict[str, Any], count: int) -> None:
+    end = time.monotonic() + ENOUGH_SECONDS
+    while len(known) < count and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def compute(opener: Opener, samples: Samples, run: RunOptions, count: int) -> dict[str, Any]:
+    """What is known when at least so many samples are."""
+    known: dict[str, Any] = {}
+    with computing_ahead(opener, samples, BATCH, run, known):
+        await_count(known, count)
+    return known
+
+
+def test_outputs_are_those_of_the_evaluation_by_name_and_digest(
+    place: Path, run: RunOptions, opener: Opener
+) -> None:
+    samples = open_data(place / "rows.npz", place)
+    known = compute(opener, samples, run, SAMPLES)
+    alone = RunOptions(threads=1)
+    found = run_forms({"float": opener()}, samples, BATCH, {"float": opener}, alone)
+    for sample, outputs in found:
+        digest, [ahead] = known.pop(sample.name)
+        assert digest == sample.digest
+        assert ahead.tobytes() == outputs["float"][0].tobytes()
+    assert not known
+
+
+def test_it_goes_on_where_it_stopped(
+    place: Path, run: RunOptions, opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples, known = open_data(place / "files", place), dict[str, Any]()
+    monkeypatch.setattr(outputs_ahead, "_MOST_BYTES", 0)  # it stops after the first part
+    with computing_ahead(opener, samples, BATCH, run, known):
+        await_count(known, BATCH)
+    first = {**known}
+    assert list(first) == samples.names[:BATCH]
+    monkeypatch.undo()
+    with computing_ahead(opener, samples, BATCH, run, known):
+        await_count(known, SAMPLES)
+    assert list(known) == samples.names
+    assert all(known[name] is first[name] for name in first)
+
+
+def test_nothing_runs_ahead_without_workers_or_files(
+    place: Path, run: RunOptions, opener: Opener
+) -> None:
+    rows = place / "rows.npz"
+    assert compute(opener, open_data(rows, place), RunOptions(threads=1), 0) == {}
+    idle = RunOptions(threads=1, pool=ProcessPool(2))
+    assert compute(opener, open_data(rows, place), idle, 0) == {}
+    arrays = open_data(dict(np.load(rows)), place)
+    assert compute(opener, arrays, run, 0) == {}
+
+
+def test_a_sample_that_fails_is_left_to_the_evaluation(
+    place: Path, run: RunOptions, opener: Opener, tmp_path: Path
+) -> None:
+    for path in (place / "files").iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "017.npz").unlink()
+    (tmp_path / "017.npz").write_bytes(b"damaged")
+    samples = open_data(tmp_path, place)
+    assert list(compute(opener, samples, run, 2 * BATCH)) == samples.names[: 2 * BATCH]
+
+
+def test_workers_that_are_killed_are_no_error(place: Path, run: RunOptions, opener: Opener) -> None:
+    for process in multiprocessing.active_children():
+        os.kill(process.pid or 0, signal.SIGKILL)
+        process.join(ENOUGH_SECONDS)
+    known = compute(opener, open_data(place / "rows.npz", place), run, 0)
+    assert len(known) <= SAMPLES
+
+
+def test_an_error_in_the_block_passes(place: Path, run: RunOptions, opener: Opener) -> None:
+    samples = open_data(place / "rows.npz", place)
+    with pytest.raises(KeyError), computing_ahead(opener, samples, BATCH, run, {}):
+        raise KeyError
+    assert len(compute(opener, samples, run, SAMPLES)) == SAMPLES  # the workers are free again
+
+
+def test_a_quantization_takes_what_ran_ahead(
+    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    start_at_once(monkeypatch)
+    found = list[int]()
+    ahead = outputs_ahead.computing_ahead
+
+    def count(*given: Any) -> Any:
+        found.append(len(given[-1]))
+        return ahead(*given)
+
+    monkeypatch.setattr("ptq.evaluation.session_cache.computing_ahead", count)
+    results = [
+        ptq.quantize(
+            place / "model.onnx", place / "files", threads=1, workers=workers, force=True
+        ).report.evaluation
+        for workers in (1, 2)
+    ]
+    assert results[0] == results[1]
+    assert len(found) == 2  # while ranges are listed, and while weights are rounded
