@@ -23,16 +23,13 @@ class Origin(Protocol):
     @property
     def finds_samples(self) -> bool:
         """Whether a sample is found without reading those before it."""
-        ...
 
     @property
     def is_local(self) -> bool:
         """Whether the samples are in files of this machine."""
-        ...
 
     def __call__(self) -> Samples:
         """All samples of the source."""
-        ...
 
 
 class Samples:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,12 +21,30 @@ from ptq.data.idle_workers import IdleWorkers
 from ptq.data.sample_map import SampleMap
 from ptq.data.sample_parts import Part, finds_samples
 from ptq.data.worker_pool import ProcessPool
+from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.engines import Engine
 from ptq.evaluation.run_forms import Opener, part_size, run_groups, split_into_batches
+from ptq.evaluation.session_cache import SessionCache, open_engine
+from ptq.solver.quantizer import CalibratedModel
 
 _MOST_BYTES = 2**25
 """Bytes of outputs that are kept."""
 _Found = tuple[str, tuple[bytes, list[NDArray[Any]]]]
+
+
+def running_ahead(
+    sessions: SessionCache, model: CalibratedModel, samples: Samples | None
+) -> AbstractContextManager[None]:
+    """Let idle workers run the float model on evaluation samples while a block runs, for the cache of sessions.
+
+    Raises:
+        ModelError: ONNX Runtime cannot load the model.
+    """
+    if samples is None or sessions.run.pool is None:
+        return nullcontext()
+    opener = partial(open_engine, sessions.float_opener(model))
+    batch = choose_batch(sessions.run, model.source)
+    return computing_ahead(opener, samples, batch, sessions.run, sessions.known)
 
 
 @contextmanager

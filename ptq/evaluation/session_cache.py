@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
 from ptq.core.errors import ModelError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.data import Sample, Samples
-from ptq.evaluation.batching import choose_batch
+from ptq.data import Sample
 from ptq.evaluation.engines import Engine, session_engine
 from ptq.evaluation.model_outputs import ModelOutputs, SessionOpener
-from ptq.evaluation.outputs_ahead import computing_ahead
 from ptq.evaluation.reference import Outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -69,20 +66,6 @@ class SessionCache:
             session = Session(graph, threads=self.run.threads)
         self._sessions["quantized"] = graph, session
         return session
-
-    def running_ahead(
-        self, model: CalibratedModel, samples: Samples | None
-    ) -> AbstractContextManager[None]:
-        """Let idle workers run the float model on evaluation samples while a block runs; see `computing_ahead`.
-
-        Raises:
-            ModelError: ONNX Runtime cannot load the model.
-        """
-        if samples is None or self.run.pool is None:
-            return nullcontext()
-        opener = partial(open_engine, self.float_opener(model))
-        batch = choose_batch(self.run, model.source)
-        return computing_ahead(opener, samples, batch, self.run, self.known)
 
     def run_float(self, model: CalibratedModel, samples: Sequence[Sample]) -> list[Outputs]:
         """The outputs of the float model on samples, on all processes of the run.

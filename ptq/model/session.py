@@ -110,12 +110,10 @@ class Session:
 
         Args:
             graph: The model.
-            single_rows: What `has_single_row_weights` says of the same model with all shapes that are known; None to
-                ask it of the model itself.
+            single_rows: `has_single_row_weights` of the model with all its shapes; None to ask the model as it is.
             threads: Threads of one operator; 0 means one a core.
         """
-        if single_rows is None:
-            single_rows = has_single_row_weights(graph)
+        single_rows = has_single_row_weights(graph) if single_rows is None else single_rows
         tuning = SessionTuning(copy_large_weights=False, copy_single_rows=not single_rows)
         return cls(graph, threads=threads, tuning=tuning)
 

@@ -147,7 +147,7 @@ def test_a_quantization_takes_what_ran_ahead(
         found.append(len(given[-1]))
         return ahead(*given)
 
-    monkeypatch.setattr("ptq.evaluation.session_cache.computing_ahead", count)
+    monkeypatch.setattr(outputs_ahead, "computing_ahead", count)
     results = [
         ptq.quantize(
             place / "model.onnx", place / "files", threads=1, workers=workers, force=True

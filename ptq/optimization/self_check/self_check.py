@@ -10,6 +10,7 @@ from ptq.core.decibels import error_db
 from ptq.core.errors import ModelError, PlanError
 from ptq.core.plan import Plan
 from ptq.data import Sample
+from ptq.evaluation.outputs_ahead import running_ahead
 from ptq.evaluation.overflow_check import refuse_overflow
 from ptq.evaluation.session_cache import SessionCache
 from ptq.optimization.mixed_precision.float_cost import float_time_model
@@ -54,9 +55,8 @@ def check_draft(job: Job, model: CalibratedModel, draft: Draft, sessions: Sessio
         return draft
     made = draft.made
     if made is None:
-        with sessions.running_ahead(
-            model, job.samples.evaluation
-        ):  # workers wait while weights are rounded
+        # workers wait while weights are rounded
+        with running_ahead(sessions, model, job.samples.evaluation):
             made = quantize_with(model, draft.recipe, draft.plan)
     made = quantize_with_self_check(
         model, draft.recipe, _samples_to_check(job), made=made, sessions=sessions
