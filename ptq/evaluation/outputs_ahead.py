@@ -7,7 +7,7 @@ meanwhile.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +29,8 @@ from ptq.solver.quantizer import CalibratedModel
 
 _MOST_BYTES = 2**25
 """Bytes of outputs that are kept."""
-_Found = tuple[str, tuple[bytes, list[NDArray[Any]]]]
+_Known = tuple[bytes, list[NDArray[Any]]]
+"""The digest of a sample, and the outputs on it."""
 
 
 def running_ahead(
@@ -53,7 +54,7 @@ def computing_ahead(
     samples: Samples,
     batch: int,
     run: RunOptions,
-    known: dict[str, tuple[bytes, list[NDArray[Any]]]],
+    known: dict[str, _Known],
 ) -> Iterator[None]:
     """Compute while the block runs, if workers of this run have started, and files of this machine hold the samples.
 
@@ -76,13 +77,14 @@ def computing_ahead(
 
     def compute() -> None:
         with suppress(Exception):
-            job, own, left = _AheadJob(opener, batch), samples.as_unread(), _MOST_BYTES
-            own = own.subset(lambda name: name not in known)
+            own = samples.as_unread()
             size = part_size(batch, next(own.read_good()))
-            parts = SampleMap(job, replace(run, progress=None, pool=idle), runs=1)
-            for found in parts.map(own, least=size, most=size):
+            rest = own.subset(range(find_next_part(own.names, known, size), len(own)))
+            left = _MOST_BYTES - _count_bytes(known.values())
+            parts = SampleMap(_AheadJob(opener, batch), replace(run, progress=None, pool=idle))
+            for found in parts.map(rest, least=size, most=size):
                 known.update(found)
-                left -= sum(array.nbytes for _, (_, outputs) in found for array in outputs)
+                left -= _count_bytes(one for _, one in found)
                 if left < 0:
                     return
 
@@ -95,15 +97,25 @@ def computing_ahead(
         thread.join()
 
 
+def find_next_part(names: Sequence[str], known: Container[str], size: int) -> int:
+    """The place of the first part behind those that are known, so that the same samples share a part as at first."""
+    places = [place for place, name in enumerate(names) if name in known]
+    return -(-(places[-1] + 1) // size) * size if places else 0
+
+
+def _count_bytes(found: Iterable[_Known]) -> int:
+    return sum(array.nbytes for _, outputs in found for array in outputs)
+
+
 @dataclass(frozen=True, eq=False)
 class _AheadJob:
     opener: Opener
     batch: int
 
-    def open(self) -> Callable[[Part], list[_Found]]:
+    def open(self) -> Callable[[Part], list[tuple[str, _Known]]]:
         return partial(_run_part, self.opener(), self.batch)
 
 
-def _run_part(engine: Engine, batch: int, part: Part) -> list[_Found]:
+def _run_part(engine: Engine, batch: int, part: Part) -> list[tuple[str, _Known]]:
     found = run_groups({"": engine}, split_into_batches(part.samples, batch))
     return [(sample.name, (sample.digest, outputs[""])) for sample, outputs in found]

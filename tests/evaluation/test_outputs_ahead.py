@@ -23,7 +23,7 @@ from ptq.data.splits import SampleOptions
 from ptq.data.worker_pool import ProcessPool
 from ptq.evaluation import outputs_ahead
 from ptq.evaluation.engines import open_session_engine
-from ptq.evaluation.outputs_ahead import computing_ahead
+from ptq.evaluation.outputs_ahead import computing_ahead, find_next_part
 from ptq.evaluation.run_forms import Opener, run_forms
 from ptq.model.open import open_model
 
@@ -97,6 +97,14 @@ def test_it_goes_on_where_it_stopped(
         await_count(known, SAMPLES)
     assert list(known) == samples.names
     assert all(known[name] is first[name] for name in first)
+
+
+def test_the_next_part_starts_behind_bad_samples_of_the_last_one() -> None:
+    names = list("abcdefgh")
+    assert find_next_part(names, (), 3) == 0
+    assert find_next_part(names, {"b", "c"}, 3) == 3  # the first one is bad
+    assert find_next_part(names, {"a", "b"}, 3) == 3  # the last one is bad
+    assert find_next_part(names, {*"abcdefgh"}, 3) == 9
 
 
 def test_nothing_runs_ahead_without_workers_or_files(
