@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import pickle
 from collections.abc import Sequence
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -17,9 +16,9 @@ _ALIGNMENT = 64
 
 def pack_job(job: Any) -> list[memoryview]:
     """A job as the pieces of its bytes; the arrays are the job's own."""
-    buffers, rest = list[pickle.PickleBuffer](), io.BytesIO()
-    ForkingPickler(rest, 5, True, buffers.append).dump(job)
-    pieces = [rest.getbuffer(), *(buffer.raw() for buffer in buffers)]
+    arrays, rest = list[memoryview](), io.BytesIO()
+    ForkingPickler(rest, 5, True, lambda buffer: arrays.append(buffer.raw())).dump(job)
+    pieces = [rest.getbuffer(), *arrays]
     sizes = np.array([len(pieces), *(piece.nbytes for piece in pieces)], "<i8")
     packed = list[memoryview]()
     for piece in (memoryview(sizes.tobytes()), *pieces):
@@ -34,7 +33,7 @@ def unpack_job(content: bytes) -> Any:
     for size in np.frombuffer(view[8:end], "<i8").tolist():
         pieces.append(view[start : start + size])
         start = _align(start + size)
-    return pickle.loads(pieces[0], buffers=pieces[1:])
+    return ForkingPickler.loads(pieces[0], buffers=pieces[1:])
 
 
 def digest_pieces(pieces: Sequence[memoryview]) -> bytes:
