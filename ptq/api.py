@@ -28,7 +28,7 @@ from ptq.data.splits import SampleOptions
 from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.benefit_check import require_gain
 from ptq.evaluation.build_report import build_report
-from ptq.evaluation.outputs_ahead import running_ahead
+from ptq.evaluation.outputs_ahead import run_float_ahead
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.tasks.label_options import LabelOptions
@@ -229,7 +229,7 @@ def quantize(
     job = optimize_before_calibration(job)
     calibrated, folds = calibrate_model(job, checkpoint)
     sessions = SessionCache(run)
-    ahead = running_ahead(sessions, calibrated, job.samples.evaluation)
+    ahead = run_float_ahead(sessions, calibrated, job.samples.evaluation)
     recipe = choose_recipe(job, calibrated, folds, alone=ahead)
     calibrated, solved = collect_for_rounding(job, calibrated, recipe)
     draft, frontier = keep_knee_float(

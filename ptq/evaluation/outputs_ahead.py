@@ -11,9 +11,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
-
-from numpy.typing import NDArray
 
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples
@@ -23,17 +20,16 @@ from ptq.data.sample_parts import Part, finds_samples
 from ptq.data.worker_pool import ProcessPool
 from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.engines import Engine
+from ptq.evaluation.reference import DigestedOutputs
 from ptq.evaluation.run_forms import Opener, part_size, run_groups, split_into_batches
 from ptq.evaluation.session_cache import SessionCache, open_engine
 from ptq.solver.quantizer import CalibratedModel
 
 _MOST_BYTES = 2**25
 """Bytes of outputs that are kept."""
-_Known = tuple[bytes, list[NDArray[Any]]]
-"""The digest of a sample, and the outputs on it."""
 
 
-def running_ahead(
+def run_float_ahead(
     sessions: SessionCache, model: CalibratedModel, samples: Samples | None
 ) -> AbstractContextManager[None]:
     """Let idle workers run the float model on evaluation samples while a block runs, for the cache of sessions.
@@ -45,16 +41,16 @@ def running_ahead(
         return nullcontext()
     opener = partial(open_engine, sessions.float_opener(model))
     batch = choose_batch(sessions.run, model.source)
-    return computing_ahead(opener, samples, batch, sessions.run, sessions.known)
+    return compute_ahead(opener, samples, batch, sessions.run, sessions.known)
 
 
 @contextmanager
-def computing_ahead(
+def compute_ahead(
     opener: Opener,
     samples: Samples,
     batch: int,
     run: RunOptions,
-    known: dict[str, _Known],
+    known: dict[str, DigestedOutputs],
 ) -> Iterator[None]:
     """Compute while the block runs, if workers of this run have started, and files of this machine hold the samples.
 
@@ -103,7 +99,7 @@ def find_next_part(names: Sequence[str], known: Container[str], size: int) -> in
     return -(-(places[-1] + 1) // size) * size if places else 0
 
 
-def _count_bytes(found: Iterable[_Known]) -> int:
+def _count_bytes(found: Iterable[DigestedOutputs]) -> int:
     return sum(array.nbytes for _, outputs in found for array in outputs)
 
 
@@ -112,10 +108,10 @@ class _AheadJob:
     opener: Opener
     batch: int
 
-    def open(self) -> Callable[[Part], list[tuple[str, _Known]]]:
+    def open(self) -> Callable[[Part], list[tuple[str, DigestedOutputs]]]:
         return partial(_run_part, self.opener(), self.batch)
 
 
-def _run_part(engine: Engine, batch: int, part: Part) -> list[tuple[str, _Known]]:
+def _run_part(engine: Engine, batch: int, part: Part) -> list[tuple[str, DigestedOutputs]]:
     found = run_groups({"": engine}, split_into_batches(part.samples, batch))
     return [(sample.name, (sample.digest, outputs[""])) for sample, outputs in found]

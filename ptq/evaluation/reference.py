@@ -31,6 +31,8 @@ from ptq.evaluation.metrics import numeric_output
 from ptq.model.session import Session
 
 Outputs = list[NDArray[Any]]
+DigestedOutputs = tuple[bytes, Outputs]
+"""The digest of a sample, and the outputs of a model on it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,14 +17,15 @@ from ptq.data import Sample, Samples
 from ptq.data.sample_map import SampleMap
 from ptq.data.sample_parts import Part
 from ptq.evaluation.engines import Engine
+from ptq.evaluation.reference import DigestedOutputs
 
 Opener = Callable[[], Engine]
 """Opens an engine; it can be pickled."""
 _FormOutputs = dict[str, list[NDArray[Any]]]
-KnownOutputs = Mapping[str, tuple[bytes, list[NDArray[Any]]]]
-"""By the name of a sample, its digest and the outputs of a form."""
-_KnownForms = Mapping[str, tuple[bytes, list[NDArray[Any]]]]
-"""By form, the digest of a sample and the outputs on it."""
+KnownOutputs = Mapping[str, DigestedOutputs]
+"""Outputs of a form, by the name of the sample."""
+_KnownForms = Mapping[str, DigestedOutputs]
+"""Outputs on a sample, by form."""
 _MAX_BATCH_BYTES = 2**21
 """Bytes of samples that run at once; the integers of a convolution take about 40 times as many."""
 _PART = 4

@@ -11,7 +11,7 @@ from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.evaluation.engines import Engine, session_engine
 from ptq.evaluation.model_outputs import ModelOutputs, SessionOpener
-from ptq.evaluation.reference import Outputs
+from ptq.evaluation.reference import DigestedOutputs, Outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.model.single_row_weights import has_single_row_weights
@@ -28,7 +28,7 @@ class SessionCache:
     """
 
     run: RunOptions = DEFAULT_RUN
-    known: dict[str, tuple[bytes, Outputs]] = field(default_factory=dict)
+    known: dict[str, DigestedOutputs] = field(default_factory=dict)
     _sessions: dict[str, tuple[object, Session]] = field(default_factory=dict)
     _float_opener: SessionOpener | None = None
 

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Samples
 from ptq.data.splits import SampleOptions
 from ptq.data.worker_pool import ProcessPool
-from ptq.evaluation import outputs_ahead
+from ptq.evaluation import evaluate, outputs_ahead
 from ptq.evaluation.engines import open_session_engine
-from ptq.evaluation.outputs_ahead import computing_ahead, find_next_part
+from ptq.evaluation.outputs_ahead import compute_ahead, find_next_part
 from ptq.evaluation.run_forms import Opener, run_forms
 from ptq.model.open import open_model
 
@@ -64,7 +65,7 @@ def await_count(known: dict[str, Any], count: int) -> None:
 def compute(opener: Opener, samples: Samples, run: RunOptions, count: int) -> dict[str, Any]:
     """What is known when at least so many samples are."""
     known: dict[str, Any] = {}
-    with computing_ahead(opener, samples, BATCH, run, known):
+    with compute_ahead(opener, samples, BATCH, run, known):
         await_count(known, count)
     return known
 
@@ -88,12 +89,12 @@ def test_it_goes_on_where_it_stopped(
 ) -> None:
     samples, known = open_data(place / "files", place), dict[str, Any]()
     monkeypatch.setattr(outputs_ahead, "_MOST_BYTES", 0)  # it stops after the first part
-    with computing_ahead(opener, samples, BATCH, run, known):
+    with compute_ahead(opener, samples, BATCH, run, known):
         await_count(known, BATCH)
     first = {**known}
     assert list(first) == samples.names[:BATCH]
     monkeypatch.undo()
-    with computing_ahead(opener, samples, BATCH, run, known):
+    with compute_ahead(opener, samples, BATCH, run, known):
         await_count(known, SAMPLES)
     assert list(known) == samples.names
     assert all(known[name] is first[name] for name in first)
@@ -133,29 +134,38 @@ def test_workers_that_are_killed_are_no_error(place: Path, run: RunOptions, open
     for process in multiprocessing.active_children():
         os.kill(process.pid or 0, signal.SIGKILL)
         process.join(ENOUGH_SECONDS)
-    known = compute(opener, open_data(place / "rows.npz", place), run, 0)
-    assert len(known) <= SAMPLES
+    samples = open_data(place / "rows.npz", place)
+    known = compute(opener, samples, run, 1)
+    assert list(known) == samples.names[: len(known)]  # parts that a worker had run in this process
+    assert known
 
 
 def test_an_error_in_the_block_passes(place: Path, run: RunOptions, opener: Opener) -> None:
     samples = open_data(place / "rows.npz", place)
-    with pytest.raises(KeyError), computing_ahead(opener, samples, BATCH, run, {}):
+    with pytest.raises(KeyError), compute_ahead(opener, samples, BATCH, run, {}):
         raise KeyError
     assert len(compute(opener, samples, run, SAMPLES)) == SAMPLES  # the workers are free again
 
 
-def test_a_quantization_takes_what_ran_ahead(
-    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_quantization_takes_what_ran_ahead(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start_at_once(monkeypatch)
-    found = list[int]()
-    ahead = outputs_ahead.computing_ahead
+    blocks, taken = list[int](), list[int]()
+    ahead, run_all = outputs_ahead.compute_ahead, evaluate.run_forms
+
+    @contextmanager
+    def wait(*given: Any) -> Iterator[None]:
+        samples, known = given[1], given[-1]
+        with ahead(*given):
+            yield
+            await_count(known, len(samples))
+        blocks.append(len(known) - len(samples))
 
     def count(*given: Any) -> Any:
-        found.append(len(given[-1]))
-        return ahead(*given)
+        taken.append(len(given[-1]["float"]) if given[-1] else 0)
+        return run_all(*given)
 
-    monkeypatch.setattr(outputs_ahead, "computing_ahead", count)
+    monkeypatch.setattr(outputs_ahead, "compute_ahead", wait)
+    monkeypatch.setattr(evaluate, "run_forms", count)
     results = [
         ptq.quantize(
             place / "model.onnx", place / "files", threads=1, workers=workers, force=True
@@ -163,4 +173,6 @@ def test_a_quantization_takes_what_ran_ahead(
         for workers in (1, 2)
     ]
     assert results[0] == results[1]
-    assert len(found) == 2  # while ranges are listed, and while weights are rounded
+    assert results[1] is not None
+    assert blocks == [0, 0]  # while ranges are listed, and while weights are rounded
+    assert taken == [0, results[1].samples]

@@ -10,7 +10,7 @@ from ptq.core.decibels import error_db
 from ptq.core.errors import ModelError, PlanError
 from ptq.core.plan import Plan
 from ptq.data import Sample
-from ptq.evaluation.outputs_ahead import running_ahead
+from ptq.evaluation.outputs_ahead import run_float_ahead
 from ptq.evaluation.overflow_check import refuse_overflow
 from ptq.evaluation.session_cache import SessionCache
 from ptq.optimization.mixed_precision.float_cost import float_time_model
@@ -56,7 +56,7 @@ def check_draft(job: Job, model: CalibratedModel, draft: Draft, sessions: Sessio
     made = draft.made
     if made is None:
         # workers wait while weights are rounded
-        with running_ahead(sessions, model, job.samples.evaluation):
+        with run_float_ahead(sessions, model, job.samples.evaluation):
             made = quantize_with(model, draft.recipe, draft.plan)
     made = quantize_with_self_check(
         model, draft.recipe, _samples_to_check(job), made=made, sessions=sessions
