@@ -56,7 +56,7 @@ def test_the_lowest_environment_has_the_declared_lower_bounds(extra: str | None)
     [
         None,
         *("test", "dev", "docs", "page", "pandas", "text", "data-test"),
-        *("remote-test", "s3", "dask", "parquet"),
+        *("remote-test", "s3", "azure", "dask", "parquet"),
     ],
 )
 def test_the_newest_environment_pins_every_dependency(extra: str | None) -> None:

@@ -36,8 +36,15 @@ EXTRAS = {
 PAUSES = (0.3, 1.0, 3.0)
 """Seconds before each further attempt."""
 LONG_TIMEOUT = 60.0
-"""Seconds. After a timeout that took longer there is no further attempt: the store's package has tried by itself."""
+"""Seconds. If nobody has answered for longer there is no further attempt: the store's package has tried by itself."""
+_NO_ANSWER = re.compile("timeout|connector|connectionrefused|endpointconnection", re.IGNORECASE)
+"""What the classes of such errors are called."""
 
+_ENDLESS = {
+    "RecursionError": "the server lists a folder in itself, without end",
+    "TooManyRedirects": "the server redirects in a circle",
+}
+"""What errors mean that no retry removes, by the name of their class."""
 _URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL)
 _CLUSTERS = ("tcp", "tls", "ray")
 """The kinds of addresses of clusters."""
@@ -124,12 +131,12 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
             if isinstance(found, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
                 absent = "No such file or directory"
                 raise FileNotFoundError(errno.ENOENT, absent, show(url)) from None
-            reason = show(getattr(found, "strerror", None) or short_message(found))
-            lasting = isinstance(found, (NotImplementedError, TypeError)) or _lacks_credentials(
-                found
-            )
+            endless = _ENDLESS.get(type(found).__name__)
+            reason = endless or show(getattr(found, "strerror", None) or short_message(found))
+            lasting = isinstance(found, (NotImplementedError, TypeError))
+            lasting = lasting or endless is not None or _lacks_credentials(found)
             took = time.monotonic() - started
-            silent = took > LONG_TIMEOUT and "timeout" in type(found).__name__.lower()
+            silent = took > LONG_TIMEOUT and _has_no_answer(found)
             if pause is None or lasting or silent:
                 often = f" ({tries} attempts)" if tries > 1 else ""
                 often = f" (after {took:.0f} s)" if silent else often
@@ -145,6 +152,13 @@ def _find_reason(error: Exception) -> Exception:
     is_http = type(cause).__module__.partition(".")[0] == "aiohttp"
     is_missing = getattr(cause, "status", None) in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
     return cause if isinstance(cause, Exception) and is_http and not is_missing else error
+
+
+def _has_no_answer(error: BaseException | None) -> bool:
+    """Whether an error, or what has caused it, is a timeout or a connection that was not made."""
+    while error is not None and not _NO_ANSWER.search(type(error).__name__):
+        error = error.__cause__
+    return error is not None
 
 
 def _lacks_credentials(error: Exception) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
@@ -15,14 +17,19 @@ from typing import Any, Protocol
 
 from ptq.core.errors import PtqError, UsageError
 from ptq.core.remote import show
-from ptq.data.run_part import forget_run
+from ptq.data.run_part import can_run_parts, forget_run
 
 _SECONDS = 30
 """How long a scheduler, and its first worker, may take to answer."""
 _SILENT_SECONDS = 60
 """How long a scheduler that has answered before may leave a question unanswered; it is asked every few seconds."""
+_PAUSE = 1.0
+"""Seconds before a head of Ray that has refused is asked again."""
 _RETRIES = 3
 """How often a part runs again after its worker ended."""
+
+_MISSING_MODULE = re.compile(r"No module named \W*([\w.]+)")
+"""How Python says that a package is missing; Dask gives its text."""
 
 Cluster = str | Executor
 """Address of a scheduler, ``tcp://host:port`` or ``tls://`` of Dask or ``ray://host:port``; or an executor."""
@@ -122,6 +129,22 @@ class DaskAdapter:
             raise UsageError(
                 f"cluster {show(address)} has no workers; start some", "cluster"
             ) from error
+        try:
+            self._require_packages()
+        except UsageError:
+            self._client.close()
+            raise
+
+    def _require_packages(self) -> None:
+        """Raise UsageError if a worker lacks a package: Dask ends a worker that cannot load a part."""
+        for worker, answer in self._client.run(can_run_parts, on_error="return").items():
+            missing = _MISSING_MODULE.search(str(answer))
+            if missing is not None:
+                raise UsageError(
+                    f"cluster {self._address}: worker {worker} has no module {missing[1]}; pip install "
+                    "onnx-ptq there",
+                    "cluster",
+                )
 
     def count_slots(self) -> Mapping[str, int]:
         """The threads of each worker."""
@@ -172,11 +195,17 @@ class RayAdapter:
             import ray
         except ImportError as error:
             raise _missing_package("ray", address) from error
-        try:
-            self._connection = ray.init(address)
-        except (ConnectionError, RuntimeError) as error:
-            raise _no_answer(address) from error
         self._ray: Any = ray
+        self._connection: Any
+        end = time.monotonic() + _SECONDS
+        while True:
+            try:
+                self._connection = ray.init(address)
+                break
+            except (ConnectionError, RuntimeError) as error:  # a head that starts refuses at once
+                if time.monotonic() > end:
+                    raise _no_answer(address) from error
+                time.sleep(_PAUSE)
 
     def count_slots(self) -> Mapping[str, int]:
         """The processors of all nodes, under one name."""

@@ -59,11 +59,19 @@ def find_shards(text: str) -> list[str]:
         UsageError: A package is missing, or braces stand for too many places.
     """
     places = expand_braces(text) if not Path(text).exists() else [text]
-    found = [shard for place in places for shard in _find_in(place)]
-    kinds = {os.path.splitext(remote.without_query(shard))[1].lower() for shard in found}
+    return require_one_kind(text, [shard for place in places for shard in _find_in(place)])
+
+
+def require_one_kind(text: str, shards: list[str]) -> list[str]:
+    """The shards that a text names.
+
+    Raises:
+        DataError: Some are .tar files, and some .parquet files.
+    """
+    kinds = {os.path.splitext(remote.without_query(shard))[1].lower() for shard in shards}
     if len(kinds) > 1:
         raise DataError(f"{remote.show(text)}: holds both .tar and .parquet files; name one kind")
-    return found
+    return shards
 
 
 def _find_in(place: str) -> list[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -327,9 +329,52 @@ def test_an_address_that_does_not_answer_or_is_none_is_one_line(
 def test_a_missing_package_is_one_line_with_the_command(
     place: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, package: str
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, package, None)
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UsageError, match=r'not installed; pip install "onnx-ptq\[(dask|ray)\]"$'):
         calibrate(place, f"{scheme}://127.0.0.1:9")
+
+
+@pytest.mark.remote
+def test_a_worker_without_a_package_is_refused_at_once(place: Path, tmp_path: Path) -> None:
+    shadow = "raise ModuleNotFoundError(\"No module named 'onnx'\")"
+    (tmp_path / "onnx.py").write_text(shadow)
+    root = str(Path(__file__).resolve().parents[2])
+    with run_dask(place, 1) as dask:
+        from distributed import Client
+
+        dask.start_worker(PYTHONPATH=os.pathsep.join([str(tmp_path), root]))
+        with Client(dask.address, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        reason = r"worker tcp://\S+ has no module onnx; pip install onnx-ptq there$"
+        with pytest.raises(UsageError, match=reason):
+            calibrate(place, dask.address)
+
+
+def test_a_head_of_ray_that_refuses_while_it_starts_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def init(address: str) -> object:
+        asked.append(address)
+        if len(asked) < 3:
+            raise RuntimeError("starting")
+        return object()
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    monkeypatch.setattr(adapters, "_PAUSE", 0.0)
+    adapters.RayAdapter("ray://127.0.0.1:9")
+    assert asked == ["ray://127.0.0.1:9"] * 3
+
+
+def test_a_head_of_ray_that_refuses_for_long_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(address: str) -> object:
+        raise ConnectionError("timeout")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    monkeypatch.setattr(adapters, "_SECONDS", -1)
+    with pytest.raises(UsageError, match="does not answer within"):
+        adapters.RayAdapter("ray://127.0.0.1:9")
 
 
 def test_workers_of_another_version_are_refused(

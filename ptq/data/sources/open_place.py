@@ -23,7 +23,13 @@ from ptq.data.folder import (
 )
 from ptq.data.image_options import choose_image_options
 from ptq.data.input_spec import InputSpec
-from ptq.data.places import SHARD_SUFFIXES, find_shards, has_pattern, only_shards
+from ptq.data.places import (
+    SHARD_SUFFIXES,
+    find_shards,
+    has_pattern,
+    only_shards,
+    require_one_kind,
+)
 from ptq.data.preparation import Preparation
 from ptq.data.recorded_preprocess import RecordedPreprocess, complete_preprocess
 from ptq.data.sample import SampleSource
@@ -84,7 +90,7 @@ class PlaceOpener:
         if not has_pattern(url) and remote.without_query(url).lower().endswith(_FILE_SUFFIXES):
             return self._open_fetched_file(url)
         tree = UrlTree(url)
-        shards = only_shards(list(tree.sizes))
+        shards = require_one_kind(url, only_shards(list(tree.sizes)))
         if shards:
             return self._open_shards([tree.url_of(name) for name in shards])
         return FetchedFolder(tree, self._open_folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import posixpath
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from ptq.core.errors import DataError
 MAX_LABEL_BYTES = 2**16
 """Longest member that is read while the members are listed."""
 _BLOCK = 512
+_NO_TAR = "not an uncompressed tar file, or truncated"
 
 
 @dataclass(frozen=True)
@@ -60,25 +62,22 @@ def index_tar(place: str, small: tuple[str, ...]) -> tuple[list[TarMember], Mapp
     Raises:
         DataError: The file cannot be read, is truncated, or is no uncompressed tar file.
     """
-    title = remote.show(place)
+    is_local = remote.as_url(place) is None
+
+    def index() -> tuple[list[TarMember], Mapping[str, bytes]]:
+        try:
+            with open(place, "rb") if is_local else remote.open_stream(place) as stream:
+                return _index(stream, place, small)
+        except tarfile.TarError as error:  # of a store, the transfer may have been cut
+            reason = " ".join(str(error).split())
+            raise OSError(errno.EIO, f"{_NO_TAR} ({reason})") from error
+
     try:
-        if remote.as_url(place) is None:
-            with open(place, "rb") as stream:
-                return _index(stream, place, small)
-
-        def index() -> tuple[list[TarMember], Mapping[str, bytes]]:
-            with remote.open_stream(place) as stream:
-                return _index(stream, place, small)
-
-        return remote.run_with_retries(place, index)
+        return index() if is_local else remote.run_with_retries(place, index)
     except OSError as error:
         reason = error.strerror or " ".join(str(error).split())
-        raise DataError(f"{title}: cannot be read: {reason}") from error
-    except tarfile.TarError as error:
-        reason = " ".join(str(error).split())
-        raise DataError(
-            f"{title}: not an uncompressed tar file, or truncated ({reason})"
-        ) from error
+        reason = reason if reason.startswith(_NO_TAR) else f"cannot be read: {reason}"
+        raise DataError(f"{remote.show(place)}: {reason}") from error
 
 
 def _index(

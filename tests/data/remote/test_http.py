@@ -173,6 +173,23 @@ def test_a_server_that_does_not_answer_is_one_line_that_says_so(folder: Path) ->
     assert "\n" not in str(caught.value)
 
 
+class Circle(WholeFiles):
+    """Redirects each file to itself."""
+
+    def do_GET(self) -> None:
+        self.send_response(301)
+        self.send_header("Location", self.path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+def test_a_redirection_without_end_is_one_line_after_one_attempt(folder: Path) -> None:
+    with serve(folder, Circle) as url, pytest.raises(DataError) as caught:
+        ptq.calibrate(folder / "model.onnx", f"{url}/x.npz", threads=1)
+    reason = "cannot open the data: the server redirects in a circle"
+    assert str(caught.value).removesuffix(" (ptq explain refused-data)") == f"{url}/x.npz: {reason}"
+
+
 def test_a_server_that_takes_no_files_refuses_an_output_in_one_line(folder: Path) -> None:
     with serve(folder, Parts) as url:
         statistics = ptq.calibrate(folder / "model.onnx", folder / "x.npz", threads=1)

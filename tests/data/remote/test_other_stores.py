@@ -1,6 +1,6 @@
-"""Samples in an emulator of Google's storage, and behind a small server for the client of Hugging Face.
+"""Samples in emulators of Google's and of Azure's storage, and behind a small server for the client of Hugging Face.
 
-Both run on loopback. The same samples from a folder are the oracle. Commands run in processes of their own, because
+All run on loopback. The same samples from a folder are the oracle. Commands run in processes of their own, because
 the packages read the address of their server when they are imported.
 """
 
@@ -10,6 +10,7 @@ import hashlib
 import http.client
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -27,6 +28,10 @@ pytestmark = pytest.mark.remote
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "hf_very_secret_token_1234"
+AZURE_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+"""The key of the account that Azurite has: its documentation names it."""
 
 
 @pytest.fixture
@@ -38,18 +43,23 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def calibrate(data: str, **environment: str) -> bytes:
-    """The statistics that the command line writes."""
+def calibrate(data: str, out: str = "out.npz", **environment: str) -> None:
+    """Let the command line write statistics."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment}
     command = [sys.executable, "-m", "ptq", "calibrate", "model.onnx", "--data", data]
     done = subprocess.run(
-        [*command, "--mean", "0.2", "--std", "0.25", "--threads", "1", "-o", "out.npz"],
+        [*command, "--mean", "0.2", "--std", "0.25", "--threads", "1", "-o", out],
         env=variables, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert SECRET not in done.stdout + done.stderr
-    return Path("out.npz").read_bytes()
+    assert not any(secret in done.stdout + done.stderr for secret in (SECRET, AZURE_KEY))
+
+
+def read_expected() -> bytes:
+    """The statistics of the folder."""
+    calibrate("images", "expected.npz")
+    return Path("expected.npz").read_bytes()
 
 
 @pytest.fixture
@@ -79,11 +89,73 @@ def google(place: Path) -> Iterator[str]:
 
 
 def test_images_in_an_emulator_of_google_give_the_bytes_of_a_folder(google: str) -> None:
-    found = calibrate(
+    calibrate(
         "gs://some-bucket/calib", STORAGE_EMULATOR_HOST=google, FSSPEC_GS_TOKEN="anon",
         GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT="false",
     )  # fmt: skip
-    assert found == calibrate("images")
+    assert Path("out.npz").read_bytes() == read_expected()
+
+
+@pytest.fixture
+def azurite(place: Path) -> Iterator[str]:
+    """What connects to Azurite, whose container ``some-container`` holds the images below ``calib``."""
+    pytest.importorskip("adlfs", reason="adlfs is not installed")
+    from azure.storage.blob import BlobServiceClient
+
+    server = shutil.which("azurite-blob")
+    if server is None:
+        pytest.skip("Azurite is not installed (npm install azurite)")
+    port = free_port()
+    command = [server, "--blobHost", "127.0.0.1", "--blobPort", str(port), "--silent"]
+    options = ["--location", str(place / "azurite"), "--skipApiVersionCheck", "--disableTelemetry"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*command, *options], **quiet) as process:
+        try:
+            wait_for(port, process)
+            account = (
+                f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={AZURE_KEY}"
+            )
+            connection = f"{account};BlobEndpoint=http://127.0.0.1:{port}/devstoreaccount1;"
+            with BlobServiceClient.from_connection_string(connection) as client:
+                container = client.create_container("some-container")
+                for file in sorted((place / "images").rglob("*.png")):
+                    name = f"calib/{file.relative_to(place / 'images').as_posix()}"
+                    container.upload_blob(name, file.read_bytes())
+                container.close()
+            yield connection
+        finally:
+            process.kill()
+
+
+def test_images_in_an_emulator_of_azure_give_the_bytes_of_a_folder(azurite: str) -> None:
+    calibrate("az://some-container/calib", AZURE_STORAGE_CONNECTION_STRING=azurite)
+    assert Path("out.npz").read_bytes() == read_expected()
+
+
+def test_statistics_are_written_to_an_emulator_of_azure_and_read_from_it(
+    azurite: str, tmp_path: Path
+) -> None:
+    from azure.storage.blob import BlobClient
+
+    store = "az://some-container/made/out.npz"
+    calibrate("images", store, AZURE_STORAGE_CONNECTION_STRING=azurite)
+    with BlobClient.from_connection_string(azurite, "some-container", "made/out.npz") as written:
+        assert written.download_blob().readall() == read_expected()
+    command = [
+        "-m",
+        "ptq",
+        "quantize",
+        "model.onnx",
+        "--stats",
+        store,
+        "-o",
+        "made.onnx",
+        "--force",
+    ]
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    variables = {**os.environ, "PYTHONPATH": paths, "AZURE_STORAGE_CONNECTION_STRING": azurite}
+    subprocess.run([sys.executable, *command], env=variables, capture_output=True, check=True)
+    assert Path("made.onnx").is_file()
 
 
 class HubHandler(BaseHTTPRequestHandler):
@@ -166,7 +238,7 @@ def test_a_data_set_behind_the_client_of_hugging_face_gives_the_bytes_of_a_folde
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        found = calibrate(
+        calibrate(
             "hf://datasets/somebody/images",
             HF_ENDPOINT=f"http://127.0.0.1:{server.server_address[1]}",
             HF_TOKEN=SECRET, HF_HOME=str(place / "home"),
@@ -174,5 +246,5 @@ def test_a_data_set_behind_the_client_of_hugging_face_gives_the_bytes_of_a_folde
     finally:
         server.shutdown()
         server.server_close()
-    assert found == calibrate("images")
+    assert Path("out.npz").read_bytes() == read_expected()
     assert any(path.startswith("/datasets/somebody/images/resolve/") for path in asked)

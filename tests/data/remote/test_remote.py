@@ -131,17 +131,32 @@ def test_a_name_that_no_file_can_have_is_a_bad_sample(memory: str, tmp_path: Pat
     assert [skipped for skipped, _ in found.skipped] == [name]
 
 
-def test_a_store_that_keeps_an_attempt_waiting_is_not_asked_again(monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "cause", [None, ConnectionRefusedError(111, "refused")], ids=["timeout", "refused"]
+)
+def test_a_store_that_keeps_an_attempt_waiting_is_not_asked_again(
+    monkeypatch, cause: Exception | None
+) -> None:
     monkeypatch.setattr(remote, "LONG_TIMEOUT", 0.01)
     asked = []
 
     def wait() -> None:
         asked.append(time.sleep(0.02))
-        raise TimeoutError("Read timeout")
+        if cause is None:
+            raise TimeoutError("no answer")
+        raise RuntimeError("no answer") from cause  # the package of Azure has a class of its own
 
-    with pytest.raises(OSError, match=r"Read timeout \(after 0 s\)"):
+    with pytest.raises(OSError, match=r"no answer \(after 0 s\)"):
         remote.run_with_retries("s3://b/x", wait)
     assert len(asked) == 1
+
+
+def test_folders_without_end_are_listed_once() -> None:
+    def descend() -> None:
+        descend()
+
+    with pytest.raises(OSError, match=r"\] the server lists a folder in itself, without end: "):
+        remote.run_with_retries("http://b/x", descend)
 
 
 def test_a_long_transfer_that_is_cut_is_tried_again(monkeypatch) -> None:
@@ -164,6 +179,25 @@ def test_a_full_disk_is_one_line(memory: str, tmp_path: Path, monkeypatch) -> No
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(DataError, match="No space left on device; free space there, or name"):
+        ptq.calibrate(brightness_model(), memory, preprocess=PREPROCESS, threads=1)
+
+
+def test_a_damaged_shard_in_a_store_is_refused_as_one_on_this_machine(
+    memory: str, monkeypatch
+) -> None:
+    monkeypatch.setattr(remote, "PAUSES", (0.0,))
+    remote.write(f"{memory}/data.tar", b"damaged")
+    reason = (
+        r"data\.tar: not an uncompressed tar file, or truncated \(truncated header\) \(2 attempts\)"
+    )
+    with pytest.raises(DataError, match=reason):
+        ptq.calibrate(brightness_model(), f"{memory}/data.tar", preprocess=PREPROCESS, threads=1)
+
+
+def test_a_folder_in_a_store_with_shards_of_two_kinds_is_refused(memory: str) -> None:
+    for name in ("data.tar", "data.parquet"):
+        remote.write(f"{memory}/{name}", b"any")
+    with pytest.raises(DataError, match="holds both .tar and .parquet files; name one kind"):
         ptq.calibrate(brightness_model(), memory, preprocess=PREPROCESS, threads=1)
 
 
