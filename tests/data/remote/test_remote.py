@@ -197,7 +197,7 @@ def test_a_damaged_shard_in_a_store_is_refused_as_one_on_this_machine(
 def test_a_folder_in_a_store_with_shards_of_two_kinds_is_refused(memory: str) -> None:
     for name in ("data.tar", "data.parquet"):
         remote.write(f"{memory}/{name}", b"any")
-    with pytest.raises(DataError, match="holds both .tar and .parquet files; name one kind"):
+    with pytest.raises(DataError, match=r"holds both \.tar and \.parquet files; name one kind"):
         ptq.calibrate(brightness_model(), memory, preprocess=PREPROCESS, threads=1)
 
 
