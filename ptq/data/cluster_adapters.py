@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from ptq.core.errors import PtqError, UsageError
@@ -23,6 +23,10 @@ _SECONDS = 30
 """How long a scheduler, and its first worker, may take to answer."""
 _SILENT_SECONDS = 60
 """How long a scheduler that has answered before may leave a question unanswered; it is asked every few seconds."""
+_CLOSE_SECONDS = 10
+"""How long workers may take to free what they keep of a run; else they free it with their next run."""
+_LEAST_BYTES = 2**23
+"""Bytes a second that a job takes at least to all workers of Dask."""
 _PAUSE = 1.0
 """Seconds before a head of Ray that has refused is asked again."""
 _RETRIES = 3
@@ -131,13 +135,16 @@ class DaskAdapter:
             ) from error
         try:
             self._require_packages()
-        except UsageError:
+        except BaseException:
             self._client.close()
             raise
 
     def _require_packages(self) -> None:
         """Raise UsageError if a worker lacks a package: Dask ends a worker that cannot load a part."""
-        for worker, answer in self._client.run(can_run_parts, on_error="return").items():
+        answers: Mapping[str, Any] = {}
+        with suppress(TimeoutError):
+            answers = self._run_on_all(_SECONDS, can_run_parts, on_error="return")
+        for worker, answer in answers.items():
             missing = _MISSING_MODULE.search(str(answer))
             if missing is not None:
                 raise UsageError(
@@ -169,8 +176,20 @@ class DaskAdapter:
         return submit
 
     def send(self, content: bytes) -> Any:
-        """Its copy on each worker."""
-        return self._client.scatter(content, broadcast=True, hash=False)
+        """Its copy on each worker; raise an error if one of them does not take it."""
+        started, most = time.monotonic(), _SILENT_SECONDS + len(content) / _LEAST_BYTES
+        try:
+            return self._client.sync(
+                self._client._scatter, content, broadcast=True, hash=False, callback_timeout=most
+            )
+        except TimeoutError as error:
+            if time.monotonic() - started < most:  # there is no worker
+                raise
+            self._is_silent = True
+            raise PtqError(
+                f"cluster {self._address}: a worker has not taken its job for {most:.0f} s; end that worker (the "
+                "scheduler lists them), and run again (a checkpoint continues)"
+            ) from error
 
     def check(self) -> None:
         """Raise an error if the scheduler ended."""
@@ -181,9 +200,15 @@ class DaskAdapter:
 
     def close(self, run: str) -> None:
         """Free what the workers keep, and end the connection."""
-        if self._client.status == "running" and not self._is_silent:
-            self._client.run(forget_run, run, on_error="ignore")
-        self._client.close()
+        try:
+            if self._client.status == "running" and not self._is_silent:
+                self._run_on_all(_CLOSE_SECONDS, forget_run, run, on_error="ignore")
+        finally:
+            self._client.close()
+
+    def _run_on_all(self, most: float, function: Callable[..., Any], *args: Any, **how: Any) -> Any:
+        """`Client.run` of Dask with a limit of time: a worker that is stopped never answers."""
+        return self._client.sync(self._client._run, function, *args, callback_timeout=most, **how)
 
 
 class RayAdapter:

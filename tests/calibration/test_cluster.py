@@ -211,6 +211,21 @@ def test_a_scheduler_that_does_not_answer_is_one_error_and_the_next_run_continue
         assert calibrate(place, dask.address, checkpoint=state).to_bytes() == whole
 
 
+@pytest.mark.remote
+def test_a_worker_that_is_stopped_is_one_error(
+    place: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapters, "_SECONDS", 4)
+    monkeypatch.setattr(adapters, "_SILENT_SECONDS", 3)
+    with run_dask(place, 2) as dask:
+        assert calibrate(place, dask.address).to_bytes() == whole
+        dask.workers[0].send_signal(signal.SIGSTOP)
+        with pytest.raises(PtqError, match="a worker has not taken its job for 3 s; end that"):
+            calibrate(place, dask.address)
+        dask.workers[0].kill()
+        assert calibrate(place, dask.address).to_bytes() == whole
+
+
 @pytest.mark.usefixtures("at_once")
 def test_a_checkpoint_of_processes_is_continued_to_the_same_bytes(
     place: Path, whole: bytes, tmp_path: Path
