@@ -39,12 +39,12 @@ LONG_TIMEOUT = 60.0
 """Seconds. If nobody has answered for longer there is no further attempt: the store's package has tried by itself."""
 _NO_ANSWER = re.compile("timeout|connector|connectionrefused|endpointconnection", re.IGNORECASE)
 """What the classes of such errors are called."""
-
 _ENDLESS = {
     "RecursionError": "the server lists a folder in itself, without end",
     "TooManyRedirects": "the server redirects in a circle",
 }
 """What errors mean that no retry removes, by the name of their class."""
+
 _URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL)
 _CLUSTERS = ("tcp", "tls", "ray")
 """The kinds of addresses of clusters."""
@@ -133,8 +133,11 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
                 raise FileNotFoundError(errno.ENOENT, absent, show(url)) from None
             endless = _ENDLESS.get(type(found).__name__)
             reason = endless or show(getattr(found, "strerror", None) or short_message(found))
-            lasting = isinstance(found, (NotImplementedError, TypeError))
-            lasting = lasting or endless is not None or _lacks_credentials(found)
+            lasting = (
+                endless is not None
+                or isinstance(found, (NotImplementedError, TypeError))
+                or _lacks_credentials(found)
+            )
             took = time.monotonic() - started
             silent = took > LONG_TIMEOUT and _has_no_answer(found)
             if pause is None or lasting or silent:

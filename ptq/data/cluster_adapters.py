@@ -15,18 +15,18 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
-from ptq.core.errors import PtqError, UsageError
+from ptq.core.errors import PtqError, UsageError, short_message
 from ptq.core.remote import show
 from ptq.data.run_part import can_run_parts, forget_run
 
 _SECONDS = 30
-"""How long a scheduler, and its first worker, may take to answer."""
+"""How long a scheduler or a head, and then its workers, may take to answer at first."""
 _SILENT_SECONDS = 60
 """How long a scheduler that has answered before may leave a question unanswered; it is asked every few seconds."""
 _CLOSE_SECONDS = 10
 """How long workers may take to free what they keep of a run; else they free it with their next run."""
-_LEAST_BYTES = 2**23
-"""Bytes a second that a job takes at least to all workers of Dask."""
+_LEAST_BYTES_PER_SECOND = 2**23
+"""A job that reaches all workers of Dask more slowly counts as not taken."""
 _PAUSE = 1.0
 """Seconds before a head of Ray that has refused is asked again."""
 _RETRIES = 3
@@ -177,7 +177,7 @@ class DaskAdapter:
 
     def send(self, content: bytes) -> Any:
         """Its copy on each worker; raise an error if one of them does not take it."""
-        started, most = time.monotonic(), _SILENT_SECONDS + len(content) / _LEAST_BYTES
+        started, most = time.monotonic(), _SILENT_SECONDS + len(content) / _LEAST_BYTES_PER_SECOND
         try:
             return self._client.sync(
                 self._client._scatter, content, broadcast=True, hash=False, callback_timeout=most
@@ -229,7 +229,7 @@ class RayAdapter:
                 break
             except (ConnectionError, RuntimeError) as error:  # a head that starts refuses at once
                 if time.monotonic() > end:
-                    raise _no_answer(address) from error
+                    raise _no_answer(address, f" ({show(short_message(error))})") from error
                 time.sleep(_PAUSE)
 
     def count_slots(self) -> Mapping[str, int]:
@@ -283,9 +283,9 @@ def _missing_package(extra: str, address: str) -> UsageError:
     )
 
 
-def _no_answer(address: str) -> UsageError:
+def _no_answer(address: str, reason: str = "") -> UsageError:
     return UsageError(
-        f"cluster {show(address)} does not answer within {_SECONDS} s; check the address, and that its scheduler "
-        "runs",
+        f"cluster {show(address)} does not answer within {_SECONDS} s{reason}; check the address, and that its "
+        "scheduler runs",
         "cluster",
     )

@@ -68,7 +68,7 @@ def index_tar(place: str, small: tuple[str, ...]) -> tuple[list[TarMember], Mapp
         try:
             with open(place, "rb") if is_local else remote.open_stream(place) as stream:
                 return _index(stream, place, small)
-        except tarfile.TarError as error:  # of a store, the transfer may have been cut
+        except tarfile.TarError as error:  # a transfer from a store may have been cut
             reason = " ".join(str(error).split())
             raise OSError(errno.EIO, f"{_NO_TAR} ({reason})") from error
 
