@@ -39,14 +39,15 @@ def find_permutation(confusion: Confusion, labelling: Labelling | None) -> Diagn
     for (label, _), count in confusion.items():
         of_label[label] = of_label.get(label, 0) + count
     classes = len({number for pair in confusion for number in pair})
-    if not _is_significant(total, total, len(of_label), classes):
-        return None  # not even if all samples were right in another order
+    mostly = {
+        label: predicted for (label, predicted), n in confusion.items() if 2 * n > of_label[label]
+    }
+    movable = sorted(label for label, predicted in mostly.items() if label != predicted)
+    most = sum(of_label[label] for label in movable)
+    if not movable or not _is_significant(most, most, len(movable), classes):
+        return None  # not even if all of these were right in another order
     assigned = _assign(confusion)
-    moved = [
-        label
-        for label, predicted in assigned.items()
-        if label != predicted and 2 * confusion.get((label, predicted), 0) > of_label[label]
-    ]
+    moved = [label for label in movable if assigned[label] == mostly[label]]
     count = sum(of_label[label] for label in moved)
     hits = sum(confusion[label, assigned[label]] for label in moved)
     gain = hits - sum(confusion.get((label, label), 0) for label in moved)

@@ -12,6 +12,7 @@ from PIL import Image
 
 import ptq
 from ptq.data.labelling import Labelling
+from ptq.evaluation import label_permutation
 from ptq.evaluation.label_permutation import find_permutation
 from ptq.evaluation.presentation.html import render_page
 from ptq.evaluation.presentation.html_rankings import render_ranking_page
@@ -191,3 +192,15 @@ def test_a_model_that_confuses_one_class_is_not_suspected() -> None:
 def test_few_samples_do_not_suffice() -> None:
     assert find_permutation(confusion_of([1, 2, 3, 0], samples=1, accuracy=1), None) is None
     assert find_permutation(confusion_of([1, 2, 3, 0], samples=6, accuracy=1), None) is not None
+
+
+def test_no_assignment_is_sought_where_none_could_be_significant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One wrong sample each of many classes fits some order by chance."""
+    monkeypatch.setattr(label_permutation, "_assign", lambda _: pytest.fail("it was sought"))
+    singles = confusion_of(list(range(1000)), samples=1, accuracy=0.7)
+    assert find_permutation(singles, None) is None
+    one_class = confusion_of(list(range(5)), samples=20, accuracy=1)
+    one_class[3, 3], one_class[3, 0], one_class[3, 1] = 0, 10, 10
+    assert find_permutation(one_class, None) is None

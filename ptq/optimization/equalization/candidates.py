@@ -9,9 +9,8 @@ left, or after the last stage.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +26,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples, rank_by_digest
-from ptq.kernels.thread_pool import parallel_map
+from ptq.kernels.thread_pool import map_ahead
 from ptq.model.external_data import weight_bytes
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
@@ -143,16 +142,14 @@ class CandidateComparison:
         remaining = list(contenders)
         advance = self._run.start_stage("comparing candidates", None)
         for _ in self._observe_stages(remaining):
-            turns = self._split_into_turns(remaining, contenders[0])
-            for some, following in zip(turns, [*turns[1:], []], strict=True):
-                self._open(some)
-                with self._open_meanwhile(following):
-                    for contender, errors in zip(some, self._measure(some), strict=True):
-                        contender.errors.append(errors)
-                        advance()
-                    if some == [contenders[0]] and some[0].weighted_mean() <= NEGLIGIBLE_ERROR:
+            with closing(self._measure(remaining)) as measured:
+                for contender, errors in zip(remaining, measured, strict=True):
+                    contender.errors.append(errors)
+                    advance()
+                    plain = contender is contenders[0]
+                    if plain and contender.weighted_mean() <= NEGLIGIBLE_ERROR:
                         advance.end()
-                        return some[0]
+                        return contender
             best = min(remaining, key=Contender.weighted_mean)
             for contender in [c for c in remaining if c is not best and is_decided(best, c)]:
                 contender.evaluation = None  # closes its sessions
@@ -162,38 +159,24 @@ class CandidateComparison:
         advance.end()
         return min(remaining, key=Contender.weighted_mean)
 
-    def _split_into_turns(
-        self, remaining: Sequence[Contender], plain: Contender
-    ) -> list[list[Contender]]:
-        """Groups of contenders that are measured at once. The plain one stands alone, and so does each large one."""
-        most = self._run.jobs_at_once
-        if weight_bytes(self._prepared.graph.model) > _KEPT_WEIGHTS:
-            most = 1
-        alone = [[contender] for contender in remaining if contender is plain]
-        rest = [contender for contender in remaining if contender is not plain]
-        return [*alone, *(rest[k : k + most] for k in range(0, len(rest), most))]
+    def _measure(
+        self, remaining: Sequence[Contender]
+    ) -> Generator[NDArray[np.float64], None, None]:
+        """The errors of contenders, in order. The next ones open and run meanwhile, unless they are large."""
+        at_once = self._run.jobs_at_once
+        if at_once == 1 or weight_bytes(self._prepared.graph.model) > _KEPT_WEIGHTS:
+            for contender in remaining:
+                yield self._errors(self._open(contender, self._run))
+            return
+        alone = replace(self._run, pool=None)
+        # one opens at a time: contenders share ranges, each of which is then chosen once
+        opened = map_ahead(lambda contender: self._open(contender, alone), remaining, 1)
+        yield from map_ahead(self._errors, opened, at_once)
 
-    def _open(self, some: Sequence[Contender]) -> None:
-        """Open contenders, in turn: they share ranges, each of which is then chosen once."""
-        run = self._run if len(some) == 1 else replace(self._run, pool=None)
-        for contender in some:
-            contender.evaluation = contender.evaluation or self._open_evaluation(contender, run)
-
-    @contextmanager
-    def _open_meanwhile(self, some: Sequence[Contender]) -> Iterator[None]:
-        """Open contenders that are measured at once, in a thread: threads may read the statistics that they share."""
-        pool = ThreadPoolExecutor(1, "ptq-open")
-        try:
-            opening = pool.submit(self._open, some) if len(some) > 1 else None
-            yield
-            if opening is not None:
-                opening.result()
-        finally:
-            pool.shutdown()
-
-    def _measure(self, some: Sequence[Contender]) -> list[NDArray[np.float64]]:
-        """The errors of contenders that are open; several run on one thread each."""
-        return parallel_map(self._errors, some) if len(some) > 1 else [self._errors(some[0])]
+    def _open(self, contender: Contender, run: RunOptions) -> Contender:
+        """The contender, with an evaluation."""
+        contender.evaluation = contender.evaluation or self._open_evaluation(contender, run)
+        return contender
 
     def _observe_stages(self, remaining: Sequence[Contender]) -> Iterator[int]:
         """The number of samples of each stage that compares, after those remaining have observed them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.data.sample_map import SampleMap
 from ptq.data.sample_parts import Part
+from ptq.kernels.thread_pool import parallel_map
 from ptq.model.session import Session
 from ptq.rewrite.instrument.error_sources import ErrorProbe
 
@@ -91,8 +93,10 @@ class _Injection:
         self._known_errors: dict[str, _Arrays] = {}
         self._known_outputs: dict[str, _Arrays] = {}
         self._free = _KEPT_BYTES
-        self._errors = Session.for_check(probe.error_graph, threads=run.threads)
-        self._injected = Session(probe.injected, threads=run.threads)
+        open_errors = partial(Session.for_check, probe.error_graph, threads=run.threads)
+        open_injected = partial(Session, probe.injected, threads=run.threads)
+        both = parallel_map(lambda load: load(), [open_errors, open_injected])
+        self._errors, self._injected = both
 
     def output_error_energy(
         self, sample: Sample, factors: NDArray[np.float32]
