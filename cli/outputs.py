@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from ptq.core import files
-from ptq.core.errors import UsageError
+from ptq.core.errors import PtqError, UnwrittenError, UsageError
 from ptq.core.option_checks import find_similar
 from ptq.core.wording import plural
 
@@ -194,6 +194,20 @@ def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         typer.echo(f"  {one_line(reason)}", err=True)
     if len(skipped) > MAX_LISTED_SAMPLES:
         typer.echo(f"  and {len(skipped) - MAX_LISTED_SAMPLES} more", err=True)
+
+
+def keep_unwritten(error: UnwrittenError) -> Path | None:
+    """Write what a store refuses to a new file of the current folder, and return it; None if that fails too."""
+    name = Path(error.place.rpartition("/")[2] or "output")
+    numbered = (name.with_stem(f"{name.stem}.{k}") for k in range(1, 100))
+    free = next((path for path in (name, *numbered) if not os.path.lexists(path)), None)
+    if free is None:
+        return None
+    try:
+        files.write(free, error.content)
+    except PtqError:
+        return None
+    return free
 
 
 def write_json(document: str, path: str | None) -> bool:

@@ -80,6 +80,7 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
             return signal_code
         given = sys.argv[1:] if arguments is None else arguments
         code, text = explain(error, given)
+        text = _keep_output(error) or text
         if isinstance(error, OSError):
             _discard_output()
         if os.environ.get("PTQ_TRACEBACK"):
@@ -91,6 +92,16 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
             _write_error_document(given, *document)
         return code
     return returned if isinstance(returned, int) else 0
+
+
+def _keep_output(error: Exception) -> str:
+    """Keep an output that a store refuses; the text of the error that names the file, empty if there is none."""
+    from ptq.core.errors import UnwrittenError
+
+    from .outputs import keep_unwritten
+
+    kept = keep_unwritten(error) if isinstance(error, UnwrittenError) else None
+    return f"{error}; the output is kept as {kept}" if kept else ""
 
 
 def _write_error_document(

@@ -81,6 +81,20 @@ class BudgetError(PtqError):
     result: typing.Any = None
 
 
+class UnwrittenError(PtqError):
+    """A store that refuses a finished output, which is not lost: the command line keeps it on this machine.
+
+    Attributes:
+        place: The URL, as it is shown.
+        reason: Why the store refuses it.
+        content: What was to be written.
+    """
+
+    def __init__(self, place: str, reason: str, content: bytes) -> None:
+        super().__init__(f"{place} cannot be written: {reason}; choose another place")
+        self.place, self.reason, self.content = place, reason, content
+
+
 class NoGainError(PtqError):
     """A quantized model that is larger and slower than the float model.
 

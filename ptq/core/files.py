@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ptq.core import remote
-from ptq.core.errors import DataError, PtqError, UsageError
+from ptq.core.errors import DataError, PtqError, UnwrittenError, UsageError
 
 
 def check_writable(path: Path, room: int = 0) -> None:
@@ -26,9 +26,7 @@ def check_writable(path: Path, room: int = 0) -> None:
         PtqError: The folder has too little space.
     """
     if (url := remote.as_url(path)) is not None:
-        remote.open_file_system(
-            url
-        )  # which packages are there is known now, the rest when it is written
+        remote.open_file_system(url)  # packages are known now; rights, when it is written
         return
     folder = path.parent
     try:
@@ -111,15 +109,15 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
 
     Raises:
         PtqError: The file cannot be written; its former content is unchanged.
+        UnwrittenError: The store of a URL refuses it.
     """
     pieces = [content] if isinstance(content, bytes) else content
     if (url := remote.as_url(path)) is not None:
+        whole = b"".join(pieces)
         try:
-            remote.write(url, b"".join(pieces))
+            remote.write(url, whole)
         except OSError as error:
-            raise PtqError(
-                f"{remote.show(url)} cannot be written: {error.strerror}; choose another place"
-            ) from None
+            raise UnwrittenError(remote.show(url), error.strerror or str(error), whole) from None
         return
     temporary: Path | None = None
     try:

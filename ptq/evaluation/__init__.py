@@ -25,6 +25,7 @@ output_check         outputs whose figures say little: NaN, numbers taken for de
 input_range_check    samples on another scale than in training
 input_shift_check    evaluation samples on another scale than the calibration samples
 softmax_length_check attention weights whose range holds for one length only
+empty_cache_check    decoders that are calibrated without their first step
 preprocessing_check  images prepared in another way than in training
 record_check         two models that record different preprocessing
 label_permutation    classes in another order than the model's

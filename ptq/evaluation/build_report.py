@@ -12,6 +12,7 @@ from ptq.evaluation.benefit_check import check_opset
 from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.diagnostics import diagnose, fixed_tensors
+from ptq.evaluation.empty_cache_check import check_empty_cache
 from ptq.evaluation.engines import find_float_results, session_engine
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_range_check import check_input_statistics
@@ -116,6 +117,7 @@ def build_report(
     if used is not None and not input_warnings:
         range_warning = check_input_statistics(model.source, used, run=run)
     length_warning = check_softmax_lengths(prepared, quantized.plan, samples.calibration, run=run)
+    cache_warning = check_empty_cache(model.source, samples.calibration)
     applied = used.preprocess if used is not None else None
     row = get_target(quantized.plan.target)
     budget = _check_max_drop(evaluation, max_drop, search)
@@ -159,6 +161,7 @@ def build_report(
             *overlap.warnings,
             *([] if range_warning is None else [range_warning]),
             *([] if length_warning is None else [length_warning]),
+            *([] if cache_warning is None else [cache_warning]),
             *_check_opset(quantized),
             *diagnose(
                 quantized.plan,

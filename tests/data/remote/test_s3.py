@@ -148,6 +148,27 @@ def test_outputs_of_the_command_line_are_objects(store: int, place: str) -> None
     assert f"output {out}/s.npz exists and --no-clobber is set" in printed
 
 
+def test_what_a_bucket_refuses_is_kept_in_the_current_folder(place: str) -> None:
+    """Oracle: the same outputs in files. The result of long work is not lost, and no file is replaced."""
+    given = ["model.onnx", "--data", place, *OPTIONS, "--threads", 1]
+    Path("made").mkdir()
+    files = ["-o", "made/q.onnx", "--save-plan", "made/q.json"]
+    assert call("quantize", *given, *FAST, "--force", *files)[0] == 0
+    Path("q.onnx").write_bytes(b"mine")
+    refused = "s3://no-such-bucket/q.onnx"
+    code, printed = call("quantize", *given, *FAST, "--force", "-o", refused)
+    assert code == 1
+    assert f"error: {refused} cannot be written: " in printed
+    assert "; choose another place; the output is kept as q.1.onnx\n" in printed
+    assert Path("q.1.onnx").read_bytes() == Path("made/q.onnx").read_bytes()
+    assert Path("q.onnx").read_bytes() == b"mine"
+    plan = ["-o", "q.2.onnx", "--save-plan", "s3://no-such-bucket/q.json"]
+    code, printed = call("quantize", *given, *FAST, "--force", *plan)
+    assert code == 1
+    assert "the output is kept as q.json\n" in printed
+    assert Path("q.json").read_bytes() == Path("made/q.json").read_bytes()
+
+
 def test_no_output_holds_a_url_or_a_secret(store: int, place: str) -> None:
     calibrate(place).save("s.npz")
     code, printed = call(
