@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         StatsError,
         UnknownOptionError,
         UnsupportedError,
+        UnwrittenError,
         UsageError,
     )
     from ptq.core.plan import Plan
@@ -69,7 +70,7 @@ _MODULES = {
     "ptq.api": "calibrate evaluate quantize",
     "ptq.calibration.merge": "merge_statistics",
     "ptq.core.errors": "BudgetError Cancelled DataError ModelError NoGainError PlanError PtqError StatsError "
-    "UnknownOptionError UnsupportedError UsageError",
+    "UnknownOptionError UnsupportedError UnwrittenError UsageError",
     "ptq.core.plan": "Plan",
     "ptq.core.targets": "TargetName",
     "ptq.data": "AudioPreprocess Preprocess Sample Samples TextPreprocess open_samples",
@@ -131,7 +132,7 @@ __all__ = [
     "NoGainError", "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "PreferenceName", "Preprocess",
     "PtqError", "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "RuntimeName", "Sample", "Samples",
     "StatsError", "TargetName", "TaskName", "TextPreprocess", "Tuned",
-    "UnknownOptionError", "UnsupportedError", "UsageError",
+    "UnknownOptionError", "UnsupportedError", "UnwrittenError", "UsageError",
     "Verification",
     "WeightFormatOption", "__version__", "benchmark", "calibrate", "compare", "convert", "evaluate",
     "frontier",

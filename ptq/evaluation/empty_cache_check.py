@@ -1,7 +1,7 @@
 """A cache of keys and values that is empty in no sample, though the first step of a decoder has an empty one.
 
-A cache is an input that grows: a Concat appends computed values to it along an open axis, and the graph gives the whole
-out again. First steps see other values than later ones, often the largest of all: ranges of later steps cut them.
+A cache is an input that grows: a Concat appends computed values to it along an open axis, and the graph gives out the
+whole. First steps see other values than later ones, often the largest of all: ranges of later steps cut them.
 """
 
 from __future__ import annotations

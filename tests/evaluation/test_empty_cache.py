@@ -50,8 +50,8 @@ def test_a_cache_is_an_input_that_grows_and_is_given_out() -> None:
 def test_samples_without_a_first_step_are_a_warning() -> None:
     found = _check(_decoder(), [3, 4, 5])
     assert str(found) == (
-        "past (input): it is a cache that is empty in none of 3 calibration samples: ranges may not hold for the first "
-        "step; calibrate with first steps too, unless another model runs them"
+        "past (input): it is a cache that is empty in none of 3 calibration samples: ranges may not hold for the "
+        "first step; calibrate with first steps too, unless another model runs them"
     )
 
 
