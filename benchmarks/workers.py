@@ -93,7 +93,7 @@ if __name__ == "__main__":
     logging.getLogger("ptq").addHandler(Stages())
     build_report.measure_speed = timed(build_report.measure_speed)
     preprocess = ptq.Preprocess(**options) if options else None
-    from ptq.data.worker_pool import ProcessPool
+    from ptq.data.workers.worker_pool import ProcessPool
     from ptq_cli.process import prepare_long_job, prepare_process
 
     prepare_process()

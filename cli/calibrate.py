@@ -103,7 +103,7 @@ def calibrate(
     from ptq import api
     from ptq.calibration.merge import NamedStatistics, merge_named
     from ptq.core.errors import UsageError
-    from ptq.data.recorded_preprocess import list_recorded_options
+    from ptq.data.preprocessing.recorded_preprocess import list_recorded_options
     from ptq.data.splits import SampleOptions
 
     from . import documents, inputs, next_command, outputs, render_tables

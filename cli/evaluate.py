@@ -63,7 +63,7 @@ def evaluate(
     from ptq import api
     from ptq.core.errors import UsageError
     from ptq.data.splits import SampleOptions
-    from ptq.data.start_workers import resolve_data
+    from ptq.data.workers.start_workers import resolve_data
     from ptq.evaluation.budget import check_budget
     from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
     from ptq.evaluation.record_check import REFERENCE_MODEL, choose_record

@@ -12,7 +12,7 @@ import typer
 from .parsers import parse_count, parse_scale
 
 if TYPE_CHECKING:
-    import ptq.data.preprocess as values
+    import ptq.data.preprocessing.preprocess as values
     from ptq.data import Preparation
 
 PREPROCESSING_HELP = (

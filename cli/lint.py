@@ -36,7 +36,7 @@ def lint(
     there is an error. Usual reasons why the integers are slow in ONNX Runtime are named too.
     """
     from ptq.core.errors import ModelError
-    from ptq.data.recorded_preprocess import read_preprocess
+    from ptq.data.preprocessing.recorded_preprocess import read_preprocess
     from ptq.model.metadata import read_target
     from ptq.model.open import open_model, tflite_content
     from ptq.verification import verbs

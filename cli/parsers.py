@@ -36,7 +36,7 @@ def _python_options() -> frozenset[str]:
     """Names of the options of ptq's functions and of its preprocessing."""
     from ptq import api
     from ptq.calibration import merge
-    from ptq.data import preprocess
+    from ptq.data.preprocessing import preprocess
 
     takers = (
         api.calibrate, api.evaluate, api.quantize, merge.merge_statistics, preprocess.Preprocess

@@ -174,7 +174,7 @@ def quantize(
     from ptq import api
     from ptq.core import files
     from ptq.core.errors import UsageError
-    from ptq.data.recorded_preprocess import list_recorded_options
+    from ptq.data.preprocessing.recorded_preprocess import list_recorded_options
     from ptq.evaluation.sparklines import draw_sparklines
 
     from . import documents, gates, github, inputs, next_command, outputs, render_report

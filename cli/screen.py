@@ -22,7 +22,7 @@ from .verbosity import is_quiet
 
 if TYPE_CHECKING:
     from ptq.core.record import Record
-    from ptq.data.recorded_preprocess import AppliedPreprocess
+    from ptq.data.preprocessing.recorded_preprocess import AppliedPreprocess
     from ptq.evaluation.diagnosis import Diagnosis
 
 
@@ -133,7 +133,7 @@ def format_record(record: Record | None, note: str = "") -> Iterator[Padding]:
     """
     if record is None:
         return
-    from ptq.data.recorded_preprocess import (
+    from ptq.data.preprocessing.recorded_preprocess import (
         list_recorded_options,  # loads onnx, which tables do not need
     )
 

@@ -9,7 +9,7 @@ from ptq.calibration.identify import find_contents, identify_samples
 from ptq.calibration.merge import NamedStatistics, name_statistics
 from ptq.core.errors import DataError
 from ptq.core.remote import show
-from ptq.data.recorded_preprocess import encode_preprocess
+from ptq.data.preprocessing.recorded_preprocess import encode_preprocess
 from ptq.data.splits import SampleOptions
 from ptq.model.open import open_model
 from ptq.observers.calibration_file import load, merge_preprocess

@@ -68,7 +68,7 @@ def verify(
     from functools import partial
 
     from ptq.data.splits import SampleOptions
-    from ptq.data.start_workers import resolve_data
+    from ptq.data.workers.start_workers import resolve_data
     from ptq.model.open import tflite_content
     from ptq.rewrite.border.element_types import open_with_float_border
     from ptq.verification import verbs

@@ -22,10 +22,10 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation
-from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
-from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
+from ptq.data.workers.cluster_adapters import Cluster
+from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.benefit_check import require_gain
 from ptq.evaluation.build_report import build_report
 from ptq.evaluation.outputs_ahead import run_float_ahead
@@ -163,7 +163,7 @@ def quantize(
         arithmetic: The integer arithmetic that predicts the results; None for the target's own.
         batch: Samples that run at once when accuracy is measured.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
-        workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
+        workers: Processes for samples, this one included; see `ptq.data.workers.worker_pool`. The result is the same.
         cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
         checkpoint: A file for the state of the calibration, as for ``calibrate``.
         max_drop: The accuracy budget in points of the metric. The fewest nodes that meet it stay float, measured on

@@ -18,7 +18,7 @@ from two_layers import SAMPLES, write_two_layers
 
 import ptq
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
-from ptq.data.start_workers import resolve_data
+from ptq.data.workers.start_workers import resolve_data
 
 pytestmark = pytest.mark.usefixtures("native_sums_in_module")
 
@@ -223,7 +223,8 @@ def test_an_executor_that_breaks_is_one_error(place: Path) -> None:
 
 
 def test_nothing_of_a_run_stays_open_in_the_threads_of_an_executor(place: Path) -> None:
-    from ptq.data import opened_sources, run_part
+    from ptq.data import opened_sources
+    from ptq.data.workers import run_part
 
     with ThreadPoolExecutor(2) as executor:
         quantize(place, cluster=executor)
@@ -232,7 +233,8 @@ def test_nothing_of_a_run_stays_open_in_the_threads_of_an_executor(place: Path) 
 
 
 def test_nothing_of_a_run_that_is_cancelled_stays_open(place: Path) -> None:
-    from ptq.data import opened_sources, run_part
+    from ptq.data import opened_sources
+    from ptq.data.workers import run_part
 
     steps = iter([True, False])
     with ThreadPoolExecutor(2) as executor:

@@ -20,10 +20,10 @@ from waiting_pool import start_at_once
 import ptq
 from ptq.core.errors import DataError, UsageError
 from ptq.core.run_options import RunOptions
-from ptq.data import run_on_threads, sharing_gain, worker_pool
-from ptq.data.run_part import run_part
 from ptq.data.splits import SampleOptions
-from ptq.data.start_workers import start_workers, stop_workers_at_end
+from ptq.data.workers import run_on_threads, sharing_gain, worker_pool
+from ptq.data.workers.run_part import run_part
+from ptq.data.workers.start_workers import start_workers, stop_workers_at_end
 from ptq.evaluation.reference import ReferenceOutputs
 from ptq.evaluation.session_cache import SessionCache
 from ptq.kernels import thread_pool
@@ -179,7 +179,7 @@ def test_a_sample_that_one_worker_cannot_read_runs_in_this_process(
 def test_a_disk_that_is_full_is_one_error(tmp_path: Path) -> None:
     script = (
         "import resource, ptq\n"
-        "from ptq.data.worker_pool import ProcessPool\n"
+        "from ptq.data.workers.worker_pool import ProcessPool\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "pool = ProcessPool(2)\n"
         "try:\n"

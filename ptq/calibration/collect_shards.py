@@ -26,9 +26,9 @@ from ptq.core.errors import DataError, StatsError
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples
 from ptq.data.sample_digest import merge_digests
-from ptq.data.sample_map import SampleMap
-from ptq.data.sample_parts import GoodSamples, Part, Shard
 from ptq.data.sample_source import refuse_bad
+from ptq.data.workers.sample_map import SampleMap
+from ptq.data.workers.sample_parts import GoodSamples, Part, Shard
 from ptq.model.exposed_session import session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.maker import list_differences

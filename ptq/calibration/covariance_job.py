@@ -16,7 +16,7 @@ from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
-from ptq.data.sample_parts import Part
+from ptq.data.workers.sample_parts import Part
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph

@@ -22,7 +22,7 @@ from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions, SizedIterable, TrackedItems
 from ptq.data import Sample, Samples
-from ptq.data.sample_map import SampleMap
+from ptq.data.workers.sample_map import SampleMap
 from ptq.model.graph import Graph
 from ptq.model.node import input_name
 from ptq.observers.input_statistics import InputStatistics, MeanShift

@@ -18,8 +18,8 @@ from ptq.calibration.channel_spreads import Spreads
 from ptq.calibration.collect import BatchBuffers
 from ptq.core.run_options import RunOptions, SizedIterable, TrackedItems
 from ptq.data import Sample, Samples
-from ptq.data.sample_map import SampleMap
-from ptq.data.sample_parts import Part
+from ptq.data.workers.sample_map import SampleMap
+from ptq.data.workers.sample_parts import Part
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import name_of

@@ -23,10 +23,10 @@ from ptq.core.run_options import (
     parse_memory,
 )
 from ptq.data import DataSource, Preparation
-from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
-from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
+from ptq.data.workers.cluster_adapters import Cluster
+from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
 from ptq.observers.calibration_file import Calibration

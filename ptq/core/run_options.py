@@ -45,7 +45,7 @@ class SizedIterable(Protocol[T_co]):
 
 
 class WorkerPool(Protocol):
-    """Processes that run parts of the samples; see `ptq.data.worker_pool`."""
+    """Processes that run parts of the samples; see `ptq.data.workers.worker_pool`."""
 
     count: int
     works_here: bool
@@ -55,7 +55,7 @@ class WorkerPool(Protocol):
         ...
 
     def prepare(self, seconds: float, samples: int) -> None:
-        """Start workers if long work is expected; see `ptq.data.pool.Pool.prepare`."""
+        """Start workers if long work is expected; see `ptq.data.workers.pool.Pool.prepare`."""
         ...
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
 from ptq.data.folder import FolderListing
-from ptq.data.folder_labels import find_labels
 from ptq.data.labelling import Labelling
+from ptq.data.labels.folder_labels import find_labels
 from ptq.data.preparation import Preparation
 from ptq.data.sample import BadSample, Sample
 

@@ -17,14 +17,14 @@ from ptq.core.errors import DataError, UsageError
 from ptq.core.option_checks import refuse_unknown_options, require_count, require_shard
 from ptq.core.wording import plural
 from ptq.data.cached_source import CachedSource
-from ptq.data.image_options import choose_image_options
+from ptq.data.formats.rows import TableSource
 from ptq.data.import_callable import import_callable
 from ptq.data.input_spec import InputSpec
 from ptq.data.preparation import Preparation
-from ptq.data.preprocess import Preprocess
+from ptq.data.preprocessing.image_options import choose_image_options
+from ptq.data.preprocessing.preprocess import Preprocess
+from ptq.data.preprocessing.recorded_preprocess import RecordedPreprocess
 from ptq.data.read_once import ReadOnceSource
-from ptq.data.recorded_preprocess import RecordedPreprocess
-from ptq.data.rows import TableSource
 from ptq.data.sample import Samples, SampleSource
 from ptq.data.sample_store import CacheLimits, CacheOption, parse_cache
 from ptq.data.sources.calibration_reader import is_reader

@@ -20,9 +20,9 @@ from ptq.data import (
     split_holdout,
 )
 from ptq.data.input_scaling import pixel_scale
-from ptq.data.label_numbers import require_class
-from ptq.data.preparation_kinds import PREPARATIONS
-from ptq.data.recorded_preprocess import (
+from ptq.data.labels.label_numbers import require_class
+from ptq.data.preprocessing.preparation_kinds import PREPARATIONS
+from ptq.data.preprocessing.recorded_preprocess import (
     AppliedPreprocess,
     RecordedPreprocess,
     encode_preprocess,

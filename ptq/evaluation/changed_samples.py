@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ptq.data.formats.thumbnail import draw_thumbnail
 from ptq.data.preparation import Preparation
-from ptq.data.thumbnail import draw_thumbnail
 from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.tasks.changed_neighbours import ChangedNeighbours
 from ptq.evaluation.tasks.classify import ClassifyTask, list_candidates

@@ -16,11 +16,11 @@ from ptq.core.option_checks import (
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Preprocess
-from ptq.data.cluster_adapters import Cluster
 from ptq.data.labelling import Labelling
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
-from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
+from ptq.data.workers.cluster_adapters import Cluster
+from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.budget import Budget, check_budget
@@ -169,7 +169,7 @@ def compare(
         alphabet: The characters of a recognizer's classes, as for ``ptq.evaluate``.
         batch: Samples that run at once, if the models take any number.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
-        workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
+        workers: Processes for samples, this one included; see `ptq.data.workers.worker_pool`. The result is the same.
         cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ptq.core.topics import Topic, name_command
-from ptq.data.recorded_preprocess import AppliedPreprocess
+from ptq.data.preprocessing.recorded_preprocess import AppliedPreprocess
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptq.data import Sample
-from ptq.data.label_numbers import require_class
+from ptq.data.labels.label_numbers import require_class
 from ptq.evaluation.confusion import list_classes, list_confusion
 from ptq.evaluation.drop import Drop, TaskChoice, agreement_drop, error_drop, top1_drop
 from ptq.evaluation.measurements import FormMetrics

@@ -6,8 +6,8 @@ from collections import Counter
 
 import scipy
 
-from ptq.data.class_names import SORTED_ORDER
 from ptq.data.labelling import Labelling
+from ptq.data.labels.class_names import SORTED_ORDER
 from ptq.evaluation.confusion import Confusion, count_right, is_low
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.label_permutation import find_permutation

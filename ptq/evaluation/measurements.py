@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ptq.data.labelling import Labelling
-from ptq.data.recorded_preprocess import AppliedPreprocess
+from ptq.data.preprocessing.recorded_preprocess import AppliedPreprocess
 from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.diagnosis import Diagnosis, list_warnings
 from ptq.evaluation.drop import Drop, TaskChoice

@@ -14,10 +14,10 @@ from functools import partial
 
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples
-from ptq.data.idle_workers import IdleWorkers
-from ptq.data.sample_map import SampleMap
-from ptq.data.sample_parts import Part, finds_samples
-from ptq.data.worker_pool import ProcessPool
+from ptq.data.workers.idle_workers import IdleWorkers
+from ptq.data.workers.sample_map import SampleMap
+from ptq.data.workers.sample_parts import Part, finds_samples
+from ptq.data.workers.worker_pool import ProcessPool
 from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.engines import Engine
 from ptq.evaluation.reference import DigestedOutputs

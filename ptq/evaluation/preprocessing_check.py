@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.data import Preprocess, Sample, Samples
-from ptq.data.class_names import SORTED_ORDER
-from ptq.data.preprocess import IMAGENET_MEAN_STD
+from ptq.data.labels.class_names import SORTED_ORDER
+from ptq.data.preprocessing.preprocess import IMAGENET_MEAN_STD
 from ptq.evaluation import intervals
 from ptq.evaluation.confusion import may_be_low
 from ptq.evaluation.diagnosis import Diagnosis

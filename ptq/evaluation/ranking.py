@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptq.data.labelling import Labelling
-from ptq.data.recorded_preprocess import AppliedPreprocess
+from ptq.data.preprocessing.recorded_preprocess import AppliedPreprocess
 from ptq.evaluation.diagnosis import Diagnosis, list_warnings
 from ptq.evaluation.drop import Drop, TaskChoice
 

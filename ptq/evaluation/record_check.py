@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ptq.core.preprocess_record import FEEDS
 from ptq.data import Samples
-from ptq.data.recorded_preprocess import (
+from ptq.data.preprocessing.recorded_preprocess import (
     EXPORTER,
     RecordedPreprocess,
     encode_preprocess,

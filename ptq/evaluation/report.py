@@ -12,7 +12,7 @@ from ptq.core.preprocess_wording import describe_preprocessing, describe_source
 from ptq.core.record import Record
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
-from ptq.data.recorded_preprocess import list_recorded_options
+from ptq.data.preprocessing.recorded_preprocess import list_recorded_options
 from ptq.evaluation.budget import Budget, BudgetSearch
 from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
 from ptq.evaluation.frontier import EstimatedFrontier

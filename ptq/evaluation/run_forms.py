@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions, TrackedItems
 from ptq.data import Sample, Samples
-from ptq.data.sample_map import SampleMap
-from ptq.data.sample_parts import Part
+from ptq.data.workers.sample_map import SampleMap
+from ptq.data.workers.sample_parts import Part
 from ptq.evaluation.engines import Engine
 from ptq.evaluation.reference import DigestedOutputs
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ptq.core.errors import DataError
-from ptq.data.exporter_metadata import read_literal, read_names
-from ptq.data.preprocess import Preprocess
-from ptq.data.recorded_preprocess import read_preprocess
+from ptq.data.preprocessing.exporter_metadata import read_literal, read_names
+from ptq.data.preprocessing.preprocess import Preprocess
+from ptq.data.preprocessing.recorded_preprocess import read_preprocess
 from ptq.model.graph import Graph
 from ptq.rewrite.tflite.standard_metadata import ImageInput, ModelDescription
 

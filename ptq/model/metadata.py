@@ -11,7 +11,7 @@ from ptq.core.errors import ModelError
 from ptq.core.record import Record, decode_record, encode_record
 
 PREPROCESS = "ptq.preprocess"
-"""How samples became arrays; see `ptq.data.recorded_preprocess`."""
+"""How samples became arrays; see `ptq.data.preprocessing.recorded_preprocess`."""
 PROVENANCE = "ptq.provenance"
 """How the model was made; see `ptq.optimization.provenance`."""
 

@@ -15,10 +15,10 @@ from ptq.core.option_checks import (
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Samples
-from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
-from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
+from ptq.data.workers.cluster_adapters import Cluster
+from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.batching import choose_batch
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
@@ -103,7 +103,7 @@ def evaluate(
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that run at once, if the model takes any number.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
-        workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
+        workers: Processes for samples, this one included; see `ptq.data.workers.worker_pool`. The result is the same.
         cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
         metric: The metric of accuracy drops, as for ``quantize``; without ``against`` its value is a figure.
         task: What the outputs decide, as for ``quantize``.

@@ -16,7 +16,7 @@ from ptq.calibration.kept_source import open_kept_samples
 from ptq.core.option_checks import require_path
 from ptq.core.plan import Plan
 from ptq.data import Samples
-from ptq.data.recorded_preprocess import RecordedPreprocess
+from ptq.data.preprocessing.recorded_preprocess import RecordedPreprocess
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.prepare.prepare import PreparedModel

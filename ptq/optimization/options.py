@@ -214,7 +214,7 @@ def list_result_options(options: QuantizeOptions, reading: SampleOptions) -> dic
     """The options that change the quantized model, as plain values by the names of ``ptq.quantize``.
 
     No path, no number of threads, and no batch is among them. A metric of the user is ``user``. The preprocessing is
-    a record of its own (`ptq.data.recorded_preprocess`).
+    a record of its own (`ptq.data.preprocessing.recorded_preprocess`).
     """
     names = (
         "target", "method", "form", "weights", "per_tensor", "correct_bias", "rounding", "equalize",

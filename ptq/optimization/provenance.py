@@ -17,7 +17,7 @@ from typing import Any
 from ptq.core.errors import UnsupportedError
 from ptq.core.preprocess_record import describe_differences
 from ptq.core.record import Record
-from ptq.data.recorded_preprocess import (
+from ptq.data.preprocessing.recorded_preprocess import (
     RecordedPreprocess,
     encode_preprocess,
     list_recorded_options,

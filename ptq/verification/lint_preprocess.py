@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.core.errors import DataError, ModelError, UsageError
-from ptq.data.preparation_kinds import resolve_preparation
-from ptq.data.recorded_preprocess import read_preprocess
+from ptq.data.preprocessing.preparation_kinds import resolve_preparation
+from ptq.data.preprocessing.recorded_preprocess import read_preprocess
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS

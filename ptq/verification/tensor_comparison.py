@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import RunOptions
-from ptq.data.sample_parts import Part
+from ptq.data.workers.sample_parts import Part
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.kernels.thread_pool import parallel_map

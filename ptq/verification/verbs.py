@@ -17,10 +17,10 @@ from ptq.core.option_checks import (
 from ptq.core.run_options import Progress, RunOptions
 from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation
-from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
-from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
+from ptq.data.workers.cluster_adapters import Cluster
+from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.executor.runtimes.registry import OWN_RUNTIMES, RUNTIMES, RuntimeName, require_installed
 from ptq.executor.tflite_export import encode_tflite
@@ -84,7 +84,7 @@ def verify(
         skip_bad_samples: Leave out bad samples instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
-        workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
+        workers: Processes for samples, this one included; see `ptq.data.workers.worker_pool`. The result is the same.
         cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
         progress: Called with each stage and its steps.
 

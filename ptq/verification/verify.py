@@ -13,8 +13,8 @@ from functools import reduce
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions, SizedIterable
 from ptq.data import Sample
-from ptq.data.recorded_preprocess import AppliedPreprocess
-from ptq.data.sample_map import SampleMap
+from ptq.data.preprocessing.recorded_preprocess import AppliedPreprocess
+from ptq.data.workers.sample_map import SampleMap
 from ptq.executor.arithmetics import versioned_name
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step

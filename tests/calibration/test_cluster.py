@@ -24,7 +24,7 @@ from waiting_pool import start_at_once
 
 import ptq
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
-from ptq.data import cluster_adapters as adapters
+from ptq.data.workers import cluster_adapters as adapters
 from ptq.observers.calibration_file import CHECKPOINT_MAGIC
 
 MODEL = build_network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
@@ -79,8 +79,8 @@ def test_workers_count_the_bytes_of_one_process(place: Path, whole: bytes, worke
 def test_a_short_calibration_starts_no_process_and_gives_the_same_bytes(
     place: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ptq.data.worker_pool.ALONE_SECONDS", 3600)
-    monkeypatch.setattr("ptq.data.worker_pool.ProcessPoolExecutor.submit", None)
+    monkeypatch.setattr("ptq.data.workers.worker_pool.ALONE_SECONDS", 3600)
+    monkeypatch.setattr("ptq.data.workers.worker_pool.ProcessPoolExecutor.submit", None)
     found = ptq.calibrate(str(place / "model.onnx"), place / "data", threads=1, workers=2)
     assert found.to_bytes() == whole
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from ptq.data.interrupts import hold_interrupts
+from ptq.data.workers.interrupts import hold_interrupts
 
 BLOCKED = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
 
@@ -77,7 +77,7 @@ def test_worker_processes_end_when_their_parent_is_killed_and_remove_its_files()
     """They hold the output of the parent, which ends with the last of them."""
     script = (
         "import os, signal\n"
-        "from ptq.data import worker_pool\n"
+        "from ptq.data.workers import worker_pool\n"
         "if __name__ == '__main__':\n"
         "    worker_pool.ALONE_SECONDS = -1\n"
         "    pool = worker_pool.ProcessPool(2)\n"

@@ -244,7 +244,9 @@ def test_images_are_decoded_once_with_a_cache(
     assert [sample.digest for sample in cached.subset([1, 4])] == [expected[1], expected[4]]
     assert [sample.digest for sample in cached] == expected
     assert cached.names == plain.names
-    monkeypatch.setattr("ptq.data.image_reader.decode", None)  # no image can be decoded any more
+    monkeypatch.setattr(
+        "ptq.data.formats.image_reader.decode", None
+    )  # no image can be decoded any more
     assert [sample.digest for sample in cached] == expected
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptq.data.labelled_boxes import LabelledBoxes
+from ptq.data.labels.labelled_boxes import LabelledBoxes
 from ptq.evaluation.tasks.average_precision import THRESHOLDS, PrecisionMeter
 from ptq.evaluation.tasks.boxes import Boxes, compute_iou
 

@@ -14,7 +14,7 @@ from PIL import Image
 import ptq
 from ptq.core.json_text import dump_json
 from ptq.data import Preprocess
-from ptq.data.thumbnail import MOST_PIXELS, draw_mask, draw_thumbnail
+from ptq.data.formats.thumbnail import MOST_PIXELS, draw_mask, draw_thumbnail
 from ptq.evaluation.answers import Answer, ChangedSample
 from ptq.evaluation.changed_samples import MOST_KEPT, ChangedSamples
 from ptq.evaluation.presentation.changed import build_changed

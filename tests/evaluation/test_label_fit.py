@@ -11,7 +11,7 @@ import pytest
 
 from ptq.core.errors import DataError
 from ptq.data import Sample
-from ptq.data.labelled_boxes import BoxLabels, ClassNumbers, list_boxes
+from ptq.data.labels.labelled_boxes import BoxLabels, ClassNumbers, list_boxes
 from ptq.evaluation.budget import check_budget
 from ptq.evaluation.drop import TaskChoice
 from ptq.evaluation.evaluate import evaluate_engines

@@ -21,7 +21,7 @@ import ptq
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples
 from ptq.data.splits import SampleOptions
-from ptq.data.worker_pool import ProcessPool
+from ptq.data.workers.worker_pool import ProcessPool
 from ptq.evaluation import evaluate, outputs_ahead
 from ptq.evaluation.engines import open_session_engine
 from ptq.evaluation.outputs_ahead import compute_ahead, find_next_part

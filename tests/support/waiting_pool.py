@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ptq.data import sharing_gain, worker_pool
-from ptq.data.sample_map import SampleMap
+from ptq.data.workers import sharing_gain, worker_pool
+from ptq.data.workers.sample_map import SampleMap
 
 
 def start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
-from ptq.data.image_reader import is_image
+from ptq.data.formats.image_reader import is_image
 from ptq.data.input_spec import InputSpec
 from ptq.data.sources.columns import choose_columns
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ptq.core.errors import DataError, UsageError
-from ptq.data.image_reader import is_image
+from ptq.data.formats.image_reader import is_image
 from ptq.data.input_spec import InputSpec
 from ptq.data.sources.array_like import package_of
 from ptq.data.sources.columns import Columns, choose_columns

@@ -7,10 +7,10 @@ from typing import Any
 
 from ptq.core.errors import DataError, PtqError
 from ptq.data.array_source import IndexedSource
-from ptq.data.image_options import ImageOptions
 from ptq.data.input_spec import InputSpec
-from ptq.data.label_rows import LabelReader
-from ptq.data.preprocess import Preprocess
+from ptq.data.labels.label_rows import LabelReader
+from ptq.data.preprocessing.image_options import ImageOptions
+from ptq.data.preprocessing.preprocess import Preprocess
 from ptq.data.sample import BadSample, Sample
 from ptq.data.sample_store import copy_sample
 from ptq.data.sources.item import ItemParser

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
-from ptq.data.image_options import ImageOptions, may_be_image
-from ptq.data.image_reader import ImageReader, is_image
+from ptq.data.formats.image_reader import ImageReader, is_image
 from ptq.data.input_spec import InputSpec, match_keys
-from ptq.data.preprocess import Preprocess
+from ptq.data.preprocessing.image_options import ImageOptions, may_be_image
+from ptq.data.preprocessing.preprocess import Preprocess
 from ptq.data.sources.array_like import to_array
 from ptq.data.sources.batch import Row, split_batch, split_label, take_single
 

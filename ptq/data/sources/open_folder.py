@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ptq.core.errors import UsageError
-from ptq.data.audio import AudioFolder
-from ptq.data.audio_preprocess import AudioPreprocess
 from ptq.data.folder import FolderListing, Kind
-from ptq.data.images import ImageFolder
+from ptq.data.formats.audio import AudioFolder
+from ptq.data.formats.images import ImageFolder
+from ptq.data.formats.rows import NpzFolder
+from ptq.data.formats.texts import TextFolder, TextLines
 from ptq.data.input_spec import InputSpec
 from ptq.data.preparation import Preparation
-from ptq.data.preparation_kinds import PREPARATIONS, AnyPreparation
-from ptq.data.preprocess import Preprocess
-from ptq.data.recorded_preprocess import RecordedPreprocess, complete_preprocess
-from ptq.data.rows import NpzFolder
+from ptq.data.preprocessing.audio_preprocess import AudioPreprocess
+from ptq.data.preprocessing.preparation_kinds import PREPARATIONS, AnyPreparation
+from ptq.data.preprocessing.preprocess import Preprocess
+from ptq.data.preprocessing.recorded_preprocess import RecordedPreprocess, complete_preprocess
+from ptq.data.preprocessing.text_preprocess import TextPreprocess
 from ptq.data.sample import SampleSource
-from ptq.data.text_preprocess import TextPreprocess
-from ptq.data.texts import TextFolder, TextLines
 
 
 def open_folder(

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ptq.core.errors import DataError, UsageError
-from ptq.data.arrays import MemoryTable, Table
-from ptq.data.image_options import ImageOptions, may_be_image
-from ptq.data.image_reader import is_image
-from ptq.data.image_rows import ImageTable
+from ptq.data.formats.arrays import MemoryTable, Table
+from ptq.data.formats.image_reader import is_image
+from ptq.data.formats.image_rows import ImageTable
+from ptq.data.formats.rows import TableSource
 from ptq.data.input_spec import InputSpec
-from ptq.data.preprocess import Preprocess
-from ptq.data.rows import TableSource
+from ptq.data.preprocessing.image_options import ImageOptions, may_be_image
+from ptq.data.preprocessing.preprocess import Preprocess
 from ptq.data.sample import SampleSource
 from ptq.data.sources import calibration_reader, frame, hugging_face
 from ptq.data.sources.array_like import to_array

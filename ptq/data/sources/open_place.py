@@ -13,7 +13,6 @@ from pathlib import Path
 
 from ptq.core import remote
 from ptq.core.errors import DataError, PtqError
-from ptq.data.arrays import NpyTable, NpzTable
 from ptq.data.folder import (
     AUDIO_SUFFIXES,
     IMAGE_SUFFIXES,
@@ -21,7 +20,7 @@ from ptq.data.folder import (
     classify_files,
     list_folder,
 )
-from ptq.data.image_options import choose_image_options
+from ptq.data.formats.arrays import NpyTable, NpzTable
 from ptq.data.input_spec import InputSpec
 from ptq.data.places import (
     SHARD_SUFFIXES,
@@ -31,7 +30,8 @@ from ptq.data.places import (
     require_one_kind,
 )
 from ptq.data.preparation import Preparation
-from ptq.data.recorded_preprocess import RecordedPreprocess, complete_preprocess
+from ptq.data.preprocessing.image_options import choose_image_options
+from ptq.data.preprocessing.recorded_preprocess import RecordedPreprocess, complete_preprocess
 from ptq.data.sample import SampleSource
 from ptq.data.sources.open_folder import open_folder, open_text_file
 from ptq.data.sources.open_object import only_input_name, open_table

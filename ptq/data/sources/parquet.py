@@ -18,9 +18,9 @@ from PIL import UnidentifiedImageError
 
 from ptq.core import remote
 from ptq.core.errors import DataError, UsageError, short_message
-from ptq.data.decode import FORMATS, open_image
-from ptq.data.image_options import ImageOptions
+from ptq.data.formats.decode import FORMATS, open_image
 from ptq.data.input_spec import InputSpec
+from ptq.data.preprocessing.image_options import ImageOptions
 from ptq.data.sources.columns import Columns, choose_columns
 from ptq.data.sources.indexed_items import IndexedItems
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from ptq.core.errors import DataError, PtqError
 from ptq.data.array_source import IndexedSource
-from ptq.data.image_options import ImageOptions
 from ptq.data.input_spec import InputSpec, cast_to_input
-from ptq.data.label_rows import LabelReader
-from ptq.data.preprocess import Preprocess
+from ptq.data.labels.label_rows import LabelReader
+from ptq.data.preprocessing.image_options import ImageOptions
+from ptq.data.preprocessing.preprocess import Preprocess
 from ptq.data.sample import BadSample, Sample
 from ptq.data.sources.batch import Row
 from ptq.data.sources.item import ItemParser

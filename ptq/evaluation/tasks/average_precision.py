@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.data.labelled_boxes import LabelledBoxes
+from ptq.data.labels.labelled_boxes import LabelledBoxes
 from ptq.evaluation import intervals
 from ptq.evaluation.tasks.boxes import Boxes, compute_iou, measure_cover
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.data.exporter_metadata import read_names
+from ptq.data.preprocessing.exporter_metadata import read_names
 from ptq.evaluation.tasks.box_heads import BoxHead, are_shares, read_rows
 from ptq.evaluation.tasks.boxes import Floats, fill_image
 from ptq.evaluation.tasks.task import Arrays, is_distribution

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.data.formats.thumbnail import draw_thumbnail
 from ptq.data.preparation import Preparation
-from ptq.data.thumbnail import draw_thumbnail
 from ptq.evaluation.answers import Answer, ChangedSample
 from ptq.evaluation.tasks.embed import MIN_VECTORS, EmbedTask, Neighbours, compare_neighbours
 from ptq.evaluation.tasks.task import Arrays, Example

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
-from ptq.data.alphabet import complete_alphabet, read_metadata_alphabet
+from ptq.data.labels.alphabet import complete_alphabet, read_metadata_alphabet
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop, top1_drop
 from ptq.evaluation.metrics import NO_CLASS, Figure, best_classes

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ptq.core.errors import DataError
-from ptq.data.labelled_boxes import LabelledBoxes
+from ptq.data.labels.labelled_boxes import LabelledBoxes
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.metrics import Figure

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.data.labelled_boxes import BoxLabels, ClassNumbers, LabelledBoxes
+from ptq.data.labels.labelled_boxes import BoxLabels, ClassNumbers, LabelledBoxes
 from ptq.evaluation import intervals
 from ptq.evaluation.tasks.average_precision import CONFIDENCE, SUPPRESSION_IOU
 from ptq.evaluation.tasks.boxes import Boxes, match_boxes

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.data.thumbnail import draw_mask
+from ptq.data.formats.thumbnail import draw_mask
 from ptq.evaluation.tasks.segment import SegmentTask
 from ptq.evaluation.tasks.task import Arrays
 

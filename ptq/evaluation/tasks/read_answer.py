@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.data.exporter_metadata import read_names
+from ptq.data.preprocessing.exporter_metadata import read_names
 from ptq.evaluation.answers import Answer, AnswerBox
 from ptq.evaluation.metrics import NO_CLASS
 from ptq.evaluation.tasks.box_heads import CONFIDENCE, SUPPRESSION_IOU

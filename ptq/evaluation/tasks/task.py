@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.data.labelled_boxes import NO_BOXES, BoxLabels
+from ptq.data.labels.labelled_boxes import NO_BOXES, BoxLabels
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.intervals import Interval

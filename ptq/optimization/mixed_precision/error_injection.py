@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
-from ptq.data.sample_map import SampleMap
-from ptq.data.sample_parts import Part
+from ptq.data.workers.sample_map import SampleMap
+from ptq.data.workers.sample_parts import Part
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.session import Session
 from ptq.rewrite.instrument.error_sources import ErrorProbe

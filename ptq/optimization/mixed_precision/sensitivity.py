@@ -17,10 +17,10 @@ from ptq.core.option_checks import refuse_unknown_options, require_count
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import TargetName
 from ptq.data import DataSource, Preparation
-from ptq.data.cluster_adapters import Cluster
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
-from ptq.data.start_workers import resolve_data, start_workers, stop_workers_at_end
+from ptq.data.workers.cluster_adapters import Cluster
+from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
 from ptq.evaluation.mode_check import check_mode
@@ -106,7 +106,7 @@ def sensitivity(
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that run at once, if the model takes any number.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
-        workers: Processes that run samples, this one included; see `ptq.data.worker_pool`. The result is the same.
+        workers: Processes for samples, this one included; see `ptq.data.workers.worker_pool`. The result is the same.
         cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 

@@ -18,7 +18,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.types import UINT8
 from ptq.data import Sample, Samples, open_samples, rank_by_digest
 from ptq.data.splits import input_specs
-from ptq.data.worker_pool import ProcessPool
+from ptq.data.workers.worker_pool import ProcessPool
 from ptq.kernels import thread_pool
 from ptq.model.graph import Graph
 from ptq.observers.channel_values import ChannelValues, take_values, to_stats, to_sums

@@ -16,7 +16,7 @@ from ptq.calibration.calibration import FOLDS, collect_in_folds, collect_statist
 from ptq.core.run_options import RunOptions
 from ptq.data import open_samples, split_folds
 from ptq.data.splits import input_specs
-from ptq.data.worker_pool import ProcessPool
+from ptq.data.workers.worker_pool import ProcessPool
 from ptq.kernels import thread_pool
 from ptq.model.graph import Graph
 from ptq.optimization.effort import EFFORTS, EffortName

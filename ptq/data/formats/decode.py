@@ -1,0 +1,174 @@
+"""Pixels of an image file, and resizing and cropping.
+
+Only the formats in `FORMATS` are read. EXIF orientation is applied, an animation gives its first frame, and alpha is
+dropped (not composited). CMYK and palettes are converted, and 16-bit gray is scaled from 0 … 65535 to 0 … 255. The
+size in the header is checked before decoding.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from ptq.core import files
+from ptq.core.errors import DataError
+from ptq.data.formats.warning_filters import separate_filters
+from ptq.data.preprocessing.preprocess import DEFAULT_INTERPOLATION, Preprocess
+
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+
+MAX_PIXELS = 89_478_485
+"""Pillow's own bound, 256 MB in RGB. It is checked here too, because an application may disable Pillow's check."""
+
+
+def decode(path: Path, channels: str) -> Image.Image:
+    """Decode an image to mode RGB, or to mode L if ``channels`` is GRAY.
+
+    Raises:
+        DataError: The file is not a regular file, unreadable, damaged or too large, or its pixels have no fixed
+            range.
+    """
+    try:
+        files.require_regular(path)
+        with path.open("rb") as file, separate_filters():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            return _decode(file, path, channels)
+    except DataError:
+        raise
+    except UnidentifiedImageError as error:
+        raise DataError(
+            f"{path}: not an image; supported formats are {', '.join(FORMATS)}"
+        ) from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise _too_large_error(path, "") from error
+    # On damaged files, Pillow's decoders raise SyntaxError, struct.error, KeyError and more.
+    except Exception as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise DataError(
+            f"{path}: cannot read the image: {reason or type(error).__name__}"
+        ) from error
+
+
+def open_image(stream: BinaryIO) -> Image.Image:
+    """Open an image of one of `FORMATS`. The checksums of a PNG are compared, because Pillow decodes damaged pixels.
+
+    Raises:
+        UnidentifiedImageError: It has none of these formats.
+        SyntaxError: A part of a PNG is damaged.
+        OSError: It cannot be read.
+    """
+    image: Image.Image = Image.open(stream, formats=FORMATS)
+    if image.format == "PNG" and image.width * image.height <= MAX_PIXELS:
+        image.verify()  # afterwards only a new object can be decoded
+        stream.seek(0)
+        image = Image.open(stream, formats=FORMATS)
+    return image
+
+
+def _decode(file: BinaryIO, path: Path, channels: str) -> Image.Image:
+    with open_image(file) as opened:
+        if opened.width * opened.height > MAX_PIXELS:
+            raise _too_large_error(path, f" at {opened.height}×{opened.width}")
+        opened.load()
+        return convert_image(opened, channels, str(path))
+
+
+def convert_image(opened: Image.Image, channels: str, where: str) -> Image.Image:
+    """Turn an image upright by its EXIF orientation and convert it to mode RGB, or L if ``channels`` is GRAY.
+
+    Raises:
+        DataError: The pixels have no fixed range.
+    """
+    image = ImageOps.exif_transpose(opened)
+    if image.mode.startswith("I"):
+        image = _to_eight_bits(image, where)
+    if image.mode == "F":
+        raise DataError(f"{where}: floating-point pixels have no fixed range; give arrays")
+    return image.convert("L" if channels == "GRAY" else "RGB")
+
+
+def _to_eight_bits(image: Image.Image, where: str) -> Image.Image:
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65535:
+        raise DataError(f"{where}: 32-bit pixels have no fixed range; give arrays")
+    # 65535 = 257 · 255, and v / 257 is never halfway between two integers.
+    return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+
+
+def resize_and_crop(image: Image.Image, pre: Preprocess, where: str) -> Image.Image:
+    """Resize and crop by a resolved preprocessing, with antialiasing when the image shrinks.
+
+    The crop starts at half of the surplus: rounded with ties to even, as in torchvision, or down.
+    """
+    width, height = image.size
+    if pre.size is not None:
+        width, height = pre.size[1], pre.size[0]
+    elif pre.resize is not None:
+        short = min(width, height)
+        width, height = pre.resize * width // short, pre.resize * height // short
+    if width * height > MAX_PIXELS:
+        raise _too_large_error(where, f" once resized to {height}×{width}")
+    if pre.size is not None and pre.letterbox is not None:
+        return _fit_into_box(image, pre, pre.size, pre.letterbox)
+    if (width, height) != image.size:
+        interpolation = Image.Resampling[(pre.interpolation or DEFAULT_INTERPOLATION).upper()]
+        image = image.resize((width, height), interpolation)
+    if pre.crop is None:
+        return image
+    rows, columns = pre.crop
+    if rows > height or columns > width:
+        raise DataError(
+            f"{where}: {height}×{width} is smaller than the crop of {rows}×{columns}; give resize too"
+        )
+    halve = int if pre.crop_rounding == "down" else round
+    top, left = halve((height - rows) / 2), halve((width - columns) / 2)
+    return image.crop((left, top, left + columns, top + rows))
+
+
+def _fit_into_box(
+    image: Image.Image, pre: Preprocess, size: tuple[int, int], level: int
+) -> Image.Image:
+    """Resize an image to fit into a size with its aspect ratio kept, in the middle of borders of one gray level.
+
+    Lengths are rounded, and half of an odd border is rounded down on the near side, as Ultralytics does.
+    """
+    rows, columns = size
+    ratio = min(rows / image.height, columns / image.width)
+    width, height = max(round(image.width * ratio), 1), max(round(image.height * ratio), 1)
+    if (width, height) != image.size:
+        interpolation = Image.Resampling[(pre.interpolation or DEFAULT_INTERPOLATION).upper()]
+        image = image.resize((width, height), interpolation)
+    box = Image.new(image.mode, (columns, rows), level if image.mode == "L" else (level,) * 3)
+    box.paste(image, ((columns - width) // 2, (rows - height) // 2))
+    return box
+
+
+def pixel_table(pre: Preprocess, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Table from the 256 pixel values to input values, one row for each channel.
+
+    It is computed in float64 and rounded once.
+    """
+    count = 1 if pre.channels == "GRAY" else 3
+    scaled = np.arange(256) * (1.0 if pre.scale is None else pre.scale)
+    mean = np.broadcast_to(np.asarray(pre.mean or (0.0,), np.float64), count)
+    std = np.broadcast_to(np.asarray(pre.std or (1.0,), np.float64), count)
+    return ((scaled - mean[:, None]) / std[:, None]).astype(dtype)
+
+
+def to_array(image: Image.Image, pre: Preprocess, table: NDArray[Any]) -> NDArray[Any]:
+    """Input values of an image by table lookup, C·H·W or H·W·C by the layout; BGR reverses the colors."""
+    pixels = np.asarray(image)
+    pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
+    order = range(pixels.shape[2])[:: -1 if pre.channels == "BGR" else 1]
+    planes = [table[k][pixels[:, :, c]] for k, c in enumerate(order)]
+    return np.stack(planes, axis=0 if pre.layout == "NCHW" else -1)
+
+
+def _too_large_error(where: Path | str, what: str) -> DataError:
+    return DataError(f"{where}: the image is too large{what}; the limit is {MAX_PIXELS} pixels")

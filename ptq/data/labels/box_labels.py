@@ -1,0 +1,116 @@
+"""Labels of boxes: COCO's JSON or YOLO's text files, in pixels of the model's input."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ptq.core.errors import DataError
+from ptq.data.labels.coco_labels import read_coco
+from ptq.data.labels.labelled_boxes import BoxLabels, LabelledBoxes
+from ptq.data.labels.yolo_labels import read_yolo
+from ptq.data.preprocessing.preprocess import Preprocess
+
+MIN_VISIBLE = 0.25
+"""Share of a box inside the crop from which on a model must find it; what is found of less does not count."""
+
+
+def read_box_labels(
+    labels: Path,
+    images: Path,
+    names: Sequence[str],
+    every_name: Collection[str],
+    applied: Preprocess,
+    class_names: Sequence[str],
+) -> BoxLabels:
+    """The labelled boxes of images.
+
+    Args:
+        labels: COCO's JSON file, or a folder of YOLO's text files, which may be that of the images, or the data set
+            that holds ``images`` and ``labels``.
+        images: The folder of the images.
+        names: Paths of the images in that folder.
+        every_name: The paths of all images there.
+        applied: The complete preprocessing, whose resizing moves the boxes.
+        class_names: Names of the model's classes, for COCO; empty if they are unknown.
+
+    Raises:
+        DataError: A file cannot be read, or is not as the readers describe it.
+    """
+    if labels.is_file():
+        found = read_coco(labels, names, every_name, class_names)
+    elif labels.is_dir():
+        found = read_yolo(labels, names, every_name)
+    else:
+        raise DataError(
+            f"{labels} does not exist; give COCO's JSON file or a folder of YOLO's texts"
+        )
+    if not any(map(len, found.images.values())):
+        raise DataError(f"{labels}: no box belongs to an image of {images}; names must be the same")
+    placed = {
+        name: _place_boxes(boxes, images / name, applied, shares=labels.is_dir())
+        for name, boxes in found.images.items()
+    }
+    cut = sum(count for _, count in placed.values())
+    total = sum(map(len, found.images.values()))
+    note = f"{cut} of {total} labelled boxes lie outside the crop and are left out of mAP"
+    return replace(
+        found,
+        images={name: boxes for name, (boxes, _) in placed.items()},
+        notes=(*found.notes, note) if cut else found.notes,
+    )
+
+
+def _place_boxes(
+    boxes: LabelledBoxes, image: Path, applied: Preprocess, *, shares: bool
+) -> tuple[LabelledBoxes, int]:
+    """The boxes where the preprocessing moves them, and how many a crop leaves out.
+
+    A crop cuts boxes. One that lies in it by less than `MIN_VISIBLE` is ignored.
+    """
+    corners = boxes.corners
+    width, height = _read_size(image)
+    if shares:
+        corners = corners * (width, height, width, height)
+    ratio, shift, seen = np.ones(2), np.zeros(2), None
+    if applied.size is not None:
+        rows_columns = np.array(applied.size[::-1], np.float64)
+        ratio = rows_columns / (width, height)
+        if applied.letterbox is not None:
+            ratio[:] = ratio.min()
+            fitted = np.maximum(np.round(ratio * (width, height)), 1)
+            shift = (rows_columns - fitted) // 2
+    elif applied.resize is not None:
+        short = min(width, height)
+        resized = np.array([applied.resize * width // short, applied.resize * height // short])
+        ratio = resized / (width, height)
+        if applied.crop is not None:
+            seen = np.array(applied.crop[::-1], np.float64)
+            shift = -np.round((resized - seen) / 2)
+    moved = corners * np.tile(ratio, 2) + np.tile(shift, 2)
+    if seen is None:
+        return replace(boxes, corners=moved), 0
+    inside = np.clip(moved, 0, np.tile(seen, 2))
+    left, whole = _measure_areas(inside), _measure_areas(moved)
+    cut = left < MIN_VISIBLE * whole
+    placed = LabelledBoxes(inside, boxes.classes, boxes.ignored | cut)
+    return placed.take((left > 0) | ~cut), int(cut.sum())
+
+
+def _measure_areas(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    areas: NDArray[np.float64] = (corners[:, 2:] - corners[:, :2]).prod(axis=1)
+    return areas
+
+
+def _read_size(path: Path) -> tuple[int, int]:
+    try:
+        with Image.open(path) as image:
+            transposed = image.getexif().get(0x0112, 1) >= 5
+            return image.size[::-1] if transposed else image.size
+    except Exception as error:  # Pillow's decoders raise many kinds on damaged files
+        raise DataError(f"{path}: cannot read the size of the image") from error

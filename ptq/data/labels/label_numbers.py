@@ -1,0 +1,120 @@
+"""Class numbers from the values that people give as labels, and their check against the classes of the model.
+
+A value is an integer, a whole float, a boolean, digits or a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import DataError
+from ptq.data.labels.class_names import CLASS_LIST
+
+Integers = NDArray[np.integer[Any]]
+
+
+def to_class_numbers(
+    values: NDArray[Any], where: str, classes: Mapping[str, int] | None
+) -> Integers:
+    """The labels as integers, −1 for none.
+
+    Floats must be whole numbers. False is 0 and True is 1. Texts are numbers, or names of ``classes``.
+
+    Args:
+        values: Labels of any shape.
+        where: Name of the array or sample in the error.
+        classes: Class number by name; None if no names are known.
+
+    Raises:
+        DataError: A label is none of these, or below −1.
+    """
+    if not values.size:
+        return values.astype(np.int64)
+    if values.dtype.kind == "O":
+        values = _to_plain(values, where)
+    if values.dtype.kind in "US":
+        numbers = _number_texts(values.astype(np.str_), where, classes)
+    elif values.dtype.kind in "biu":
+        numbers = values.astype(np.int64) if values.dtype.kind == "b" else values
+    elif values.dtype.kind == "f":
+        numbers = _to_whole(values, where)
+    else:
+        raise DataError(f"{where}: labels of type {values.dtype.name}; give whole numbers from 0")
+    if int(numbers.min()) < -1:
+        raise DataError(
+            f"{where}: label {int(numbers.min())} is negative; for samples without label give -1"
+        )
+    return numbers
+
+
+def _to_plain(values: NDArray[Any], where: str) -> NDArray[Any]:
+    """An array of objects in a type of its own; a column of texts and gaps is one of texts."""
+    kinds = {type(value) for value in values.flat}
+    if all(issubclass(kind, str) for kind in kinds):
+        return values.astype(np.str_)
+    if all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
+        return np.array(values.tolist())
+    shown = " ".join(repr(values.flat[0]).split())[:60]
+    raise DataError(
+        f"{where}: label {shown} cannot be read as a class; give a whole number from 0, a list of them, or a "
+        "one-hot row, and -1 for no label"
+    )
+
+
+def _to_whole(values: NDArray[Any], where: str) -> Integers:
+    if np.isnan(values).any():
+        raise DataError(f"{where}: a label is NaN; for samples without label give -1")
+    broken = values[values != np.rint(values)]
+    if broken.size:
+        raise DataError(
+            f"{where}: label {broken.flat[0]:g} is no whole number; give the class number of each sample, not "
+            "probabilities"
+        )
+    return values.astype(np.int64)
+
+
+def _number_texts(values: NDArray[Any], where: str, classes: Mapping[str, int] | None) -> Integers:
+    """Numbers of texts: all are numbers, or each is a name or a number."""
+    numbers = np.empty(values.shape, np.int64)
+    for index, text in np.ndenumerate(values):
+        known = None if classes is None else classes.get(str(text))
+        numbers[index] = _parse(str(text), where, classes) if known is None else known
+    return numbers
+
+
+def _parse(text: str, where: str, classes: Mapping[str, int] | None) -> int:
+    stripped = text.strip()
+    if stripped.removeprefix("-").isdecimal() and len(stripped) < 10:
+        return int(stripped)
+    shown = repr(stripped[:60])
+    if classes is None:
+        raise DataError(
+            f"{where}: label {shown} is a name, and the order of the model's classes is unknown; give class numbers "
+            f"from 0, or list the names in the model's order in a {CLASS_LIST} beside the file"
+        )
+    raise DataError(f"{where}: label {shown} is neither a number nor a name in {CLASS_LIST}")
+
+
+def require_class(label: int, classes: Mapping[str, int], where: str) -> None:
+    """Check that a label is a class of the model.
+
+    Args:
+        label: The label; -1 for none.
+        classes: Number of class scores of each output that has scores.
+        where: Name of the sample or samples in the error.
+
+    Raises:
+        DataError: The label exceeds the classes of every output.
+    """
+    if not classes or label < max(classes.values()):
+        return
+    name = max(classes, key=lambda name: classes[name])
+    raise DataError(
+        f"{where}: label {label} is not a class of output {name}, whose classes are 0 to "
+        f"{classes[name] - 1}; number labels and class folders as the model does; for samples without "
+        "label, or to be ignored, give -1"
+    )

@@ -1,0 +1,206 @@
+"""Labels in arrays and of single samples: class numbers, lists of accepted classes, or one-hot rows.
+
+One-hot rows are converted. Rows that two readings fit are refused: no label may count as another class in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import DataError
+from ptq.data.labels.class_names import read_class_list
+from ptq.data.labels.label_numbers import Integers, to_class_numbers
+
+ONE_HOT_CONVERTED = "one-hot rows converted to class numbers"
+"""Note of reports."""
+_CLASS_LISTS = "give the class number of each sample, or its accepted classes, padded with -1"
+
+
+def convert_one_hot(labels: NDArray[Any], where: str) -> tuple[NDArray[Any], bool]:
+    """Class numbers of an array of one-hot rows, and True; or the array itself, and False.
+
+    Rows are one-hot if each has one 1, and is 0 or −1 elsewhere. A row of −1 is a sample without label.
+
+    Args:
+        labels: Shape [samples] or [samples, width].
+        where: Name of the array in the error.
+
+    Raises:
+        DataError: Some rows are one-hot and others are not, or the rows may be lists of accepted classes too.
+    """
+    if labels.ndim != 2 or labels.shape[1] < 2 or labels.dtype.kind not in "biuf":
+        return labels, False
+    unlabelled = (labels == -1).all(axis=1)
+    rows = labels[~unlabelled]
+    ones = (rows == 1).sum(axis=1)
+    if not len(rows) or not ones.any():
+        return labels, False
+    zero_one = bool(((rows == 0) | (rows == 1)).all())
+    if not zero_one and not ((rows == -1) | (rows == 1)).all():
+        return labels, False
+    if (ones > 1).any():
+        several = int(np.flatnonzero(~unlabelled)[np.flatnonzero(ones > 1)[0]])
+        raise DataError(
+            f"{where}: row {several} has several 1, so it is no one-hot row; {_CLASS_LISTS}"
+        )
+    if not ones.all():
+        empty = int(np.flatnonzero(~unlabelled)[np.flatnonzero(ones == 0)[0]])
+        raise DataError(
+            f"{where}: row {empty} is all 0, but other rows are one-hot; give class numbers, and -1 for no label"
+        )
+    if not zero_one and labels.dtype.kind == "i" and (rows[:, 0] == 1).all():
+        raise DataError(
+            f"{where}: rows of one 1 and -1 are one-hot rows of class 0, or lists of class 1 alone; "
+            "give class numbers"
+        )
+    numbers = np.full(len(labels), -1, np.int64)
+    numbers[~unlabelled] = rows.argmax(axis=1)
+    return numbers, True
+
+
+def _is_one_hot(values: NDArray[Any]) -> bool:
+    """Whether the label of one sample is a one-hot row.
+
+    A list of accepted classes does not repeat a class. So three or more integers of which one is 1 and the others are
+    0 are a one-hot row. Floats and booleans are rarely class numbers, so two of them suffice.
+    """
+    if values.ndim != 1 or values.dtype.kind not in "biuf":
+        return False
+    fewest = 3 if values.dtype.kind in "iu" else 2
+    binary = ((values == 0) | (values == 1)).all()
+    return bool(values.size >= fewest and binary and values.sum() == 1)
+
+
+def _is_ambiguous(values: NDArray[Any]) -> bool:
+    """Whether two integers may be a one-hot row or the accepted classes 0 and 1."""
+    pair = values.ndim == 1 and values.size == 2 and values.dtype.kind in "iu"
+    return bool(pair and sorted(values.tolist()) == [0, 1])
+
+
+def _is_signed(values: NDArray[Any]) -> bool:
+    """Whether the label of one sample is a row of −1 and 1 with a 1 and a −1."""
+    if values.ndim != 1 or values.dtype.kind not in "if" or values.size < 2:
+        return False
+    return bool(((values == -1) | (values == 1)).all() and 1 in values and -1 in values)
+
+
+class LabelReader:
+    """Reads the labels of one source. What an earlier label shows about the source decides how a later one is read.
+
+    Attributes:
+        notes: What was converted, for the report.
+        names: Class number of each class name that occurred.
+    """
+
+    def __init__(self, folder: Path | None = None, notes: set[str] | None = None) -> None:
+        """``folder`` may have a ``classes.txt``, which numbers names; None for data that are in no folder."""
+        self.notes: set[str] = set() if notes is None else notes
+        self.names: dict[str, int] = {}
+        self._folder = folder
+        self._signed = False
+        self._padded_list = ""
+
+    def read(self, label: Any, where: str) -> tuple[int, ...]:
+        """Acceptable classes from the label of one sample; −1 or None means no label.
+
+        Args:
+            label: A whole number, a list of them, a one-hot row, or a class name.
+            where: Name of the sample in the error.
+
+        Raises:
+            DataError: It is none of these, a class is below −1, or two readings fit.
+        """
+        if label is None:
+            return ()
+        values = _to_values(label, where)
+        if _is_one_hot(values):
+            self.notes.add(ONE_HOT_CONVERTED)
+            return (int(values.argmax()),)
+        if _is_signed(values) and self._is_signed_one_hot(values, where):
+            self.notes.add(ONE_HOT_CONVERTED)
+            return (int(values.argmax()),)
+        if _is_ambiguous(values):
+            raise DataError(
+                f"{where}: label {values.tolist()} is a one-hot row or the two classes 0 and 1; give the class "
+                "number, or [0, 1, -1] for both classes"
+            )
+        return unique_classes(self.to_numbers(values, where, values.size))
+
+    def read_batch(self, labels: Sequence[Any], where: str) -> Sequence[Any]:
+        """The labels of the rows of a batch; one-hot rows become class numbers, as in arrays."""
+        rows = [label for label in labels if isinstance(label, np.ndarray) and label.ndim == 1]
+        if len(rows) < 2 or len(rows) != len(labels) or len({row.size for row in rows}) > 1:
+            return labels
+        numbers, converted = convert_one_hot(np.stack(rows), where)
+        if converted:
+            self.notes.add(ONE_HOT_CONVERTED)
+        return numbers.tolist() if converted else labels
+
+    def to_numbers(self, values: NDArray[Any], where: str, width: int) -> Integers:
+        """Labels of any shape as integers; names are numbered by ``classes.txt``.
+
+        Args:
+            values: The labels. They are no one-hot rows.
+            where: Name of the array or sample in the error.
+            width: Number of values for each sample.
+
+        Raises:
+            DataError: They are no whole numbers and no known names, or several floats or booleans for each sample.
+        """
+        if values.dtype.kind in "bf" and width > 1:
+            raise DataError(
+                f"{where}: {width} values of type {values.dtype.name} for each sample are no one-hot row; "
+                f"{_CLASS_LISTS}"
+            )
+        texts = [v for v in values.flat if isinstance(v, str)] if values.dtype.kind in "OU" else []
+        classes = read_class_list(self._folder) if texts and self._folder is not None else None
+        numbers = to_class_numbers(values, where, classes)
+        if classes is not None:
+            self.names |= {text: classes[text] for text in map(str, texts) if text in classes}
+        return numbers
+
+    def _is_signed_one_hot(self, values: NDArray[Any], where: str) -> bool:
+        """Whether a row of −1 and 1 is a one-hot row, and not a list of classes with its −1 at the end.
+
+        A row that begins with −1 is a one-hot row, and so are floats. A row of integers 1, −1, … may be either.
+        """
+        shown = " ".join(str(values.tolist()).split())[:60]
+        if values[0] == 1 and values.dtype.kind == "i" and not self._signed:
+            self._padded_list = self._padded_list or f"{where}: label {shown}"
+            return False
+        if (values == 1).sum() > 1:
+            raise DataError(
+                f"{where}: label {shown} has several 1, so it is no one-hot row; {_CLASS_LISTS}"
+            )
+        if self._padded_list:
+            raise DataError(
+                f"{where}: label {shown} is a one-hot row of -1 and 1, but {self._padded_list} may be a list of "
+                "class 1 alone; give class numbers"
+            )
+        self._signed = self._signed or values.dtype.kind == "i"
+        return True
+
+
+def _to_values(label: Any, where: str) -> NDArray[Any]:
+    try:
+        values = np.atleast_1d(np.asarray(label))
+    except ValueError:  # lists of different lengths
+        values = np.empty((1, 1, 1))
+    if values.ndim > 1:
+        shown = " ".join(repr(label).split())[:60]
+        if isinstance(label, np.ndarray):
+            shown = f"of shape {list(label.shape)}"
+        raise DataError(
+            f"{where}: label {shown} is not one label; give a whole number, a list of them, or a one-hot row"
+        )
+    return values
+
+
+def unique_classes(numbers: NDArray[Any]) -> tuple[int, ...]:
+    """Each accepted class once; without −1."""
+    return tuple(dict.fromkeys(int(v) for v in np.atleast_1d(numbers) if v >= 0))

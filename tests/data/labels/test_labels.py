@@ -1,0 +1,431 @@
+"""Where labels come from: each file and folder is read, refused or named; what was written is the oracle."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ptq.core.errors import DataError
+from ptq.data import InputSpec, Samples, open_samples
+from ptq.data.labelling import Labelling
+from ptq.data.labels.label_numbers import require_class
+
+FREE = InputSpec("x", np.dtype(np.float32), (None, 3, None, None))
+ROW = InputSpec("x", np.dtype(np.float32), (None, 2))
+ROWS = np.arange(8, dtype=np.float32).reshape(4, 2)
+
+
+def folder_of(root: Path, *images: str, **files: str) -> Path:
+    """A folder of tiny images and of text files, whose names have _ for the dot."""
+    for image in images:
+        (root / image).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (2, 2)).save(root / image)
+    for name, text in files.items():
+        (root / ".".join(name.rsplit("_", 1))).write_text(text)
+    return root
+
+
+def labels_of(samples: Samples) -> dict[str, tuple[int, ...]]:
+    return {sample.name: sample.labels for sample in samples}
+
+
+def open_rows(labels: Any) -> Samples:
+    return open_samples({"x": ROWS, "labels": np.asarray(labels)}, [ROW])
+
+
+@pytest.mark.parametrize("kind", ["int64", "float32", "bool"])
+def test_s5_one_hot_rows_are_converted_and_the_report_says_so(kind: str) -> None:
+    samples = open_rows(np.eye(4)[[2, 0, 3, 1]].astype(kind))
+    assert [sample.labels for sample in samples] == [(2,), (0,), (3,), (1,)]
+    assert samples.highest_label == 3
+    assert samples.labelling.describe().endswith("; one-hot rows converted to class numbers")
+
+
+def test_s5_one_hot_rows_of_two_classes_and_unlabelled_rows_are_converted() -> None:
+    samples = open_rows([[0, 1], [1, 0], [-1, -1], [0, 1]])
+    assert [sample.labels for sample in samples] == [(1,), (0,), (), (1,)]
+
+
+def test_rows_of_several_classes_stay_several_classes() -> None:
+    samples = open_rows([[0, 1], [1, -1], [3, 0], [-1, -1]])
+    assert [sample.labels for sample in samples] == [(0, 1), (1,), (3, 0), ()]
+    assert samples.labelling.notes == ()
+
+
+def test_a_row_of_zeros_among_one_hot_rows_is_named() -> None:
+    with pytest.raises(DataError, match="row 2 is all 0, but other rows are one-hot"):
+        open_rows([[0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ([0, 0, 1], (2,)),
+        (np.array([0.0, 1.0]), (1,)),
+        ([True, False], (0,)),
+        ([0, 2, 1], (0, 2, 1)),
+        ([0, 1, -1], (0, 1)),
+    ],
+)
+def test_s5_a_one_hot_label_of_a_sample_is_converted(label: Any, expected: tuple[int]) -> None:
+    (sample,) = open_samples([({"x": ROWS[:1]}, label)], [ROW])
+    assert sample.labels == expected
+
+
+@pytest.mark.parametrize("kind", ["int64", "float32"])
+def test_s5_one_hot_rows_of_minus_one_and_one_are_converted(kind: str) -> None:
+    samples = open_rows((2 * np.eye(4) - 1)[[2, 0, 3, 1]].astype(kind))
+    assert [sample.labels for sample in samples] == [(2,), (0,), (3,), (1,)]
+    assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
+
+
+def test_s5_rows_of_one_and_minus_one_that_may_be_lists_are_refused() -> None:
+    rows = [[1, -1, -1]] * 4
+    with pytest.raises(
+        DataError, match="one-hot rows of class 0, or lists of class 1 alone; give class"
+    ):
+        open_rows(rows)
+
+
+@pytest.mark.parametrize("rows", [[[0, 1, 1], [1, 0, 0]], [[-1, 1, 1], [1, -1, -1]]])
+def test_s5_rows_of_several_ones_are_refused_with_what_to_give(rows: list[list[int]]) -> None:
+    with pytest.raises(
+        DataError, match="row 0 has several 1, so it is no one-hot row; give the class"
+    ):
+        open_rows([*rows, *rows])
+
+
+def test_s5_one_hot_labels_of_samples_and_batches_are_noted() -> None:
+    rows = np.eye(3)[[2, 0, 1, 1]]
+    for given in (
+        [({"x": ROWS[k : k + 1]}, rows[k]) for k in range(4)],
+        lambda: iter([({"x": ROWS}, rows)]),
+    ):
+        samples = open_samples(given, [ROW])
+        assert [sample.labels for sample in samples] == [(2,), (0,), (1,), (1,)]
+        assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
+
+
+def test_s5_one_hot_labels_in_a_folder_of_arrays_are_noted(tmp_path: Path) -> None:
+    for k in range(3):
+        np.savez(tmp_path / f"{k}.npz", x=ROWS[k : k + 1], labels=np.eye(3)[k])
+    samples = open_samples(tmp_path, [ROW])
+    assert [sample.labels for sample in samples] == [(0,), (1,), (2,)]
+    assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
+
+
+def _open_items(*labels: Any) -> Samples:
+    return open_samples([({"x": ROWS[:1]}, label) for label in labels], [ROW])
+
+
+@pytest.mark.parametrize("kind", [int, float])
+@pytest.mark.parametrize("source", ["items", "batches"])
+def test_c10_one_hot_rows_of_minus_one_and_one_of_a_loader_are_converted(
+    kind: type, source: str
+) -> None:
+    rows = (2 * np.eye(4) - 1)[[2, 0, 3, 1]].astype(kind)
+    samples = _open_items(*rows) if source == "items" else open_samples([(ROWS, rows)], [ROW])
+    assert [sample.labels for sample in samples] == [(2,), (0,), (3,), (1,)]
+    assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
+
+
+def test_c10_a_row_that_was_read_as_a_list_of_classes_is_refused_once_others_are_one_hot() -> None:
+    with pytest.raises(
+        DataError, match=r"data\[1\]: label \[-1, 1, -1\] is a one-hot row of -1 and 1, but data\[0\]: label "
+        r"\[1, -1, -1\] may be a list of class 1 alone; give class numbers",
+    ):  # fmt: skip
+        list(_open_items([1, -1, -1], [-1, 1, -1]))
+
+
+def test_c10_a_row_of_several_ones_is_refused() -> None:
+    with pytest.raises(DataError, match=r"\[-1, 1, 1\] has several 1, so it is no one-hot row"):
+        list(_open_items([-1, 1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (np.array([2.0, 0.0, -1.0, 3.0], np.float32), [(2,), (0,), (), (3,)]),
+        (np.array([True, False, True, True]), [(1,), (0,), (1,), (1,)]),
+        (np.array(["2", "0", "-1", "3"]), [(2,), (0,), (), (3,)]),
+    ],
+    ids=["floats", "booleans", "digits"],
+)
+def test_c11_labels_of_other_types_are_read_where_they_are_whole_numbers(
+    labels: Any, expected: list[tuple[int, ...]]
+) -> None:
+    for samples in (open_rows(labels), _open_items(*labels), open_samples([(ROWS, labels)], [ROW])):
+        assert [sample.labels for sample in samples] == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (0.25, "label 0.25 is no whole number; give the class number of each sample"),
+        (np.nan, "a label is NaN; for samples without label give -1"),
+        ([0.2, 0.8], "2 values of type float64 for each sample are no one-hot row; give the class"),
+        ([True, True], "2 values of type bool for each sample are no one-hot row; give the class"),
+    ],
+)
+def test_c11_labels_that_are_no_whole_numbers_are_refused_in_one_plain_line(
+    label: Any, message: str
+) -> None:
+    for give in (lambda: list(_open_items(label)), lambda: open_rows([label] * 4)):
+        with pytest.raises(DataError) as caught:
+            give()
+        text = str(caught.value)
+        assert message in text or (label == [True, True] and "several 1" in text)
+
+
+def test_c12_names_in_an_npz_are_numbered_by_a_list_of_classes_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "classes.txt").write_text("dog\ncat\nhen\n")
+    names = ["cat", "hen", "cat", "dog"]
+    np.savez(tmp_path / "d.npz", x=ROWS, labels=names)
+    (tmp_path / "feeds").mkdir()
+    (tmp_path / "feeds" / "classes.txt").write_text("dog\ncat\nhen\n")
+    for k, name in enumerate(names):
+        np.savez(tmp_path / "feeds" / f"{k}.npz", x=ROWS[k : k + 1], labels=name)
+    for data in ("d.npz", "feeds"):
+        samples = open_samples(tmp_path / data, [ROW])
+        assert [sample.labels for sample in samples] == [(1,), (2,), (1,), (0,)]
+        assert samples.labelling.describe().endswith(
+            ", names numbered by classes.txt (3 classes: dog=0, cat=1, hen=2)"
+        )
+
+
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_c12_names_without_known_classes_are_refused_with_what_to_do(kind: Any) -> None:
+    names = kind(["cat", "dog", "cat", "hen"])
+    for give in (
+        lambda: open_samples({"x": ROWS, "labels": names}, [ROW]),
+        lambda: list(_open_items("cat")),
+        lambda: list(open_samples([(ROWS, names)], [ROW])),
+    ):
+        with pytest.raises(DataError, match="label 'cat' is a name, and the order of the model's "):
+            give()
+
+
+def test_c12_a_name_that_is_not_in_the_list_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "classes.txt").write_text("dog\ncat\n")
+    np.savez(tmp_path / "d.npz", x=ROWS, labels=["cat", "hen", "cat", "dog"])
+    with pytest.raises(DataError, match=r"'hen' is neither a number nor a name in classes\.txt"):
+        open_samples(tmp_path / "d.npz", [ROW])
+
+
+def test_c13_labels_that_mean_ignore_are_refused_with_the_value_for_no_label() -> None:
+    with pytest.raises(
+        DataError, match="label -100 is negative; for samples without label give -1"
+    ):
+        open_rows([0, 1, -100, 1])
+    with pytest.raises(DataError, match=r"label 255 is not a class .* to be ignored, give -1"):
+        require_class(255, {"y": 10}, "data[3]")
+
+
+def test_a_list_of_classes_of_a_sample_keeps_its_padding() -> None:
+    (sample,) = open_samples([({"x": ROWS[:1]}, [1, -1, -1])], [ROW])
+    assert sample.labels == (1,)
+
+
+def test_s5_two_integers_that_may_be_one_hot_are_refused() -> None:
+    with pytest.raises(DataError, match=r"\[0, 1\] is a one-hot row or the two classes 0 and 1"):
+        list(open_samples([({"x": ROWS[:1]}, [0, 1])], [ROW]))
+
+
+def test_s6_names_in_a_labels_file_are_numbered_by_a_list_of_classes(tmp_path: Path) -> None:
+    folder = folder_of(
+        tmp_path,
+        *("a.png", "b c.png", "d.png"),
+        labels_txt="a.png trouser\nb c.png ankle boot\nd.png 0\n",
+        classes_txt="shirt\ntrouser\nankle boot\n",
+    )
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"a.png": (1,), "b c.png": (2,), "d.png": (0,)}
+    assert samples.labelling.describe() == (
+        "from labels.txt, names numbered by classes.txt (2 classes: trouser=1, ankle boot=2)"
+    )
+
+
+def test_s6_names_in_a_labels_file_without_a_list_are_refused_with_the_line(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "train_1.png", labels_txt="train_1.png trouser\n")
+    with pytest.raises(
+        DataError, match=r"labels\.txt line 1: image 'train_1\.png': 'trouser' is no class number; "
+        r"give numbers, or list the class names in the model's order in classes\.txt",
+    ):  # fmt: skip
+        open_samples(folder, [FREE])
+
+
+def test_s6_an_unknown_name_is_refused_with_the_line(tmp_path: Path) -> None:
+    folder = folder_of(
+        tmp_path, "a.png", "b.png", labels_txt="a.png cat\nb.png cow\n", classes_txt="cat\ndog\n"
+    )
+    with pytest.raises(DataError, match=r"line 2: image 'b\.png': 'cow' is no class number and no"):
+        open_samples(folder, [FREE])
+
+
+def test_s6_names_of_class_folders_number_a_labels_file(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "cat/1.png", "dog/2.png", labels_csv="path,label\ncat/1.png,dog\n")
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"cat/1.png": (1,), "dog/2.png": ()}
+    assert samples.labelling.source == "labels.csv, names numbered by the class folders"
+
+
+@pytest.mark.parametrize("name", ["labels_csv", "ground_truth_csv", "answers_tsv"])
+@pytest.mark.parametrize(
+    "header", ["path,label", "filename,class_id", "Image,Target", "label,file_name"]
+)
+def test_s6_a_table_with_a_header_is_read(tmp_path: Path, name: str, header: str) -> None:
+    rows = [("a.png", "2"), ("b, c.png", "0")]
+    if header.startswith("label"):
+        rows = [(label, image) for image, label in rows]
+    lines = [header, *(",".join(f'"{cell}"' for cell in row) for row in rows)]
+    folder = folder_of(tmp_path, "a.png", "b, c.png", **{name: "\n".join(lines)})
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"a.png": (2,), "b, c.png": (0,)}
+    assert samples.labelling.source == ".".join(name.rsplit("_", 1))
+
+
+@pytest.mark.parametrize(
+    ("header", "named"),
+    [
+        ("path,label,split", "unknown column split"),
+        ("id,gt", "unknown column id, gt"),
+        (",path,label", r"unknown column \(no name\)"),
+        ("path,label,class_name", "columns path, label, class_name"),
+        ("path;file", "columns path, file"),
+    ],
+)
+def test_s6_other_columns_are_refused_by_name(tmp_path: Path, header: str, named: str) -> None:
+    folder = folder_of(tmp_path, "a.png", ground_truth_csv=f"{header}\na.png,3,1\n")
+    with pytest.raises(DataError, match=rf"ground_truth\.csv: {named}; keep one column named path"):
+        open_samples(folder, [FREE])
+
+
+def test_a_list_of_images_of_any_name_is_read(tmp_path: Path) -> None:
+    folder = folder_of(
+        tmp_path, "a.png", "b.png", val_txt="a.png 65\nb.png 970\n", README_txt="Photos.\n"
+    )
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"a.png": (65,), "b.png": (970,)}
+    assert samples.labelling.describe() == "from val.txt"
+
+
+def test_a_file_of_labels_that_is_not_used_is_named(tmp_path: Path) -> None:
+    folder = folder_of(
+        tmp_path, "cat/1.png", "dog/2.png", labels_json="{}", more_csv="path,label\n"
+    )
+    assert open_samples(folder, [FREE]).labelling == Labelling(
+        "folder names in sorted order",
+        {"cat": 0, "dog": 1},
+        ("labels.json is not used", "more.csv is not used"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"labels_json": "{}"}, r"labels\.json: is not read as labels; write labels\.csv"),
+        ({"a_csv": "path,label\na.png,1", "b_csv": ""}, r"has a\.csv and b\.csv; keep one"),
+        ({"a_csv": ""}, r"a\.csv: names no image of the folder"),
+        ({"classes_txt": "\n"}, r"classes\.txt: is empty"),
+        ({"classes_txt": "cat\ndog\ncat"}, r"classes\.txt line 3: class 'cat' is listed twice"),
+        ({"classes_txt": "1 cat\n1 dog"}, r"classes\.txt line 2: class number 1 is listed twice"),
+    ],
+)
+def test_what_cannot_be_labels_is_refused(
+    tmp_path: Path, files: dict[str, str], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        open_samples(folder_of(tmp_path, "a.png", **files), [FREE])
+
+
+def test_s7_class_folders_are_named_with_their_labels(tmp_path: Path) -> None:
+    samples = open_samples(folder_of(tmp_path, "bag/1.png", "ankle-boot/2.png"), [FREE])
+    assert samples.labelling.describe() == (
+        "from folder names in sorted order (2 classes: ankle-boot=0, bag=1)"
+    )
+
+
+@pytest.mark.parametrize("listing", ["bag\nshirt\nankle-boot\n", "2 ankle-boot\n0 bag\n7: hat\n"])
+@pytest.mark.parametrize("name", ["classes_txt", "labels_txt"])
+def test_s7_a_list_of_classes_numbers_the_folders(tmp_path: Path, listing: str, name: str) -> None:
+    folder = folder_of(tmp_path, "bag/1.png", "ankle-boot/2.png", **{name: listing})
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"ankle-boot/2.png": (2,), "bag/1.png": (0,)}
+    assert samples.classes == ("bag", "ankle-boot")
+    assert f"numbered by {name.replace('_', '.')} (" in samples.labelling.describe()
+
+
+def test_s7_a_folder_that_the_list_does_not_have_is_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "bag/1.png", "hat/2.png", classes_txt="bag\nshoe\n")
+    with pytest.raises(DataError, match=r"classes\.txt: does not list class folder 'hat'"):
+        open_samples(folder, [FREE])
+
+
+def test_s7_a_negative_class_folder_is_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "-1/1.png", "0/2.png", "1/3.png")
+    with pytest.raises(DataError, match="class folder '-1' is a negative number"):
+        open_samples(folder, [FREE])
+
+
+@pytest.mark.parametrize("name", ["classes.txt", "labels.txt", "Labels.csv"])
+def test_a_broken_link_to_labels_is_refused(tmp_path: Path, name: str) -> None:
+    """Without it, class folders would number the classes in another order, in silence."""
+    folder_of(tmp_path, "bag/1.png", "ankle-boot/2.png")
+    (tmp_path / name).symlink_to("gone")
+    with pytest.raises(DataError, match=rf"{name}: is a link to what does not exist; mend it"):
+        open_samples(tmp_path, [FREE])
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match=rf"{name}: is not a regular file; mend it"):
+        open_samples(tmp_path, [FREE])
+
+
+def test_many_classes_are_abridged() -> None:
+    text = Labelling("folder names", {f"c{k:02}": k for k in range(40)}).describe()
+    assert text.endswith("(40 classes: c00=0, " + ", ".join(f"c{k:02}={k}" for k in range(1, 11))
+                         + ", …, c39=39)")  # fmt: skip
+
+
+@pytest.mark.parametrize("beside", ["labels/a.txt", "annotations/instances.json"])
+@pytest.mark.parametrize("images", [["images/a.png"], ["train/a.png", "val/b.png"]])
+def test_folders_of_a_data_set_of_boxes_are_no_classes(
+    tmp_path: Path, beside: str, images: list[str]
+) -> None:
+    (tmp_path / beside).parent.mkdir()
+    (tmp_path / beside).write_text("0 0.5 0.5 0.2 0.2")
+    samples = open_samples(folder_of(tmp_path, *images), [FREE])
+    assert labels_of(samples) == dict.fromkeys(images, ())
+    assert samples.classes == ()
+    assert samples.labelling == Labelling("")
+
+
+def test_a_class_that_is_named_labels_and_holds_images_stays_a_class(tmp_path: Path) -> None:
+    samples = open_samples(folder_of(tmp_path, "labels/a.png", "logos/b.png"), [FREE])
+    assert labels_of(samples) == {"labels/a.png": (0,), "logos/b.png": (1,)}
+
+
+def test_files_beside_a_folder_of_arrays_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "0.npz", x=ROWS[:1], labels=2)
+    (tmp_path / "labels.txt").write_text("0.npz 3\n")
+    samples = open_samples(tmp_path, [ROW])
+    assert [sample.labels for sample in samples] == [(2,)]
+    assert samples.labelling.notes == ("labels.txt is not used",)
+
+
+def test_folders_in_class_folders_are_named_as_no_classes(tmp_path: Path) -> None:
+    nested = folder_of(tmp_path, "train/cat/a.png", "train/dog/b.png", "val/cat/c.png")
+    samples = open_samples(nested, [FREE])
+    assert samples.labelling.classes == {"train": 0, "val": 1}
+    assert samples.labelling.notes == (
+        "train/cat and other folders in class folders are no classes; if they should be, give folder train itself",
+    )
+
+
+def test_one_folder_in_each_class_folder_is_no_doubt(tmp_path: Path) -> None:
+    nested = folder_of(tmp_path, "cat/images/a.png", "dog/images/b.png")
+    assert open_samples(nested, [FREE]).labelling.notes == ()
