@@ -35,8 +35,8 @@ def check_empty_cache(graph: Graph, samples: Samples | None) -> Diagnosis | None
     if samples is None or not caches or any(map(_OF_ENCODER.search, names)):
         return None
     name, axis = next(iter(caches.items()))
-    chosen = samples.spread(_MAX_SAMPLES)
-    if any(sample.feed[name].shape[axis] == 0 for sample in chosen):
+    given = (sample.feed.get(name) for sample in samples.spread(_MAX_SAMPLES))
+    if any(array is None or array.shape[axis] == 0 for array in given):
         return None
     seen = f"none of {plural(min(len(samples), _MAX_SAMPLES), 'calibration sample')}"
     others = f" (nor are {len(caches) - 1} other caches)" if len(caches) > 1 else ""
