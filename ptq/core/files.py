@@ -117,7 +117,8 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
         try:
             remote.write(url, whole)
         except OSError as error:
-            raise UnwrittenError(remote.show(url), error.strerror or str(error), whole) from None
+            reason = remote.show(error.strerror or error)
+            raise UnwrittenError(remote.show(url), reason, whole) from None
         return
     temporary: Path | None = None
     try:
