@@ -117,8 +117,8 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
         try:
             remote.write(url, whole)
         except OSError as error:
-            reason = remote.show(error.strerror or error)
-            raise UnwrittenError(remote.show(url), reason, whole) from None
+            refusal = remote.show(error.strerror or error)
+            raise UnwrittenError(remote.show(url), refusal, whole) from None
         return
     temporary: Path | None = None
     try:
