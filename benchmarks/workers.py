@@ -32,94 +32,15 @@ OVER_SAMPLES = (
 )
 """Stages whose samples workers share."""
 
-_RUN = """
-import collections, hashlib, json, logging, multiprocessing, os, sys, time
-from pathlib import Path
-import ptq
-import ptq.evaluation.build_report as build_report
-
-stages, started, TICKS = collections.defaultdict(lambda: [0.0, 0.0, 0.0]), {}, os.sysconf("SC_CLK_TCK")
-
-
-def now():
-    others = 0.0
-    for process in multiprocessing.active_children():
-        try:
-            fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        others += (int(fields[11]) + int(fields[12])) / TICKS
-    return [time.perf_counter(), time.process_time(), others]
-
-
-def busy():
-    try:
-        return sum(map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:4])) / TICKS
-    except OSError:
-        return 0.0
-
-
-def end(name, start):
-    stages[name] = [known + b - a for known, a, b in zip(stages[name], start, now())]
-
-
-class Stages(logging.Handler):
-    def emit(self, record):
-        if record.msg == "%s: started%s":
-            started[record.args[0]] = now()
-        if record.msg == "%s: done (%s, %.1f s)":
-            end(record.args[0], started[record.args[0]])
-
-
-def timed(measure):
-    def run(*args, **options):
-        start = now()
-        try:
-            return measure(*args, **options)
-        finally:
-            end("timing", start)
-
-    return run
-
-
-def stop(pool):
-    found["others"] = now()[2]
-    pool_stop(pool)
-
-
-if __name__ == "__main__":
-    model, data, samples, workers, options = *sys.argv[1:3], *map(int, sys.argv[3:5]), json.loads(sys.argv[5])
-    logging.getLogger("ptq").setLevel(logging.INFO)
-    logging.getLogger("ptq").addHandler(Stages())
-    build_report.measure_speed = timed(build_report.measure_speed)
-    preprocess = ptq.Preprocess(**options) if options else None
-    from ptq.data.workers.worker_pool import ProcessPool
-    from ptq_cli.process import prepare_long_job, prepare_process
-
-    prepare_process()
-    prepare_long_job()
-    found, pool_stop = {"others": 0.0}, ProcessPool.stop
-    ProcessPool.stop = stop
-    start, before = now(), busy()
-    result = ptq.quantize(model, data, samples=samples, preprocess=preprocess, threads=1, workers=workers, force=True)
-    whole, ours = [b - a for a, b in zip(start, now())], time.process_time() - start[1]
-    whole[2] = found["others"]
-    foreign = busy() - before - ours - whole[2]
-    result.save(sys.argv[6])
-    content = open(sys.argv[6], "rb").read() + result.plan.to_json().encode()
-    digest = hashlib.sha256(content).hexdigest()
-    print(json.dumps({"whole": whole, "stages": stages, "foreign": foreign, "digest": digest}))
-"""
+_RUN = Path(__file__).with_name("workers_run.py")
 
 
 def measure(model: str, data: str, samples: int, workers: int, options: str) -> dict[str, Any]:
     """The times of a quantization and of its stages: by the clock, of the main process, of the others."""
     with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "run.py"
-        script.write_text(_RUN)
         made = str(Path(folder) / "made.onnx")
         done = subprocess.run(
-            [sys.executable, str(script), model, data, str(samples), str(workers), options, made],
+            [sys.executable, str(_RUN), model, data, str(samples), str(workers), options, made],
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
