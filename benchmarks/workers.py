@@ -5,8 +5,8 @@ arrays in an .npz. Each process computes on one thread. Each run is a process of
 command. The numbers of workers take turns, so that a machine whose speed changes is as fast for one as for the
 other; each time and each ratio is the median over the turns. For figures of the wall clock the machine must have a
 free core for each worker. Beside each time stands the processor time of the main process, and that of the others
-(Linux): no stage is faster than the longer of the two. The last line tells what other programs took of the
-processors meanwhile.
+(Linux): no stage is faster than the longer of the two. The last lines tell what other programs took of the processors
+meanwhile, and how much faster plain float passes were in so many processes, which share nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from float_passes import measure_gain
 
 OVER_SAMPLES = (
     "measuring channels",
@@ -63,15 +65,23 @@ def main() -> None:
     parser.add_argument("--std", type=float)
     given = parser.parse_args()
     options = {} if given.mean is None else {"mean": (given.mean,), "std": (given.std or 1.0,)}
+    counts = [*map(int, given.workers.split(","))]
     for samples in map(int, given.samples.split(",")):
-        turns = [
-            {
-                workers: measure(given.model, given.data, samples, workers, json.dumps(options))
-                for workers in map(int, given.workers.split(","))
-            }
-            for _ in range(given.runs)
-        ]
+        turns, gains = [], []
+        for _ in range(given.runs):
+            turns.append(
+                {
+                    workers: measure(given.model, given.data, samples, workers, json.dumps(options))
+                    for workers in counts
+                }
+            )
+            gains.append(measure_gain(given.model, max(counts)))
         _print_table(samples, turns)
+        print(
+            f"plain float passes in {max(counts)} processes: {median(gains):.2f}× as fast "
+            f"({min(gains):.2f} to {max(gains):.2f})",
+            flush=True,
+        )
 
 
 def _list_times(run: dict[str, Any]) -> dict[str, list[float]]:
