@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from compat_subset import COMPAT_FILES
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 TESTS = Path(__file__).parent
@@ -28,7 +29,7 @@ def pins(name: str) -> dict[str, Version]:
     """Version of each package that a file of constraints pins for the Python that runs."""
     lines = (TESTS.parent / name).read_text().splitlines()
     found = [r for r in map(Requirement, lines) if r.marker is None or r.marker.evaluate()]
-    return {r.name.lower(): Version(next(iter(r.specifier)).version) for r in found}
+    return {canonicalize_name(r.name): Version(next(iter(r.specifier)).version) for r in found}
 
 
 def lower_bounds(requirements: list[str]) -> dict[str, Version]:
@@ -37,16 +38,25 @@ def lower_bounds(requirements: list[str]) -> dict[str, Version]:
         if requirement.name != PROJECT["name"]:
             (bound,) = requirement.specifier
             assert bound.operator == ">="
-            found[requirement.name] = Version(bound.version)
+            found[canonicalize_name(requirement.name)] = Version(bound.version)
     return found
 
 
-@pytest.mark.parametrize("extra", [None, "test", "page", "pandas", "text"])
-def test_the_lowest_environment_has_the_declared_lower_bounds(extra: str | None) -> None:
+@pytest.mark.parametrize(
+    ("extra", "constraints"),
+    [
+        *((extra, "lowest") for extra in (None, "test", "page", "pandas", "text")),
+        *((extra, "lowest-remote") for extra in (None, "remote", "s3", "gcs", "azure", "hf")),
+        *((extra, "lowest-remote") for extra in ("parquet", "dask", "ray")),
+    ],
+)
+def test_a_lowest_environment_has_the_declared_lower_bounds(
+    extra: str | None, constraints: str
+) -> None:
     bounds = lower_bounds(
         PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
     )
-    pinned = pins("constraints-lowest.txt")
+    pinned = pins(f"constraints-{constraints}.txt")
     assert bounds
     assert {name: pinned[name] for name in bounds} == bounds
 
@@ -56,7 +66,7 @@ def test_the_lowest_environment_has_the_declared_lower_bounds(extra: str | None)
     [
         None,
         *("test", "dev", "docs", "page", "pandas", "text", "data-test"),
-        *("remote-test", "s3", "azure", "dask", "parquet"),
+        *("remote-test", "s3", "gcs", "azure", "hf", "dask", "ray", "parquet"),
     ],
 )
 def test_the_newest_environment_pins_every_dependency(extra: str | None) -> None:
