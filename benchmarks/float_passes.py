@@ -1,8 +1,8 @@
 """Float passes of a model in several processes at once: how much faster this machine runs on more cores.
 
 Run: ``python benchmarks/float_passes.py MODEL [--processes 2] [--passes 200] [--runs 1]``. Each process has a session
-of ONNX Runtime on one thread and random inputs, and shares nothing with the others. So no program of these processes
-is faster on them than the printed ratio. ``benchmarks/workers.py`` prints it beside its own.
+of ONNX Runtime on one thread and random inputs, and shares nothing with the others but the processor and the memory.
+``benchmarks/workers.py`` prints the ratio beside its own.
 """
 
 from __future__ import annotations
