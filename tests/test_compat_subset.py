@@ -47,7 +47,7 @@ def lower_bounds(requirements: list[str]) -> dict[str, Version]:
     [
         *((extra, "lowest") for extra in (None, "test", "page", "pandas", "text")),
         *((extra, "lowest-remote") for extra in (None, "remote", "s3", "gcs", "azure", "hf")),
-        *((extra, "lowest-remote") for extra in ("parquet", "dask", "ray")),
+        *((extra, "lowest-remote") for extra in ("parquet", "dask")),
     ],
 )
 def test_a_lowest_environment_has_the_declared_lower_bounds(
