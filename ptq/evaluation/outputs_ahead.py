@@ -1,7 +1,7 @@
 """Outputs of the float model on evaluation samples, which idle workers compute ahead of the evaluation.
 
-Rounding weights makes many short calls of numpy, which threads of one process cannot share. The workers wait
-meanwhile.
+Rounding weights makes many short calls of numpy, which threads of one process hardly share. The workers wait
+meanwhile: they use the threads that they bring, which are given back when all outputs are known.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ptq.evaluation.engines import Engine
 from ptq.evaluation.reference import DigestedOutputs
 from ptq.evaluation.run_forms import Opener, part_size, run_groups, split_into_batches
 from ptq.evaluation.session_cache import SessionCache, open_engine
+from ptq.kernels.lent_threads import lend_threads
 from ptq.solver.quantizer import CalibratedModel
 
 _MOST_BYTES = 2**25
@@ -70,27 +71,29 @@ def compute_ahead(
         return
     assert isinstance(pool, ProcessPool)
     idle = IdleWorkers(pool)
+    with lend_threads(idle.count * (run.threads or 1)) as lent:
 
-    def compute() -> None:
-        with suppress(Exception):
-            own = samples.as_unread()
-            size = part_size(batch, next(own.read_good()))
-            rest = own.subset(range(find_next_part(own.names, known, size), len(own)))
-            left = _MOST_BYTES - _count_bytes(known.values())
-            parts = SampleMap(_AheadJob(opener, batch), replace(run, progress=None, pool=idle))
-            for found in parts.map(rest, least=size, most=size):
-                known.update(found)
-                left -= _count_bytes(one for _, one in found)
-                if left < 0:
-                    return
+        def compute() -> None:
+            with suppress(Exception):
+                own = samples.as_unread()
+                size = part_size(batch, next(own.read_good()))
+                rest = own.subset(range(find_next_part(own.names, known, size), len(own)))
+                left = _MOST_BYTES - _count_bytes(known.values())
+                parts = SampleMap(_AheadJob(opener, batch), replace(run, progress=None, pool=idle))
+                for found in parts.map(rest, least=size, most=size):
+                    known.update(found)
+                    left -= _count_bytes(one for _, one in found)
+                    if left < 0:
+                        break
+            lent.give_back()
 
-    thread = threading.Thread(target=compute, name="ptq-ahead", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        idle.stop()
-        thread.join()
+        thread = threading.Thread(target=compute, name="ptq-ahead", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            idle.stop()
+            thread.join()
 
 
 def find_next_part(names: Sequence[str], known: Container[str], size: int) -> int:

@@ -4,6 +4,7 @@ In reading order:
 
     requantizer        type of the step from accumulators to outputs, which an arithmetic supplies
     thread_pool        how tiles run on all threads; buffers and outputs that tiles share
+    lent_threads       threads that other processes use for a while
     exact_blas         when a float32 matrix product of integers is exact, and how it is computed fast
     accumulate         how the bias is added and accumulators become outputs
     channel_broadcast  how one value for each channel is applied to many rows fast

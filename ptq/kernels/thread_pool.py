@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache, wraps
 from itertools import count
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ptq.core.errors import UsageError
+from ptq.kernels.lent_threads import find_lent_threads
 
 # Nanoseconds of work below which one thread is as fast. Whenever two threads want the interpreter lock, one of them
 # sleeps, which costs about 40 µs on a virtual machine (measured: no gain below 1.5 ms, 1.5 times from 3 ms on).
@@ -124,10 +125,18 @@ def run_tiles(
     helpers = min(worker_count(work), tiles, most or tiles) - 1
     if helpers < 1:
         return share()
-    pool = _shared_pool()
-    futures = [pool.submit(copy_context().run, share_alone) for _ in range(helpers)]
+    pool, lent = _shared_pool(), find_lent_threads()
+    contexts, futures = [copy_context() for _ in range(helpers)], list[Future[None]]()
+
+    def start_helpers(count: int) -> None:
+        for _ in range(count):
+            futures.append(pool.submit(contexts.pop().run, share_alone))
+
+    later = 0 if lent is None else min(lent.count, helpers)
+    start_helpers(helpers - later)
     try:
-        share_alone()
+        with nullcontext() if lent is None else lent.when_back(lambda: start_helpers(later)):
+            share_alone()
     finally:
         # Only helpers that have started are waited for: the pool may be busy with another job.
         started = [future for future in futures if not future.cancel()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from ptq.evaluation import evaluate, outputs_ahead
 from ptq.evaluation.engines import open_session_engine
 from ptq.evaluation.outputs_ahead import compute_ahead, find_next_part
 from ptq.evaluation.run_forms import Opener, run_forms
+from ptq.kernels.lent_threads import find_lent_threads
 from ptq.model.open import open_model
 
 ENOUGH_SECONDS = 60
@@ -98,6 +100,21 @@ def test_it_goes_on_where_it_stopped(
         await_count(known, SAMPLES)
     assert list(known) == samples.names
     assert all(known[name] is first[name] for name in first)
+
+
+def test_the_threads_of_the_workers_are_lent_until_all_is_known(
+    place: Path, run: RunOptions, opener: Opener
+) -> None:
+    samples, known, back = open_data(place / "rows.npz", place), dict[str, Any](), threading.Event()
+    assert find_lent_threads() is None
+    with compute_ahead(opener, samples, BATCH, run, known):
+        lent = find_lent_threads()
+        assert lent is not None
+        assert lent.count == 2  # each of two workers computes on one
+        with lent.when_back(back.set):
+            assert back.wait(ENOUGH_SECONDS)
+        assert list(known) == samples.names
+    assert find_lent_threads() is None
 
 
 def test_the_next_part_starts_behind_bad_samples_of_the_last_one() -> None:
