@@ -1,7 +1,7 @@
 """Outputs of the float model on evaluation samples, which idle workers compute ahead of the evaluation.
 
 Rounding weights makes many short calls of numpy, which threads of one process hardly share. The workers wait
-meanwhile: they use the threads that they bring, which are given back when all outputs are known.
+meanwhile: they use the threads that they bring, which are taken back when all outputs are known.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def compute_ahead(
                     left -= _count_bytes(one for _, one in found)
                     if left < 0:
                         break
-            lent.give_back()
+            lent.take_back()
 
         thread = threading.Thread(target=compute, name="ptq-ahead", daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""Threads of a job that other processes use for a while: tiles run on the others until these are given back."""
+"""Threads of a job that other processes use for a while: tiles run on the others until these are taken back."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ _lent: ContextVar[LentThreads | None] = ContextVar("the threads that other proce
 
 
 class LentThreads:
-    """Threads of a job that other processes use until they are given back, once."""
+    """Threads of a job that other processes use until they are taken back, once."""
 
     def __init__(self, count: int) -> None:
         """Lend ``count`` threads; a job has one left at least."""
         self.count = count
-        self._lock, self._waiting, self._are_back = (
-            threading.Lock(),
-            list[Callable[[], None]](),
-            False,
-        )
+        self._lock, self._are_back = threading.Lock(), False
+        self._waiting = list[Callable[[], None]]()
 
-    def give_back(self) -> None:
-        """Let all jobs that run use them."""
+    def take_back(self) -> None:
+        """All jobs that run use them again."""
         with self._lock:
             self._are_back = True
             for start in self._waiting:
@@ -32,7 +29,7 @@ class LentThreads:
 
     @contextmanager
     def when_back(self, start: Callable[[], None]) -> Iterator[None]:
-        """Call ``start`` once when they are given back, which may be now; not after the block."""
+        """Call ``start`` once when they are taken back, which may be now; not after the block."""
         with self._lock:
             if self._are_back:
                 start()
@@ -55,7 +52,7 @@ def lend_threads(count: int) -> Iterator[LentThreads]:
         yield lent
     finally:
         _lent.reset(token)
-        lent.give_back()
+        lent.take_back()
 
 
 def find_lent_threads() -> LentThreads | None:

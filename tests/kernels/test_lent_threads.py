@@ -43,7 +43,7 @@ def test_threads_that_come_back_take_tiles_of_a_job_that_runs() -> None:
         threads.add(threading.get_ident())
         if number == 0:
             assert len(threads) == 1
-            lent.give_back()
+            lent.take_back()
         meeting.wait()  # no tile ends before four threads have one
 
     with lend_threads(3) as lent:
@@ -54,7 +54,7 @@ def test_threads_that_come_back_take_tiles_of_a_job_that_runs() -> None:
 def test_threads_that_came_back_before_serve_the_next_job() -> None:
     meeting = threading.Barrier(4, timeout=ENOUGH_SECONDS)
     with lend_threads(3) as lent:
-        lent.give_back()
+        lent.take_back()
         thread_pool.parallel_map(lambda _: meeting.wait(), range(4))
 
 
@@ -63,7 +63,7 @@ def test_an_error_in_a_tile_of_a_thread_that_came_back_reaches_the_caller() -> N
 
     def tile(number: int) -> None:
         if number == 0:
-            lent.give_back()
+            lent.take_back()
         meeting.wait()
         if threading.current_thread() is not threading.main_thread():
             raise ValueError("in the pool")
@@ -76,16 +76,16 @@ def test_nothing_starts_for_a_job_that_has_ended() -> None:
     lent, started = LentThreads(1), list[int]()
     with lent.when_back(lambda: started.append(1)):
         pass
-    lent.give_back()
+    lent.take_back()
     assert not started
     with lent.when_back(lambda: started.append(2)):
         assert started == [2]
-    lent.give_back()
+    lent.take_back()
     assert started == [2]
 
 
-def test_an_error_in_the_block_gives_the_threads_back() -> None:
-    with pytest.raises(KeyError), lend_threads(3) as lent:
+def test_an_error_in_the_block_takes_the_threads_back() -> None:
+    with pytest.raises(KeyError), lend_threads(3):
         raise KeyError
     meeting = threading.Barrier(4, timeout=ENOUGH_SECONDS)
     thread_pool.parallel_map(lambda _: meeting.wait(), range(4))
