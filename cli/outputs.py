@@ -94,8 +94,8 @@ def check_outputs(
 
     Raises:
         UsageError: An output is an input (also through a link), two outputs are one file, a path is empty, an
-            output other than JSON is ``-``, an output exists and ``no_clobber`` is set, or its folder cannot be
-            written.
+            output other than JSON is ``-``, an output exists and ``no_clobber`` is set, its folder cannot be
+            written, or its bucket does not exist.
         PtqError: There is too little room for an output.
     """
     given = [source for source in inputs if source is not None]
@@ -128,6 +128,9 @@ def check_outputs(
                 raise UsageError(f"two outputs have the path {path}; give each its own name")
     kept = [path for path in (resumed, appended) if path is not None]
     replaced = tuple(path for path in paths if path not in kept and files.has_file(path))
+    for path in paths:
+        if path not in replaced:
+            files.check_bucket(path)
     if no_clobber and replaced:
         raise UsageError(
             f"output {replaced[0]} exists and --no-clobber is set; give another name or remove it"

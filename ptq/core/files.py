@@ -13,6 +13,9 @@ from pathlib import Path
 from ptq.core import remote
 from ptq.core.errors import DataError, PtqError, UnwrittenError, UsageError
 
+_TELL_BUCKETS = ("s3://", "az://", "abfs://", "abfss://")
+"""URLs of stores that tell whether a bucket exists."""
+
 
 def check_writable(path: Path, room: int = 0) -> None:
     """Check before long work that a file can be written.
@@ -156,6 +159,30 @@ def has_file(path: Path) -> bool:
         return remote.has_object(url)
     except OSError as error:
         raise PtqError(f"{remote.show(url)}: cannot be found out: {error.strerror}") from None
+
+
+def check_bucket(path: Path) -> None:
+    """Check before long work that the bucket or container of an output exists, where the store tells so.
+
+    Stores that answer alike for an empty bucket and for none are not asked. Rights are known when it is written.
+
+    Raises:
+        UsageError: The store says that it does not exist.
+    """
+    url = remote.as_url(path)
+    if url is None or not url.startswith(_TELL_BUCKETS):
+        return
+    system, place = remote.open_file_system(url)
+    bucket = place.partition("/")[0]
+    try:
+        system.info(bucket, refresh=True)
+    except FileNotFoundError:
+        raise UsageError(
+            f"output {remote.show(url)}: there is no {bucket!r} in the store; create it first, or choose another "
+            "place"
+        ) from None
+    except Exception:  # libraries raise errors of their own; what is wrong shows when it is written
+        return
 
 
 def is_same_file(one: Path, other: Path) -> bool:

@@ -43,16 +43,17 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_ptq(*arguments: str, **environment: str) -> None:
-    """Run the command line, which must succeed and name no secret."""
+def run_ptq(*arguments: str, code: int = 0, **environment: str) -> str:
+    """Run the command line, which must end with this code and name no secret; its standard error."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment}
     done = subprocess.run(
         [sys.executable, "-m", "ptq", *arguments],
         env=variables, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     assert not any(secret in done.stdout + done.stderr for secret in (SECRET, AZURE_KEY))
+    return done.stderr
 
 
 def calibrate(data: str, out: str = "out.npz", **environment: str) -> None:
@@ -148,6 +149,17 @@ def test_statistics_are_written_to_an_emulator_of_azure_and_read_from_it(azurite
         command = ["quantize", "model.onnx", "--stats", statistics, "-o", made, "--force"]
         run_ptq(*command, AZURE_STORAGE_CONNECTION_STRING=azurite)
     assert Path("made.onnx").read_bytes() == Path("expected.onnx").read_bytes()
+
+
+def test_a_container_of_azure_that_does_not_exist_is_refused_before_long_work(azurite: str) -> None:
+    options = ["--data", "images", "-o", "az://no-such-container/made/out.npz"]
+    error = run_ptq(
+        "calibrate", "model.onnx", *options, code=2, AZURE_STORAGE_CONNECTION_STRING=azurite
+    )
+    assert error.splitlines() == [
+        "error: output az://no-such-container/made/out.npz: there is no 'no-such-container' in the store; create it "
+        "first, or choose another place"
+    ]
 
 
 class HubHandler(BaseHTTPRequestHandler):

@@ -24,7 +24,7 @@ from object_store import (
 )
 
 import ptq
-from ptq.core import remote
+from ptq.core import files, remote
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
 
 pytestmark = pytest.mark.remote
@@ -148,12 +148,26 @@ def test_outputs_of_the_command_line_are_objects(store: int, place: str) -> None
     assert f"output {out}/s.npz exists and --no-clobber is set" in printed
 
 
-def test_what_a_bucket_refuses_is_kept_in_the_current_folder(place: str) -> None:
+@pytest.mark.parametrize("option", ["-o", "--save-plan", "--json", "--report"])
+def test_a_bucket_that_does_not_exist_is_refused_before_long_work(place: str, option: str) -> None:
+    given = ["--data", place, *OPTIONS, *FAST, "-o", "q.onnx", option, "s3://no-such-bucket/q.json"]
+    code, printed = call("quantize", "model.onnx", *given)
+    assert code == 2
+    assert printed.count("\n") == 1
+    assert "output s3://no-such-bucket/q.json: there is no 'no-such-bucket' in the store" in printed
+    assert "; create it first, or choose another place" in printed
+    assert not Path("q.onnx").exists()
+
+
+def test_what_a_bucket_refuses_is_kept_in_the_current_folder(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Oracle: the same outputs in files. The result of long work is not lost, and no file is replaced."""
+    monkeypatch.setattr(files, "check_bucket", lambda _: None)  # it is removed after the check
     given = ["model.onnx", "--data", place, *OPTIONS, "--threads", 1]
     Path("made").mkdir()
-    files = ["-o", "made/q.onnx", "--save-plan", "made/q.json"]
-    assert call("quantize", *given, *FAST, "--force", *files)[0] == 0
+    both = ["-o", "made/q.onnx", "--save-plan", "made/q.json"]
+    assert call("quantize", *given, *FAST, "--force", *both)[0] == 0
     Path("q.onnx").write_bytes(b"mine")
     refused = "s3://no-such-bucket/q.onnx"
     code, printed = call("quantize", *given, *FAST, "--force", "-o", refused)
