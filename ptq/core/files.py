@@ -173,8 +173,8 @@ def check_bucket(path: Path) -> None:
     if url is None or not url.startswith(_TELL_BUCKETS):
         return
     system, place = remote.open_file_system(url)
-    bucket = place.partition("/")[0]
     try:
+        bucket = system.split_path(place)[0]  # an access point of Amazon has a slash in its name
         system.info(bucket, refresh=True)
     except FileNotFoundError:
         raise UsageError(
