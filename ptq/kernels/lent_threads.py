@@ -11,7 +11,11 @@ _lent: ContextVar[LentThreads | None] = ContextVar("the threads that other proce
 
 
 class LentThreads:
-    """Threads of a job that other processes use until they are taken back, once."""
+    """Threads of a job that other processes use until they are taken back, once.
+
+    Attributes:
+        count: The number of threads.
+    """
 
     def __init__(self, count: int) -> None:
         """Lend ``count`` threads; a job has one left at least."""

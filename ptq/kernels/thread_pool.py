@@ -101,7 +101,7 @@ def run_tiles(
     """Call ``tile(i)`` for every i below ``tiles``, on all threads, in no particular order.
 
     A tile that runs on several threads runs its own inner tiles on its thread alone. Context variables have the
-    values that they have here.
+    values that they have here. Threads that are lent to other processes take tiles once they are taken back.
 
     Args:
         tile: Computes one tile.
