@@ -24,7 +24,7 @@ from waiting_pool import start_at_once
 
 import ptq
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
-from ptq.data.workers import cluster_adapters as adapters
+from ptq.data.workers import dask_adapter, ray_adapter
 from ptq.observers.calibration_file import CHECKPOINT_MAGIC
 
 MODEL = build_network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
@@ -195,7 +195,7 @@ def test_a_scheduler_that_ends_is_one_error_and_the_next_run_continues(
 def test_a_scheduler_that_does_not_answer_is_one_error_and_the_next_run_continues(
     place: Path, whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapters, "_SILENT_SECONDS", 3)
+    monkeypatch.setattr(dask_adapter, "_SILENT_SECONDS", 3)
     state = tmp_path / "state"
     with run_dask(place, 2) as dask:
         assert dask.scheduler is not None
@@ -215,8 +215,8 @@ def test_a_scheduler_that_does_not_answer_is_one_error_and_the_next_run_continue
 def test_a_worker_that_is_stopped_is_one_error(
     place: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapters, "_SECONDS", 4)
-    monkeypatch.setattr(adapters, "_SILENT_SECONDS", 3)
+    monkeypatch.setattr(dask_adapter, "CONNECT_SECONDS", 4)
+    monkeypatch.setattr(dask_adapter, "_SILENT_SECONDS", 3)
     with run_dask(place, 2) as dask:
         assert calibrate(place, dask.address).to_bytes() == whole
         dask.workers[0].send_signal(signal.SIGSTOP)
@@ -330,7 +330,7 @@ def test_an_address_that_does_not_answer_or_is_none_is_one_line(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed", reason="distributed is not installed")
-    monkeypatch.setattr(adapters, "_SECONDS", 1)
+    monkeypatch.setattr(dask_adapter, "CONNECT_SECONDS", 1)
     with pytest.raises(UsageError, match="does not answer within 1 s") as caught:
         calibrate(place, "tcp://127.0.0.1:9")
     assert "\n" not in str(caught.value)
@@ -377,8 +377,8 @@ def test_a_head_of_ray_that_refuses_while_it_starts_is_asked_again(
         return object()
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
-    monkeypatch.setattr(adapters, "_PAUSE", 0.0)
-    adapters.RayAdapter("ray://127.0.0.1:9")
+    monkeypatch.setattr(ray_adapter, "_PAUSE", 0.0)
+    ray_adapter.RayAdapter("ray://127.0.0.1:9")
     assert asked == ["ray://127.0.0.1:9"] * 3
 
 
@@ -387,9 +387,32 @@ def test_a_head_of_ray_that_refuses_for_long_is_one_error(monkeypatch: pytest.Mo
         raise RuntimeError("Ray of another version")
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
-    monkeypatch.setattr(adapters, "_SECONDS", -1)
+    monkeypatch.setattr(ray_adapter, "CONNECT_SECONDS", -1)
     with pytest.raises(UsageError, match=r"does not answer within .* \(Ray of another version\);"):
-        adapters.RayAdapter("ray://127.0.0.1:9")
+        ray_adapter.RayAdapter("ray://127.0.0.1:9")
+
+
+def test_a_head_of_ray_that_started_no_server_for_the_client_is_asked_again_whatever_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def init(address: str) -> object:
+        asked.append(address)
+        if len(asked) < 3:
+            raise ConnectionAbortedError("Initialization failure from server:\nTraceback")
+        return object()
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    monkeypatch.setattr(ray_adapter, "CONNECT_SECONDS", -1)
+    monkeypatch.setattr(ray_adapter, "_PAUSE", 0.0)
+    ray_adapter.RayAdapter("ray://127.0.0.1:9")
+    assert len(asked) == 3
+    asked.clear()
+    monkeypatch.setattr(ray_adapter, "_TRIES", 2)
+    with pytest.raises(UsageError, match=r"^cluster \S+: the head started no server .* 2 tries;"):
+        ray_adapter.RayAdapter("ray://127.0.0.1:9")
+    assert len(asked) == 2
 
 
 def test_workers_of_another_version_are_refused(

@@ -20,7 +20,9 @@ pool: what a pool of workers is
 worker_pool: the processes of a run, warm over all its stages
 idle_workers: the processes of a run, while this process has other work
 cluster_pool: the workers of a cluster, for one run
-cluster_adapters: Dask, Ray and executors
+cluster_adapters: what a kind of cluster is, and any executor as one
+dask_adapter: a scheduler of Dask
+ray_adapter: a head of Ray
 await_worker: waiting for a cluster that has no workers at the moment
 interrupts: Ctrl-C and worker processes
 start_workers: workers of a verb, which end with it

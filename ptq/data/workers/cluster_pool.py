@@ -14,15 +14,10 @@ from urllib.parse import urlsplit
 from ptq.core.errors import PtqError, UsageError, short_message
 from ptq.core.record import Record
 from ptq.core.remote import show
-from ptq.data.workers.cluster_adapters import (
-    Adapter,
-    Cluster,
-    DaskAdapter,
-    ExecutorAdapter,
-    RayAdapter,
-    Submit,
-)
+from ptq.data.workers.cluster_adapters import Adapter, Cluster, ExecutorAdapter, Submit
+from ptq.data.workers.dask_adapter import DaskAdapter
 from ptq.data.workers.job_content import digest_pieces, pack_job
+from ptq.data.workers.ray_adapter import RayAdapter
 from ptq.data.workers.run_part import SharedJob, run_part
 from ptq.model.maker import describe_maker
 
