@@ -79,8 +79,10 @@ def evaluate_engines(
         refuse_bad(items.skipped if isinstance(items, Samples) else ())
         raise DataError("no sample to evaluate on; give at least one")
     by = meters.decide()
-    if changed is not None:
-        changed.choose(by.head, by.threshold)
+    # without a task there are no answers, and none were compared; the same where the task is known only now
+    counted = None if by.task is None or by.is_late else changed
+    if counted is not None:
+        counted.choose(by.head, by.threshold)
     origin = None if labelling is None else labelling()
     accuracy = meters.reference.accuracy[by.position]
     suspect = find_label_mismatch(accuracy.confusion, origin)
@@ -105,6 +107,6 @@ def evaluate_engines(
         undefined={name: meter.undefined for name, meter in named if meter.undefined},
         newly_undefined={form: counts for form, counts in new_nan.items() if counts},
         task=by.choice,
-        changed=() if changed is None or by.is_late else changed.result(),
-        changed_samples=None if changed is None or by.is_late else changed.count,
+        changed=() if counted is None else counted.result(),
+        changed_samples=None if counted is None else counted.count,
     )

@@ -276,3 +276,19 @@ def test_figures_and_changed_samples_are_of_the_same_output() -> None:
     assert (found.head, found.task.output) == ("main", "main")
     assert "main" in found.task.why
     assert (found.changed_samples, found.changed) == (0, ())
+
+
+def test_no_answers_are_counted_where_there_is_no_task() -> None:
+    samples = [Sample(f"s{k}", {"x": gaussian_array(1, 10, seed=k)}, ()) for k in range(COUNT)]
+
+    def count_changed(**options: Any) -> int | None:
+        found = evaluate_engines(
+            lambda feed: [feed["x"]], {"int8": lambda feed: [-feed["x"]]}, samples, ["y"],
+            changed=ChangedSamples("int8", None, {}), **options,
+        )  # fmt: skip
+        assert found.changed == () or found.changed_samples
+        return found.changed_samples
+
+    assert count_changed() == COUNT
+    assert count_changed(metric=lambda outputs, sample: 0.0) is None
+    assert count_changed(task=TaskRequest("none")) is None
