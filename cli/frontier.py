@@ -94,6 +94,7 @@ def frontier(
     from ptq.evaluation.exports.frontier_svg import render_svg
     from ptq.evaluation.presentation.html_rankings import render_frontier_page
     from ptq.optimization import frontier as verb
+    from ptq.optimization.saved_frontier import list_saved_files
 
     from . import documents, outputs, render_frontier
     from .page import write_page
@@ -106,7 +107,8 @@ def frontier(
     if save is not None and save.exists() and not save.is_dir():
         raise UsageError(f"{save}: is a file; give a folder for the plans")
     path = output or outputs.default_output(model)
-    made = [plot, page, *([path] if point is not None else [])]
+    saved = [] if save is None else list_saved_files(save)
+    made = [plot, page, *([path] if point is not None else []), *saved]
     replaced = outputs.check_outputs([model, data, eval_data], made, json, no_clobber=no_clobber)
     with show_progress() as progress:
         found = verb.frontier(

@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     from ptq.observers.calibration_file import Calibration
     from ptq.optimization.benchmark import Benchmark, benchmark
     from ptq.optimization.effort import EffortName
-    from ptq.optimization.frontier import Frontier, frontier
+    from ptq.optimization.frontier import frontier
     from ptq.optimization.inspect import inspect
     from ptq.optimization.mixed_precision.sensitivity import sensitivity
     from ptq.optimization.preference import PreferenceName
+    from ptq.optimization.saved_frontier import Frontier
     from ptq.optimization.tune import Tuned, tune
     from ptq.rewrite.prepare.prepare import OpsetOption
     from ptq.rewrite.tflite.write import InputOutputType
@@ -91,9 +92,10 @@ _MODULES = {
     "ptq.optimization.benchmark": "Benchmark benchmark",
     "ptq.optimization.effort": "EffortName",
     "ptq.optimization.inspect": "inspect",
-    "ptq.optimization.frontier": "Frontier frontier",
+    "ptq.optimization.frontier": "frontier",
     "ptq.optimization.mixed_precision.sensitivity": "sensitivity",
     "ptq.optimization.preference": "PreferenceName",
+    "ptq.optimization.saved_frontier": "Frontier",
     "ptq.optimization.tune": "Tuned tune",
     "ptq.rewrite.prepare.prepare": "OpsetOption",
     "ptq.rewrite.tflite.write": "InputOutputType",

@@ -9,6 +9,7 @@ tune                    the verb ``tune``: the time of each kernel on this machi
 benchmark               the verb ``benchmark``: several models timed in turns
 peak_memory             peak memory of a model in a process of its own
 frontier                the verb ``frontier``: every trade of speed against error
+saved_frontier          its result, and the files of it
 evaluate                the verb ``evaluate``: a model measured on samples
 pipeline                the first stages of a quantization, shared by `ptq.quantize` and `ptq.sensitivity`
 expected_stages         the stages to come, for a progress bar

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
-from ptq.core import files
 from ptq.core.errors import UsageError
-from ptq.core.json_text import dump_json
 from ptq.core.option_checks import refuse_unknown_options, require_choice, require_flag
-from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation, Sample
@@ -30,7 +26,6 @@ from ptq.evaluation.speed import measure_speed
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
 from ptq.model.session import Session
-from ptq.observers.calibration_file import Calibration
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
 from ptq.optimization.mixed_precision.decisions import count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
@@ -72,6 +67,8 @@ from ptq.optimization.pipeline import (
     optimize_before_calibration,
 )
 from ptq.optimization.preference import DEFAULT_PREFERENCE, PREFERENCES, PreferenceName
+from ptq.optimization.provenance import find_preprocess
+from ptq.optimization.saved_frontier import Frontier
 from ptq.optimization.self_check.self_check import quantize_and_check
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
@@ -84,42 +81,6 @@ ESTIMATION_SAMPLES, JOINT_SAMPLES = 8, 64
 
 Few samples can have most of the error: on fmnist_resnet8 the second was 5 dB off on 8 samples, 0.5 dB on all 102.
 """
-
-
-@dataclass(frozen=True, eq=False)
-class Frontier:
-    """A Pareto curve, and what writes any of its models without calibrating again.
-
-    Attributes:
-        report: The points.
-        plans: The plan of each point, by its number.
-        calibration: The statistics that the plans were solved from.
-    """
-
-    report: FrontierReport
-    plans: Sequence[Plan]
-    calibration: Calibration
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write ``frontier.json``, ``point-N.json`` (a plan each) and ``statistics.npz`` into a folder.
-
-        Raises:
-            PtqError: A file cannot be written.
-        """
-        place = Path(folder)
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"{folder}: cannot be made ({error.strerror}); give a folder"
-            ) from None
-        self.calibration.save(place / "statistics.npz")
-        for number, plan in enumerate(self.plans):
-            plan.save(place / f"point-{number}.json")
-        document = {"warnings": self.report.warnings, **vars(self.report)}
-        document["points"] = [vars(point) for point in self.report.points]
-        document["suspects"] = [vars(suspect) for suspect in self.report.suspects]
-        files.write(place / "frontier.json", dump_json(document).encode())
 
 
 @refuse_unknown_options
@@ -222,10 +183,11 @@ def frontier(
         for p in curve
     ]
     advance = run.start_stage("measuring", len(wanted))
+    applied = find_preprocess(job, made)
     plans, measured = [], {}
     for number, why in enumerate(reasons):
         candidate = trials.quantize(why)
-        plans.append(candidate.plan)
+        plans.append(replace(candidate.plan, preprocess=applied))
         if number in wanted:
             measured[number] = _measure(error, candidate, few[0], run)
             advance()

@@ -70,7 +70,7 @@ def build_result(
         metadata: Whether the model's metadata record preprocessing and provenance.
     """
     calibration = made.calibrated_model.calibration
-    applied = _find_preprocess(job, made)
+    applied = find_preprocess(job, made)
     plan = made.plan if made.plan.preprocess is not None else replace(made.plan, preprocess=applied)
     graph = made.quantized_graph
     if applied is not None:
@@ -113,7 +113,7 @@ def build_result(
     return Result(graph, plan, report, calibration, source, tflite)
 
 
-def _find_preprocess(job: Job, made: QuantizedModel) -> Record | None:
+def find_preprocess(job: Job, made: QuantizedModel) -> Record | None:
     """The preprocessing under which the ranges were chosen; else that of the samples; None if there are none."""
     recorded = job.given.recorded
     if recorded is not None:

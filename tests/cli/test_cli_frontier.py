@@ -26,6 +26,26 @@ def test_the_curve_is_printed_written_and_one_of_its_models_too(
     assert Path("curve/statistics.npz").exists()
 
 
+def test_a_saved_frontier_is_an_output_like_others(ptq, model: Path, data: Path) -> None:
+    given = ("frontier", model, "--data", data, "--effort", "fast", "--threads", 1)
+    saved = Path("saved")
+    saved.mkdir()
+    (saved / "point-99.json").write_text("{}")
+    before = (saved / "point-99.json").read_bytes()
+    refused = ptq(*given, "--save", saved, "--no-clobber")
+    assert (refused.code, (saved / "point-99.json").read_bytes()) == (2, before)
+    assert "saved/point-99.json exists" in refused.err
+    samples = saved / "statistics.npz"
+    samples.write_bytes(data.read_bytes())
+    refused = ptq("frontier", model, "--data", samples, "--threads", 1, "--save", saved)
+    assert (refused.code, samples.read_bytes()) == (2, data.read_bytes())
+    assert "is the input" in refused.err
+    done = ptq(*given, "--save", saved)
+    assert done.code == 0, done.err
+    assert "replaced saved/statistics.npz" in done.err
+    assert not (saved / "point-99.json").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -93,6 +94,21 @@ def test_a_point_is_written_from_the_saved_plan_and_statistics_without_calibrati
     assert curve.report.points[1].floats.keys() <= result.plan.floats.keys()
     document = json.loads((tmp_path / "f" / "frontier.json").read_text())
     assert len(document["points"]) == len(curve.plans)
+
+
+def test_plans_of_an_earlier_frontier_in_the_folder_are_removed(
+    curve: ptq.Frontier, tmp_path: Path
+) -> None:
+    curve.save(tmp_path)
+    (tmp_path / "point-a.json").write_text("{}")
+    replace(curve, plans=curve.plans[:2]).save(tmp_path)
+    plans = {path.name for path in tmp_path.glob("point-*.json")}
+    assert plans == {"point-0.json", "point-1.json", "point-a.json"}
+
+
+def test_the_plans_say_how_samples_become_arrays(curve: ptq.Frontier) -> None:
+    assert all(plan.preprocess == curve.calibration.preprocess for plan in curve.plans)
+    assert curve.plans[0].preprocess is not None
 
 
 def test_the_same_samples_give_the_same_plans(curve: ptq.Frontier, data: Path) -> None:
