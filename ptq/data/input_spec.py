@@ -144,6 +144,10 @@ def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[A
     return cast
 
 
+_OF_STATISTICS = frozenset(["format", "graph", "names", "samples"])
+"""Some arrays of every file of statistics."""
+_MOST_LISTED = 8
+"""Array names that a message lists."""
 _LABEL_NAMES = ("y", "label", "target", "targets", "class", "classes", "y_train", "y_test", "y_val")
 """Names that other tools give the array of labels."""
 
@@ -171,7 +175,7 @@ def match_keys(
     (``arr_0``) feeds the only input.
 
     Raises:
-        DataError: Names are missing or unexpected; the message lists all of them.
+        DataError: Names are missing or unexpected; the message lists the first of them.
     """
     names = [spec.name for spec in inputs]
     labels = "labels" if "labels" in keys and "labels" not in names else None
@@ -180,9 +184,11 @@ def match_keys(
         return {names[0]: "arr_0"}, labels
     missing = [name for name in names if name not in arrays]
     extra = [key for key in arrays if key not in names]
+    if _OF_STATISTICS.issubset(extra):
+        raise DataError(f"{where}: these are statistics of ptq, not samples; give them as stats")
     if missing or extra:
         faults = [
-            f"{word} {', '.join(map(repr, wrong))}"
+            f"{word} {_list_first(wrong)}"
             for word, wrong in (("missing", missing), ("unexpected", extra))
             if wrong
         ]
@@ -198,3 +204,9 @@ def match_keys(
             f"{', '.join(map(repr, names))}, plus 'labels' if any: {'; '.join(faults)}{advice}"
         )
     return {name: name for name in names}, labels
+
+
+def _list_first(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_MOST_LISTED]))
+    rest = len(names) - _MOST_LISTED
+    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from networks import build_network
 
+import ptq
 from ptq.core.errors import DataError
 from ptq.data import InputSpec
 from ptq.data.input_spec import check_header, match_keys
@@ -83,3 +87,17 @@ def test_constants_that_an_exporter_left_as_inputs_are_named(
     with pytest.raises(DataError, match="missing") as caught:
         match_keys(["image"], specs, "data.npz")
     assert ("make them initializers" in str(caught.value)) is is_named
+
+
+def test_statistics_are_recognized_and_long_lists_of_arrays_cut(tmp_path: Path) -> None:
+    spec = InputSpec("x", np.dtype(np.float32), (None, 3))
+    rows = {"x": np.zeros((8, 3), np.float32)}
+    calibration = ptq.calibrate(build_network("y = Relu(x)", {"x": ("n", 3)}), rows, threads=1)
+    calibration.save(tmp_path / "s.npz")
+    with np.load(tmp_path / "s.npz") as arrays, pytest.raises(DataError) as caught:
+        match_keys(arrays.files, [spec], "s.npz")
+    assert (
+        str(caught.value) == "s.npz: these are statistics of ptq, not samples; give them as stats"
+    )
+    with pytest.raises(DataError, match=r"unexpected 'a0', .* 'a7' and 3 more$"):
+        match_keys(["x", *(f"a{k}" for k in range(11))], [spec], "data.npz")
