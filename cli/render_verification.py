@@ -96,6 +96,8 @@ def render_portability(result: Portability) -> None:
     if not result.saturable:
         return
     show(_risks_table(result.saturable), format_paragraph(LSB_NOTE))
+    if any(node.largest_share for node in result.saturable):
+        show(format_paragraph(SHARE_NOTE))
     if len(result.saturable) > MAX_ENTRIES:
         show(
             format_paragraph(
@@ -110,6 +112,8 @@ def _risks_table(nodes: Sequence[NodeRisk]) -> Table:
     table = format_table("node", "channels", "can\nsaturate", "integers", "\nchanged", "largest\n(LSB)",
                  left=["node"])  # fmt: skip
     for node in rank_risks(nodes)[:MAX_ENTRIES]:
-        figures = (node.channels, node.saturable, node.elements, node.saturated, node.largest)
-        table.add_row(f"{one_line(node.node)} ({node.op})", *map(str, figures))
+        figures = (node.channels, node.saturable, node.elements, node.saturated)
+        table.add_row(
+            f"{one_line(node.node)} ({node.op})", *map(str, figures), describe_largest(node)
+        )
     return table

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
 from ptq.data.splits import takes_any_batch
+from ptq.evaluation.mixed_samples import mixes_samples
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, operator_of, shape_of, values_read_by
+from ptq.model.node import Node, Value, name_of, operator_of, shape_of, values_read_by
 from ptq.model.size_values import find_size_values
 from ptq.rewrite.border.batch import with_fixed_batch
 
@@ -51,7 +52,7 @@ def choose_batch(run: RunOptions, *graphs: Graph) -> int:
 
 
 def keeps_samples_apart(graph: Graph) -> bool:
-    """Whether shapes show that the first axis of every input and output is the batch, and no other axis is.
+    """Whether shapes show that the first axis of every input and output is the batch, and no node works along it.
 
     The length of an output shows nothing. Eight images may hold eight boxes together, and the first axis of an output
     may be time. So inferred shapes must say it. Exporters declare what the user tells them, as a batch of rows of
@@ -67,9 +68,12 @@ def keeps_samples_apart(graph: Graph) -> bool:
     for value in (v for node in probed.nodes for v in node.outputs):
         value.shape = None
     try:
-        inferred = [shape_of(value) for value in probed.with_shapes().outputs]
+        shaped = probed.with_shapes()
     except ModelError:  # the batch contradicts another shape
         return False
+    if mixes_samples(shaped, _PROBE, {name_of(value) for value in sizes}):
+        return False
+    inferred = [shape_of(value) for value in shaped.outputs]
     return all(
         _starts_with_batch(shape)
         or (

@@ -169,14 +169,9 @@ def _build_portability(result: Portability | None) -> Section:
             Cell(f"{node.node} ({node.op})"),
             *(
                 Cell(str(n), n)
-                for n in (
-                    node.channels,
-                    node.saturable,
-                    node.elements,
-                    node.saturated,
-                    node.largest,
-                )
+                for n in (node.channels, node.saturable, node.elements, node.saturated)
             ),
+            Cell(describe_largest(node), node.largest_share or node.largest),
         )
         for node in rank_risks(result.saturable)
     )

@@ -56,6 +56,7 @@ class NodeRisk:
         largest: Largest change without VNNI, in LSB (in ULP for a float result).
         ties: Number of accumulators exactly halfway between two integers.
         elements: Number of output integers on the samples.
+        largest_share: Of a float result, the largest change as a share of the sample's largest value; 0 for integers.
     """
 
     node: str
@@ -68,6 +69,7 @@ class NodeRisk:
     largest: int
     ties: int
     elements: int
+    largest_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,7 @@ class _Probe:
     ties: int = 0
     saturated: int = 0
     largest: int = 0
+    largest_share: float = 0.0
     elements: int = 0
     _exact: Kernel = field(init=False)
     _saturating: Kernel | None = field(init=False, default=None)
@@ -183,9 +186,15 @@ class _Probe:
         self.peak = max(self.peak, int(np.abs(acc.astype(np.int64)).max(initial=0)))
         self.ties += self._count_ties(acc)
         if self._saturating is not None:
-            changes = np.abs(float_order(q) - float_order(self._saturating(inputs)))
+            other = self._saturating(inputs)
+            changes = np.abs(float_order(q) - float_order(other))
             self.saturated += int(np.count_nonzero(changes))
             self.largest = max(self.largest, int(changes.max(initial=0)))
+            if q.dtype.kind == "f" and changes.any():
+                share = float(
+                    np.abs(q - other).max() / max(np.abs(q).max(), np.finfo(q.dtype).tiny)
+                )
+                self.largest_share = max(self.largest_share, share)
         return q
 
     def to_node_risk(self) -> NodeRisk:
@@ -201,6 +210,7 @@ class _Probe:
             largest=self.largest,
             ties=self.ties,
             elements=self.elements,
+            largest_share=self.largest_share,
         )
 
     def _saturable_channels(self) -> NDArray[np.bool_]:

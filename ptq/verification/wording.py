@@ -9,7 +9,7 @@ from ptq.verification.portability import NodeRisk, Portability
 from ptq.verification.verify import TensorDifference, Verification
 
 LSB_NOTE = "largest: the largest difference of an integer, in LSB; one LSB is one step of the scale"
-SHARE_NOTE = "of a float output: its largest difference, as a share of its largest value"
+SHARE_NOTE = "of a float result: its largest difference, as a share of its largest value"
 EXPECTED = (
     "differences are expected: without VNNI, this processor makes ONNX Runtime saturate sums "
     "of two products to 16 bits"
@@ -45,9 +45,9 @@ def _describe_relation(result: Verification) -> str:
     return "are equal" if result.equal else "differ"
 
 
-def describe_largest(tensor: TensorDifference) -> str:
-    """The largest difference of a tensor: in LSB, or of a float output as a share."""
-    return f"{tensor.largest_share:.0e}" if tensor.largest_share else str(tensor.largest)
+def describe_largest(of: TensorDifference | NodeRisk) -> str:
+    """The largest difference of a tensor, or the largest change: in LSB, or of floats as a share."""
+    return f"{of.largest_share:.0e}" if of.largest_share else str(of.largest)
 
 
 def _name_runtime(result: Verification) -> str:

@@ -321,3 +321,8 @@ def test_lost_and_new_boxes_are_counted() -> None:
     assert drop.lo < 25 < drop.hi
     assert figures[0].value == pytest.approx(1 / 4)
     assert figures[1].value == pytest.approx((5 * 27 / 33 + 10) / 15)
+
+
+def test_boxes_of_which_no_sample_has_one_show_no_head() -> None:
+    outputs = {"boxes": np.zeros((1, 0, 4), np.float32), "y": np.ones((1, 6, 4), np.float32)}
+    assert recognize_task(TaskRequest(), [Example(IMAGE, outputs)] * 2)[1].name != "detect"

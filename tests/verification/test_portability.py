@@ -25,6 +25,7 @@ from ptq.model.session import Session
 from ptq.rewrite.shift_to_uint8 import weights_to_uint8
 from ptq.verification.conversion import convert_graph
 from ptq.verification.portability import NodeRisk, measure_portability
+from ptq.verification.wording import describe_largest
 
 ROWS = (5, 16)
 WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
@@ -95,6 +96,16 @@ def test_pairs_saturate_only_where_two_weights_of_one_sign_reach_129():
         "reduced:",
         "u8:",
     }
+
+
+def test_the_change_of_a_float_result_is_a_share_of_its_largest_value():
+    w = np.zeros((16, 8), np.int8)
+    w[0:2, 0] = 127, 127
+    full = Sample("full", {"x": np.full(ROWS, 1e3, np.float32)}, ())
+    graph = foreign_graph(INPUT_QDQ + WD + "y = MatMul(xd, wd)", ROWS, w=w, x_zero=np.uint8(0))
+    (risk,) = measure_portability(graph, [full]).nodes
+    assert risk.largest_share == pytest.approx(1 - 32767 / (2 * 255 * 127))
+    assert describe_largest(risk) == "5e-01"
 
 
 def test_weights_that_allow_saturation_may_never_meet_it():

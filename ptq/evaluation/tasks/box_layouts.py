@@ -70,6 +70,8 @@ def _heads_of_one(name: str, array: NDArray[Any], classes: int | None) -> Iterat
 
 def _heads_of_two(boxes: str, outputs: Arrays) -> Iterator[BoxHead]:
     rows = read_rows(outputs[boxes], columns=False)
+    if not len(rows):
+        return
     corners = _are_corners(rows)
     if not corners and not _are_sizes(rows, pixels=False):
         return

@@ -1,0 +1,106 @@
+"""Nodes that compute a value from several samples of a batch, as a sum over all or a recurrence along the batch.
+
+A graph is read whose batch is a number that no other axis is a multiple of: where it stands in shapes shows what
+becomes of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from ptq.model.graph import Graph
+from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
+
+_FIRST_SOFTMAX_OF_ONE_AXIS = 13
+"""The opset since which Softmax reads one axis; before, it reads that axis and all behind it."""
+_SIZES = frozenset(["Shape", "Size"])
+_AXIS_OPS = frozenset(["Hardmax", "LogSoftmax", "LpNormalization", "Softmax"])
+_LAYER_NORMS = frozenset(["LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"])
+_RECURRENT = frozenset(["GRU", "LSTM", "RNN"])
+_WINDOWS = frozenset(
+    [
+        "AveragePool",
+        "Conv",
+        "ConvTranspose",
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+        "GroupNormalization",
+        "InstanceNormalization",
+        "LRN",
+        "LpPool",
+        "MaxPool",
+        "Resize",
+    ]
+)
+"""Their first axis is the batch; they read several positions of the other axes."""
+
+_Axes = Collection[int]
+
+
+def mixes_samples(graph: Graph, batch: int, sizes: Collection[str]) -> bool:
+    """Whether a node reads several samples for one value. What is not known counts as no.
+
+    Args:
+        graph: A model with inferred shapes and that batch.
+        batch: A prime that is larger than all other lengths.
+        sizes: Names of the values that hold lengths, not numbers of samples.
+    """
+
+    def batch_axes(value: Value | None) -> _Axes:
+        shape = None if value is None or name_of(value) in sizes else shape_of(value)
+        return [k for k, n in enumerate(shape or ()) if n and n % batch == 0]
+
+    return any(_mixes(node, graph.opset, batch_axes) for node in graph.nodes)
+
+
+def _mixes(node: Node, opset: int, batch_axes: Callable[[Value | None], _Axes]) -> bool:
+    if operator_of(node) in _SIZES or not any(map(batch_axes, node.inputs)):
+        return False
+    for value in node.outputs:
+        shape = shape_of(value) if value.name else None
+        is_known = shape is not None and None not in shape
+        if len(batch_axes(value)) > 1 or (is_known and not batch_axes(value)):
+            return True
+    first = node.inputs[0] if node.inputs else None
+    rank = len((shape_of(first) if first is not None else None) or ())
+    read = {axis % rank for axis in _list_read_axes(node, opset, rank)} if rank else set()
+    return not read.isdisjoint(batch_axes(first)) or _sums_samples(node, batch_axes)
+
+
+def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
+    """The axes of the first input that a value of the output follows from as a whole, where it keeps them."""
+    op, attributes = operator_of(node), attributes_of(node)
+    if op in _AXIS_OPS:
+        is_old = opset < _FIRST_SOFTMAX_OF_ONE_AXIS and op != "LpNormalization"
+        axis = int(attributes.get("axis", 1 if is_old else -1))
+        return range(axis % rank, rank) if is_old else [axis]
+    if op in _LAYER_NORMS:
+        return range(int(attributes.get("axis", -1)) % rank, rank)
+    if op == "MeanVarianceNormalization":
+        return [int(axis) for axis in attributes.get("axes", (0, 2, 3))]
+    if op == "CumSum":
+        axes = constant_of(node.inputs[1])
+        return [] if axes is None else [int(axis) for axis in axes.reshape(-1)]
+    if op in _RECURRENT:
+        return [1 if attributes.get("layout", 0) else 0]
+    if op in _WINDOWS:
+        return range(1, rank)
+    if op == "BatchNormalization" and attributes.get("training_mode", 0):
+        return [0]
+    if op == "MatMul" and rank > 1:
+        return [rank - 1]
+    if op == "Gemm":
+        return [0 if attributes.get("transA", 0) else 1]
+    return []
+
+
+def _sums_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bool:
+    """Whether an Einsum sums over the batch."""
+    if operator_of(node) != "Einsum":
+        return False
+    equation: Mapping[str, str] = attributes_of(node)
+    terms, arrow, result = str(equation["equation"]).replace(" ", "").partition("->")
+    if not arrow or "." in terms:
+        return False
+    letters = zip(terms.split(","), node.inputs, strict=True)
+    return any(term[axis] not in result for term, value in letters for axis in batch_axes(value))
