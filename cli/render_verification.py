@@ -10,14 +10,13 @@ from rich.table import Table
 
 from ptq.core.wording import plural
 from ptq.verification.wording import (
-    LSB_NOTE,
-    SHARE_NOTE,
     describe_counts,
     describe_largest,
     describe_remedies,
     describe_risks,
     describe_verdict,
     explain_differences,
+    explain_largest,
     list_differing,
     rank_risks,
 )
@@ -47,9 +46,7 @@ def render_verification(result: Verification) -> None:
     show(*format_applied(result.applied_preprocess))
     show(*map(format_paragraph, describe_counts(result)))
     if differing:
-        show(_differences_table(differing), format_paragraph(LSB_NOTE))
-        if any(t.largest_share for t in differing):
-            show(format_paragraph(SHARE_NOTE))
+        show(_differences_table(differing), *map(format_paragraph, explain_largest(differing)))
         if len(differing) > MAX_ENTRIES:
             show(
                 format_paragraph(
@@ -95,9 +92,7 @@ def render_portability(result: Portability) -> None:
     show(*map(format_paragraph, describe_risks(result)))
     if not result.saturable:
         return
-    show(_risks_table(result.saturable), format_paragraph(LSB_NOTE))
-    if any(node.largest_share for node in result.saturable):
-        show(format_paragraph(SHARE_NOTE))
+    show(_risks_table(result.saturable), *map(format_paragraph, explain_largest(result.saturable)))
     if len(result.saturable) > MAX_ENTRIES:
         show(
             format_paragraph(

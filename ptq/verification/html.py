@@ -19,8 +19,6 @@ from ptq.verification.runtime_check import (
 )
 from ptq.verification.verify import Verification
 from ptq.verification.wording import (
-    LSB_NOTE,
-    SHARE_NOTE,
     describe_compared,
     describe_counts,
     describe_largest,
@@ -28,6 +26,7 @@ from ptq.verification.wording import (
     describe_risks,
     describe_verdict,
     explain_differences,
+    explain_largest,
     list_differing,
     rank_risks,
 )
@@ -126,7 +125,7 @@ def _build_tensors(result: Verification) -> Section:
         for number, t in enumerate(result.tensors, 1)
     )
     lines = (*describe_counts(result), *explain_differences(result))
-    note = f"{LSB_NOTE}; {SHARE_NOTE}" if any(t.largest_share for t in result.tensors) else LSB_NOTE
+    note = "; ".join(explain_largest(result.tensors))
     table = Table("tensor-table", _TENSORS, rows, choices=3)
     return Section("tensors", "Tensors in execution order", [Lines(lines), table], note, "Tensors")
 
@@ -175,10 +174,12 @@ def _build_portability(result: Portability | None) -> Section:
         )
         for node in rank_risks(result.saturable)
     )
+    note = ""
     if rows:
         blocks += [Table("risk-table", _RISKS, rows), Lines(tuple(describe_remedies(result)))]
+        note = "; ".join(explain_largest(result.saturable))
     title += f", from the weights and {plural(result.samples, 'sample')}"
-    return Section("portability", title, blocks, short="Portability")
+    return Section("portability", title, blocks, note, "Portability")
 
 
 def _build_data(result: Verification, model: str, made: Sequence[tuple[str, str]]) -> Section:

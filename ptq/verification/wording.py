@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ptq.core.wording import describe_islands, explain_floats, plural
 from ptq.verification.portability import NodeRisk, Portability
 from ptq.verification.verify import TensorDifference, Verification
 
-LSB_NOTE = "largest: the largest difference of an integer, in LSB; one LSB is one step of the scale"
-SHARE_NOTE = "of a float result: its largest difference, as a share of its largest value"
+_LSB_NOTE = (
+    "largest: the largest difference of an integer, in LSB; one LSB is one step of the scale"
+)
+_SHARE_NOTE = "of a float result: its largest difference, as a share of its largest value"
 EXPECTED = (
     "differences are expected: without VNNI, this processor makes ONNX Runtime saturate sums "
     "of two products to 16 bits"
@@ -48,6 +50,12 @@ def _describe_relation(result: Verification) -> str:
 def describe_largest(of: TensorDifference | NodeRisk) -> str:
     """The largest difference of a tensor, or the largest change: in LSB, or of floats as a share."""
     return f"{of.largest_share:.0e}" if of.largest_share else str(of.largest)
+
+
+def explain_largest(shown: Iterable[TensorDifference | NodeRisk]) -> list[str]:
+    """What `describe_largest` gives of these, a note for each unit."""
+    has_floats = any(of.largest_share for of in shown)
+    return [_LSB_NOTE, *([_SHARE_NOTE] if has_floats else [])]
 
 
 def _name_runtime(result: Verification) -> str:
