@@ -161,7 +161,7 @@ class AccumulatingMap(SampleMap[R | None]):
     ) -> tuple[R | None, FoundSamples | None]:
         """Remember a part whose sum is still to come. Samples that were left out are read again in this process."""
         assert one.worker is not None
-        part, bad = one.part, {} if seen is None else seen.bad
+        part, bad = one.part, frozenset() if seen is None else frozenset(seen.bad)
         if bad and seen is not None and isinstance(part.samples, Samples):
             places = list(enumerate(part.samples.positions))
             again = part.samples.subset([index for index, place in places if place in bad])

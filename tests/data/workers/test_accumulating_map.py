@@ -35,9 +35,9 @@ def is_elsewhere() -> bool:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Samples that hold their number; another process may find a bad one."""
+    """Samples that hold their number; another process may find some of them bad."""
 
-    has_bad: bool = False
+    bad: Sequence[int] = ()
 
     classes, preprocess, labelling = (), None, WITH_SAMPLES
 
@@ -56,7 +56,7 @@ class Numbers:
         for k in positions:
             if k >= SAMPLES:
                 return
-            if k == BAD and self.has_bad and is_elsewhere():
+            if k in self.bad and is_elsewhere():
                 yield BadSample(str(k), DataError("damaged"))
             else:
                 yield Sample(str(k), {"x": np.full(1, k)})
@@ -210,11 +210,12 @@ def test_a_sample_that_fails_in_another_process_runs_in_this_one(worker: ThreadW
     count_each(sum_up(worker, CountJob(fails_elsewhere=True))[0])
 
 
+@pytest.mark.parametrize("bad", [(BAD,), range(SAMPLES)], ids=["one", "all"])
 @pytest.mark.parametrize("lost", [*range(1, 6), 1000])
-def test_a_sample_that_only_another_process_finds_bad_counts_once(
-    worker: ThreadWorker, lost: int
+def test_samples_that_only_another_process_finds_bad_count_once(
+    worker: ThreadWorker, lost: int, bad: Sequence[int]
 ) -> None:
-    found, samples = sum_up(worker, CountJob(), lost=lost, origin=Origin(Numbers(has_bad=True)))
+    found, samples = sum_up(worker, CountJob(), lost=lost, origin=Origin(Numbers(bad)))
     count_each(found)
     assert samples.skipped == []
 
