@@ -185,7 +185,7 @@ def match_keys(
     missing = [name for name in names if name not in arrays]
     extra = [key for key in arrays if key not in names]
     if _OF_STATISTICS.issubset(extra):
-        raise DataError(f"{where}: these are statistics of ptq, not samples; give them as stats")
+        raise DataError(f"{where}: these are statistics of ptq, not samples; give them as `stats`")
     if missing or extra:
         faults = [
             f"{word} {_list_first(wrong)}"

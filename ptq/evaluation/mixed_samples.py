@@ -6,7 +6,7 @@ becomes of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
@@ -42,7 +42,7 @@ def mixes_samples(graph: Graph, batch: int, sizes: Collection[str]) -> bool:
 
     Args:
         graph: A model with inferred shapes and that batch.
-        batch: A prime that is larger than all other lengths.
+        batch: A number that no other length is a multiple of.
         sizes: Names of the values that hold lengths, not numbers of samples.
     """
 
@@ -98,8 +98,7 @@ def _sums_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bo
     """Whether an Einsum sums over the batch."""
     if operator_of(node) != "Einsum":
         return False
-    equation: Mapping[str, str] = attributes_of(node)
-    terms, arrow, result = str(equation["equation"]).replace(" ", "").partition("->")
+    terms, arrow, result = attributes_of(node)["equation"].replace(" ", "").partition("->")
     if not arrow or "." in terms:
         return False
     letters = zip(terms.split(","), node.inputs, strict=True)

@@ -37,7 +37,7 @@ class Frontier:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write ``frontier.json``, ``point-N.json`` (a plan each) and ``statistics.npz`` into a folder.
 
-        Plans of an earlier frontier there are removed: they belong to other points.
+        Other plans there are removed if an earlier frontier left them: they belong to other points.
 
         Raises:
             PtqError: A file cannot be written.
@@ -50,6 +50,7 @@ class Frontier:
                 f"{folder}: cannot be made ({error.strerror}); give a folder"
             ) from None
         earlier = list_saved_files(place)
+        has_points = place / _POINTS in earlier  # else the other plans are not of a frontier
         self.calibration.save(place / _STATISTICS)
         written = [place / f"point-{number}.json" for number in range(len(self.plans))]
         for path, plan in zip(written, self.plans, strict=True):
@@ -59,7 +60,7 @@ class Frontier:
         document["suspects"] = [vars(suspect) for suspect in self.report.suspects]
         files.write(place / _POINTS, dump_json(document).encode())
         for path in earlier:
-            if path not in written and _PLAN.fullmatch(path.name):
+            if has_points and path not in written and _PLAN.fullmatch(path.name):
                 path.unlink(missing_ok=True)
 
 

@@ -365,19 +365,25 @@ def test_a_worker_without_a_package_is_refused_at_once(place: Path, tmp_path: Pa
             calibrate(place, dask.address)
 
 
-def test_a_head_of_ray_that_refuses_while_it_starts_is_asked_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def refuse_twice(monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[str]:
+    """In place of Ray, a head that refuses twice; returns the addresses that were asked."""
     asked: list[str] = []
 
     def init(address: str) -> object:
         asked.append(address)
         if len(asked) < 3:
-            raise RuntimeError("starting")
+            raise error
         return object()
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
     monkeypatch.setattr(ray_adapter, "_PAUSE", 0.0)
+    return asked
+
+
+def test_a_head_of_ray_that_refuses_while_it_starts_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = refuse_twice(monkeypatch, RuntimeError("starting"))
     ray_adapter.RayAdapter("ray://127.0.0.1:9")
     assert asked == ["ray://127.0.0.1:9"] * 3
 
@@ -395,17 +401,9 @@ def test_a_head_of_ray_that_refuses_for_long_is_one_error(monkeypatch: pytest.Mo
 def test_a_head_of_ray_that_started_no_server_for_the_client_is_asked_again_whatever_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[str] = []
-
-    def init(address: str) -> object:
-        asked.append(address)
-        if len(asked) < 3:
-            raise ConnectionAbortedError("Initialization failure from server:\nTraceback")
-        return object()
-
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    error = ConnectionAbortedError("Initialization failure from server:\nTraceback")
+    asked = refuse_twice(monkeypatch, error)
     monkeypatch.setattr(ray_adapter, "CONNECT_SECONDS", -1)
-    monkeypatch.setattr(ray_adapter, "_PAUSE", 0.0)
     ray_adapter.RayAdapter("ray://127.0.0.1:9")
     assert len(asked) == 3
     asked.clear()

@@ -40,6 +40,7 @@ def test_a_saved_frontier_is_an_output_like_others(ptq, model: Path, data: Path)
     refused = ptq("frontier", model, "--data", samples, "--threads", 1, "--save", saved)
     assert (refused.code, samples.read_bytes()) == (2, data.read_bytes())
     assert "is the input" in refused.err
+    (saved / "frontier.json").write_text("{}")
     done = ptq(*given, "--save", saved)
     assert done.code == 0, done.err
     assert "replaced saved/statistics.npz" in done.err

@@ -97,7 +97,7 @@ def test_statistics_are_recognized_and_long_lists_of_arrays_cut(tmp_path: Path) 
     with np.load(tmp_path / "s.npz") as arrays, pytest.raises(DataError) as caught:
         match_keys(arrays.files, [spec], "s.npz")
     assert (
-        str(caught.value) == "s.npz: these are statistics of ptq, not samples; give them as stats"
+        str(caught.value) == "s.npz: these are statistics of ptq, not samples; give them as `stats`"
     )
     with pytest.raises(DataError, match=r"unexpected 'a0', .* 'a7' and 3 more$"):
         match_keys(["x", *(f"a{k}" for k in range(11))], [spec], "data.npz")

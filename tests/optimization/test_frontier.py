@@ -106,6 +106,12 @@ def test_plans_of_an_earlier_frontier_in_the_folder_are_removed(
     assert plans == {"point-0.json", "point-1.json", "point-a.json"}
 
 
+def test_plans_that_no_frontier_left_stay(curve: ptq.Frontier, tmp_path: Path) -> None:
+    (tmp_path / "point-99.json").write_text("{}")
+    curve.save(tmp_path)
+    assert (tmp_path / "point-99.json").read_text() == "{}"
+
+
 def test_the_plans_say_how_samples_become_arrays(curve: ptq.Frontier) -> None:
     assert all(plan.preprocess == curve.calibration.preprocess for plan in curve.plans)
     assert curve.plans[0].preprocess is not None
