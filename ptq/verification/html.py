@@ -91,7 +91,7 @@ def render_verification_page(
 def _build_cards(result: Verification, portability: Portability | None) -> Iterator[Card]:
     differing = len(list_differing(result))
     alike = result.equal or result.differs_in_last_bits
-    value = "equal" if alike else f"{plural(differing, 'tensor')} differ"
+    value = "equal" if alike or not differing else f"{plural(differing, 'tensor')} differ"
     notes = (f"{describe_compared(result)} on {plural(result.samples, 'sample')}",)
     yield Card(
         "integers", value, notes, "good" if alike else "bad" if not result.passed else "warn"

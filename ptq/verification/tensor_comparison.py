@@ -67,18 +67,39 @@ class Compared:
     Attributes:
         tallies: The comparison of each tensor.
         samples: Number of samples.
-        intact: Whether reading the integers left ONNX Runtime's outputs unchanged.
+        outputs: Number of values of ONNX Runtime's outputs.
+        changed: Number of those that are other values where the integers are read.
+        changed_share: The largest change, as a share of the largest value of the sample's output.
     """
 
     tallies: dict[str, Tally]
     samples: int = 0
-    intact: bool = True
+    outputs: int = 0
+    changed: int = 0
+    changed_share: float = 0.0
 
     def merge(self, other: Compared) -> Compared:
         """This with other samples."""
         for name, tally in self.tallies.items():
             tally.merge(other.tallies[name])
-        return Compared(self.tallies, self.samples + other.samples, self.intact and other.intact)
+        return Compared(
+            self.tallies,
+            self.samples + other.samples,
+            self.outputs + other.outputs,
+            self.changed + other.changed,
+            max(self.changed_share, other.changed_share),
+        )
+
+    def add_change(self, plain: Any, exposed: Any) -> None:
+        """Add an output of a sample, without and with reading: an array, a sequence of arrays, or None."""
+        if isinstance(plain, list) and isinstance(exposed, list) and len(plain) == len(exposed):
+            for pair in zip(plain, exposed, strict=True):
+                self.add_change(*pair)
+        elif plain is not None or exposed is not None:
+            size, changed, share = _measure_change(plain, exposed)
+            self.outputs += size
+            self.changed += changed
+            self.changed_share = max(self.changed_share, share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +183,8 @@ class TensorComparison:
                 plain_outputs = self._plain.run(sample.feed, self._outputs)
             except DataError as error:
                 raise DataError(f"{sample.name}: {error}") from error
-            found.intact &= all(
-                _is_bitwise_equal(theirs[name], array)
-                for name, array in zip(self._outputs, plain_outputs, strict=True)
-            )
+            for name, array in zip(self._outputs, plain_outputs, strict=True):
+                found.add_change(array, theirs[name])
             given = [{n: theirs[n] for n in names} for names in (self._borders, self._compared)]
             run = partial(self.executor.run, sample.feed, self.producers)
             ours, local = parallel_map(run, given)
@@ -174,11 +193,19 @@ class TensorComparison:
         return found
 
 
-def _is_bitwise_equal(one: Any, other: Any) -> bool:
-    """Whether two outputs are equal bit for bit: arrays, sequences of arrays, or None."""
-    if isinstance(one, list):
-        pairs = zip(one, other, strict=True) if len(one) == len(other) else [(one, None)]
-        return all(_is_bitwise_equal(*pair) for pair in pairs)
-    if one is None or other is None:
-        return one is other
-    return bool(one.shape == other.shape and one.tobytes() == other.tobytes())
+def _measure_change(plain: Any, exposed: Any) -> tuple[int, int, float]:
+    """The values of an array, how many bits of another differ from them, and the largest difference as a share."""
+    if not (isinstance(plain, np.ndarray) and isinstance(exposed, np.ndarray)):
+        return 1, 1, 1.0
+    if plain.shape != exposed.shape or plain.dtype != exposed.dtype:
+        return plain.size, max(plain.size, 1), 1.0
+    if plain.tobytes() == exposed.tobytes():
+        return plain.size, 0, 0.0
+    if plain.dtype.kind not in "fiu":
+        return plain.size, int(np.count_nonzero(plain != exposed)), 1.0
+    wide, read = plain.astype(np.float64), exposed.astype(np.float64)
+    apart = np.abs(np.subtract(wide, read, out=np.zeros_like(wide), where=wide != read))
+    largest = float(np.max(np.abs(plain), initial=0, where=np.isfinite(plain)))
+    share = float(apart.max()) / largest if largest and np.isfinite(apart).all() else 1.0
+    # NaN, and zeros of another sign, have other bits too
+    return plain.size, max(int(np.count_nonzero(apart)), 1), share

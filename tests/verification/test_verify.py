@@ -9,7 +9,7 @@ import onnx
 import pytest
 from cases import CASES, case_in_onnx_runtime, case_with_integers, quantized_case
 from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph
-from networks import build_network, gaussian_array, quantize_network, to_samples
+from networks import build_network, gaussian_array, quantize_network, random_feeds, to_samples
 from onnx import TensorProto, helper, numpy_helper
 from parts import CONV, SAME, WB, V
 
@@ -20,6 +20,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.float_islands import FloatIsland
 from ptq.model.graph import Graph
 from ptq.model.ort_version import INSTALLED
+from ptq.verification.tensor_comparison import Compared
 from ptq.verification.verify import verify_graph
 
 CHAIN = build_network(CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\ny = Conv{SAME}(d, v)", v=V, **WB)
@@ -145,7 +146,52 @@ def test_reading_the_integers_leaves_the_outputs_as_they_were(
     done = quantized_case("residual")
     other = changed(done.qdq, "y_scale", lambda s: s * 2)
     monkeypatch.setattr(Graph, "copy", lambda self: Graph.from_proto(other.to_proto()))
-    assert not verify_graph(done.qdq, to_samples(done.feeds[:1]), run=RunOptions(threads=1)).intact
+    found = verify_graph(done.qdq, to_samples(done.feeds[:1]), run=RunOptions(threads=1))
+    assert not found.intact
+    assert not found.passed
+    assert 0 < found.changed_outputs <= found.outputs
+    assert 0 < found.changed_share
+
+
+def test_a_float_operator_that_reading_changes_does_not_fail_the_integers() -> None:
+    """ONNX Runtime lays a cubic Resize out otherwise when tensors beside it are read."""
+    rng = np.random.default_rng(11)
+    weights = {
+        name: rng.normal(0, 0.3, shape)
+        for name, shape in {"w": (16, 3, 3, 3), "v": (16, 16, 3, 3)}.items()
+    }
+    resize = 'Resize <mode = "cubic", coordinate_transformation_mode = "align_corners"> (r, , s)'
+    text = f"c = Conv{SAME}(x, w)\nr = Relu(c)\nz = {resize}\ny = Conv{SAME}(z, v)"
+    arrays = {name: array.astype(np.float32) for name, array in weights.items()}
+    model = build_network(
+        text, {"x": (1, 3, 16, 16)}, **arrays, s=np.array([1, 1, 1.5, 2], np.float32)
+    )
+    done = quantize_network(model, random_feeds(model, 32))
+    found = verify_graph(done.qdq, to_samples(done.feeds), run=RunOptions(threads=1))
+    assert found.first is None
+    assert found.passed
+    assert found.equal == found.intact == (not found.changed_outputs)
+    assert found.changes_when_read == (not found.equal)
+    assert found.outputs == 32 * 16 * 24 * 32
+
+
+def test_what_reading_changed_adds_up_over_parts() -> None:
+    found, other = Compared({}), Compared({})
+    same, apart = np.float32([1, -np.inf, 4]), np.float32([1, -np.inf, 2])
+    found.add_change(same, same.copy())
+    other.add_change([same, None], [apart, None])
+    both = found.merge(other)
+    assert (both.outputs, both.changed, both.changed_share) == (6, 1, 0.5)
+    for odd in (None, same[:2], same.astype(np.float64), [same]):
+        assert Compared({}).changed_share == 0
+        found.add_change(same, odd)
+        assert found.changed_share == 1
+
+
+def test_a_zero_of_another_sign_is_a_change() -> None:
+    found = Compared({})
+    found.add_change(np.float32([0.0, 1]), np.float32([-0.0, 1]))
+    assert (found.changed, found.changed_share) == (1, 0)
 
 
 def test_a_float_model_has_nothing_to_verify() -> None:
