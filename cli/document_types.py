@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ptq.evaluation.budget import Budget
 from ptq.evaluation.compare import Comparison
 from ptq.evaluation.frontier import FrontierReport
 from ptq.evaluation.inspection import Inspection
@@ -91,11 +90,9 @@ class EvaluationEntries:
     """Further entries of ``ptq evaluate``.
 
     Attributes:
-        budget: The drop compared with ``--max-drop``.
         preprocessing: Operations applied to images, audio or text.
     """
 
-    budget: Budget | None = None
     preprocessing: Mapping[str, Any] | None = None
 
 

@@ -64,10 +64,10 @@ def evaluate(
     from ptq.core.errors import UsageError
     from ptq.data.splits import SampleOptions
     from ptq.data.workers.start_workers import resolve_data
-    from ptq.evaluation.budget import check_budget
     from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
     from ptq.evaluation.record_check import REFERENCE_MODEL, choose_record
     from ptq.model.open import open_model, tflite_content
+    from ptq.optimization.evaluate import NEEDS_FLOAT_MODEL
     from ptq.rewrite.border.element_types import open_with_float_border
 
     from . import (
@@ -76,18 +76,14 @@ def evaluate(
         github,
         inputs,
         outputs,
-        render_drops,
         render_tables,
-        screen,
         summaries,
     )  # fmt: skip
     from .page import write_page
     from .progress import show_progress
 
-    if against is None and (
-        max_drop is not None or (task is not None and boxes is None and transcripts is None)
-    ):
-        raise UsageError("a drop is measured against the float model; give it with --against")
+    if against is None and task is not None and boxes is None and transcripts is None:
+        raise UsageError(NEEDS_FLOAT_MODEL)
     gates.require_gate(strict, max_drop)
     outputs.check_outputs([model, data, against], [page], json, appended=summary)
     graph = open_with_float_border(model)
@@ -100,19 +96,17 @@ def evaluate(
         evaluation = api.evaluate(
             model if is_tflite else graph, opened, against=compared, engine=engine, runtime=runtime,
             arithmetic=arithmetic, batch=batch,
-            threads=threads, workers=workers, cluster=cluster, metric=inputs.read_metric(metric),
-            task=task, boxes=boxes,
+            threads=threads, workers=workers, cluster=cluster, max_drop=max_drop,
+            metric=inputs.read_metric(metric), task=task, boxes=boxes,
             transcripts=transcripts, alphabet=alphabet, progress=progress,
         )  # fmt: skip
-    drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
-    budget = None if drop is None or max_drop is None else check_budget(drop, max_drop)
-    more: dict[str, Any] = {} if budget is None else {"budget": budget}
+    more: dict[str, Any] = {}
     if opened.preprocess is not None:
         more["preprocessing"] = opened.preprocess.describe()
     outputs.print_skipped(evaluation.skipped)
     github.write_annotations("warning", evaluation.warnings)
     github.append_summary(
-        summary, lambda: summaries.summarize_evaluation(evaluation, str(model), budget, arithmetic)
+        summary, lambda: summaries.summarize_evaluation(evaluation, str(model), arithmetic)
     )
     write_page(
         page,
@@ -121,12 +115,9 @@ def evaluate(
             evaluation,
             model=str(model),
             arithmetic=arithmetic,
-            budget=budget,
         ),
     )
     if not documents.write_document(json, evaluation, **more):
         render_tables.render_evaluation(evaluation, model, arithmetic)
-        if budget is not None:
-            screen.show(render_drops.render_budget(budget))
-    if budget is not None:
-        gates.exit_if_exceeded(budget, strict=strict)
+    if evaluation.budget is not None:
+        gates.exit_if_exceeded(evaluation.budget, strict=strict)

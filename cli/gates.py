@@ -12,7 +12,7 @@ from .github import write_annotations
 from .one_line import one_line
 
 if TYPE_CHECKING:
-    from ptq.evaluation.budget import Budget
+    from ptq.evaluation.drop import Budget
 
 
 def require_gate(strict: bool, *limits: float | None) -> None:

@@ -24,7 +24,8 @@ from .screen import (
 )
 
 if TYPE_CHECKING:
-    from ptq.evaluation.budget import Budget, BudgetSearch
+    from ptq.evaluation.budget import BudgetSearch
+    from ptq.evaluation.drop import Budget
     from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.ranking import NodeCost, Ranking
     from ptq.evaluation.report import NodeRow

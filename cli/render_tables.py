@@ -24,7 +24,7 @@ from ptq.evaluation.task_wording import describe_forms, describe_task
 from ptq.executor.runtimes.runtime import describe_placement
 
 from .one_line import one_line
-from .render_drops import render_drops
+from .render_drops import render_budget, render_drops
 from .render_provenance import render_provenance
 from .screen import (
     format_applied,
@@ -67,6 +67,8 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str) -> None:
     show(*(format_paragraph(one_line(line)) for line in describe_placement(result.placement)))
     if result.needs_labels:
         show(format_paragraph(NOT_LABELLED))
+    if result.budget is not None:
+        show(render_budget(result.budget))
 
 
 def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableType]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ptq.core.wording import plural
-from ptq.evaluation.budget import Budget
 from ptq.evaluation.exports.summary import Summary, summarize_forms
 from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.measurements import Evaluation
@@ -12,15 +11,12 @@ from ptq.verification.verify import Verification
 from ptq.verification.wording import describe_verdict
 
 
-def summarize_evaluation(
-    result: Evaluation, model: str, budget: Budget | None, arithmetic: str
-) -> Summary:
+def summarize_evaluation(result: Evaluation, model: str, arithmetic: str) -> Summary:
     """The short form of an evaluation.
 
     Args:
         result: The evaluation.
         model: What the model is called.
-        budget: The drop compared with a budget; None without.
         arithmetic: The arithmetic of the integer executor.
     """
     titles = title_forms(result, arithmetic)
@@ -28,8 +24,8 @@ def summarize_evaluation(
         titles["float"] = "this model"
     facts = [f"{plural(result.samples, 'sample')}, output {result.head}"]
     facts += describe_forms(result, titles)
-    if budget is not None:
-        facts.append(budget.sentence)
+    if result.budget is not None:
+        facts.append(result.budget.sentence)
     rows = summarize_forms(result, titles)
     return Summary(f"Evaluation of {model}", tuple(facts), rows, result.warnings, ())
 

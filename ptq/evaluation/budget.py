@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
-from ptq.core.errors import BudgetError
 from ptq.core.wording import plural
-from ptq.evaluation.drop import ERROR, Drop, describe_change
-
-Verdict = Literal["held", "exceeded", "undecided"]
+from ptq.evaluation.drop import ERROR, Budget, Drop, Verdict, describe_change
 
 
 @dataclass(frozen=True)
@@ -46,51 +42,6 @@ class BudgetSearch:
     estimates: int = 0
     sources: int = 0
     wide: bool = False
-
-
-@dataclass(frozen=True)
-class Budget:
-    """A drop compared with an accuracy budget.
-
-    Attributes:
-        points: The budget: points that may be lost.
-        drop: The measured drop.
-        verdict: ``held`` if drop and interval are within the budget. ``exceeded`` if both are beyond, or if the
-            interval contains the budget and the search found no float nodes that keep it. Else ``undecided``, and
-            always if the drop says nothing.
-        needed: If undecided: about the number of evaluation samples that would decide it; None if no number would, or
-            if that is unknown.
-        sentence: The verdict with budget, change, interval and number of samples, for every output.
-    """
-
-    points: float
-    drop: Drop
-    verdict: Verdict
-    needed: int | None = None
-    sentence: str = ""
-
-    def __str__(self) -> str:
-        return self.sentence
-
-    def leave_undecided(self, why: str) -> Budget:
-        """The same budget, which nothing decides.
-
-        Args:
-            why: The reason.
-        """
-        begin = self.sentence.partition(":")[0]
-        return replace(
-            self, verdict="undecided", needed=None, sentence=f"{begin}: undecided ({why})"
-        )
-
-    def require_held(self) -> None:
-        """Make sure that the budget is shown to hold.
-
-        Raises:
-            BudgetError: It is exceeded, or the samples cannot decide it.
-        """
-        if self.verdict != "held":
-            raise BudgetError(self.sentence)
 
 
 def check_budget(drop: Drop, points: float, search: BudgetSearch | None = None) -> Budget:

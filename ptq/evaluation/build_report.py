@@ -9,9 +9,10 @@ from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit, count_classes
 from ptq.evaluation.benefit_check import check_opset
-from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
+from ptq.evaluation.budget import BudgetSearch, check_budget
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.diagnostics import diagnose, fixed_tensors
+from ptq.evaluation.drop import Budget
 from ptq.evaluation.empty_cache_check import check_empty_cache
 from ptq.evaluation.engines import find_float_results, session_engine
 from ptq.evaluation.exports.report import Report

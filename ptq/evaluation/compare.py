@@ -23,11 +23,11 @@ from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.batching import choose_batch
-from ptq.evaluation.budget import Budget, check_budget
+from ptq.evaluation.budget import check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.compared_pair import ComparedModel, ComparedPair
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.drop import AGREEMENT, Drop, TaskChoice
+from ptq.evaluation.drop import AGREEMENT, Budget, Drop, TaskChoice
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.intervals import Interval

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
+from ptq.core.errors import BudgetError
 from ptq.core.wording import format_change
 from ptq.evaluation import intervals
 
@@ -27,6 +29,7 @@ TOO_FEW = "too few samples define the metric"
 """Why there is no interval: there is one sample, or most resamples leave a metric of the user undefined."""
 REPEATED = "the metric behaves otherwise on repeated samples"
 """Why a metric of the user has none: resamples repeat samples."""
+Verdict = Literal["held", "exceeded", "undecided"]
 _LEAST_POINTS = 1e-6
 """A change of fewer points is written as none: sums of shares round that much."""
 
@@ -61,6 +64,51 @@ class Drop:
     def has_interval(self) -> bool:
         """Whether there is an interval; one sample, or mostly undefined resamples, have none."""
         return (self.lo, self.hi) != intervals.NO_INTERVAL
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A drop compared with an accuracy budget.
+
+    Attributes:
+        points: The budget: points that may be lost.
+        drop: The measured drop.
+        verdict: ``held`` if drop and interval are within the budget. ``exceeded`` if both are beyond, or if the
+            interval contains the budget and the search found no float nodes that keep it. Else ``undecided``, and
+            always if the drop says nothing.
+        needed: If undecided: about the number of evaluation samples that would decide it; None if no number would, or
+            if that is unknown.
+        sentence: The verdict with budget, change, interval and number of samples, for every output.
+    """
+
+    points: float
+    drop: Drop
+    verdict: Verdict
+    needed: int | None = None
+    sentence: str = ""
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def leave_undecided(self, why: str) -> Budget:
+        """The same budget, which nothing decides.
+
+        Args:
+            why: The reason.
+        """
+        begin = self.sentence.partition(":")[0]
+        return replace(
+            self, verdict="undecided", needed=None, sentence=f"{begin}: undecided ({why})"
+        )
+
+    def require_held(self) -> None:
+        """Make sure that the budget is shown to hold.
+
+        Raises:
+            BudgetError: It is exceeded, or the samples cannot decide it.
+        """
+        if self.verdict != "held":
+            raise BudgetError(self.sentence)
 
 
 @dataclass(frozen=True)

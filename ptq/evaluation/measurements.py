@@ -9,7 +9,7 @@ from ptq.data.labelling import Labelling
 from ptq.data.preprocessing.recorded_preprocess import AppliedPreprocess
 from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.diagnosis import Diagnosis, list_warnings
-from ptq.evaluation.drop import Drop, TaskChoice
+from ptq.evaluation.drop import Budget, Drop, TaskChoice
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
 from ptq.executor.runtimes.runtime import Placement
 
@@ -59,6 +59,7 @@ class Evaluation:
         changed_samples: Number of all samples whose answer it changes; None if they were not counted.
         runtime: What ran the model that is measured.
         placement: Where that runtime runs each node, quantizers left out; empty if it does not tell.
+        budget: The drop compared with ``max_drop`` of ``ptq.evaluate``; None without one. A report has its own.
     """
 
     samples: int
@@ -76,6 +77,7 @@ class Evaluation:
     undefined: Mapping[str, int] = field(default_factory=dict)
     newly_undefined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     unread_labels: int = 0
+    budget: Budget | None = None
 
     @property
     def needs_labels(self) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ptq.core.wording import plural
-from ptq.evaluation.budget import Budget
 from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.drop import Budget
 from ptq.evaluation.mode_check import EVALUATION_MODE
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of

@@ -13,8 +13,9 @@ from ptq.core.record import Record
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
 from ptq.data.preprocessing.recorded_preprocess import list_recorded_options
-from ptq.evaluation.budget import Budget, BudgetSearch
+from ptq.evaluation.budget import BudgetSearch
 from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
+from ptq.evaluation.drop import Budget
 from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.intervals import describe_speed
 from ptq.evaluation.litert_result import LitertCheck

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.core.wording import plural
-from ptq.evaluation.budget import Budget
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.drop import ERROR, describe_change
+from ptq.evaluation.drop import ERROR, Budget, describe_change
 from ptq.evaluation.intervals import clopper_pearson_interval
 from ptq.evaluation.measurements import Evaluation
 

@@ -12,6 +12,7 @@ from ptq.core.option_checks import (
     refuse_unknown_options,
     require_callable,
     require_choice,
+    require_number,
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Samples
@@ -20,6 +21,7 @@ from ptq.data.splits import SampleOptions
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.batching import choose_batch
+from ptq.evaluation.budget import check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.engines import (
@@ -34,7 +36,7 @@ from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.mode_check import check_mode
-from ptq.evaluation.noise_check import check_noise
+from ptq.evaluation.noise_check import check_noise, leave_noise_undecided
 from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.record_check import REFERENCE_MODEL, check_other_record, choose_record
@@ -59,6 +61,7 @@ from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.verification.ort_like_executor import executor_matching_ort
 
 DEFAULT_ARITHMETIC: Final = "ort"
+NEEDS_FLOAT_MODEL: Final = "a drop is measured against the float model; give it with `against`"
 
 
 @refuse_unknown_options
@@ -80,6 +83,7 @@ def evaluate(
     threads: int = 0,
     workers: int = 1,
     cluster: Cluster | None = None,
+    max_drop: float | None = None,
     metric: Metric | None = None,
     task: TaskName | None = None,
     boxes: str | os.PathLike[str] | None = None,
@@ -105,6 +109,7 @@ def evaluate(
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, or with workers one.
         workers: Processes for samples, this one included; see `ptq.data.workers.worker_pool`. The result is the same.
         cluster: Workers elsewhere in place of processes, as for ``calibrate``. The result is the same.
+        max_drop: Largest accepted loss against the float model, in points of the metric; ``budget`` holds the result.
         metric: The metric of accuracy drops, as for ``quantize``; without ``against`` its value is a figure.
         task: What the outputs decide, as for ``quantize``.
         boxes: Labels of boxes: COCO's JSON file, or a folder of YOLO's text files. mAP50 and mAP50-95 are measured.
@@ -121,8 +126,13 @@ def evaluate(
         ModelError: A model cannot be read or run, or is not quantized as engine ``integer`` needs.
         DataError: A sample is missing, unreadable or does not fit.
         UnsupportedError: The runtime is not installed.
+        UsageError: An option makes no sense.
     """
     require_choice("engine", engine, get_args(EngineName))
+    if max_drop is not None:
+        max_drop = require_number("max_drop", max_drop, least=0)
+    if max_drop is not None and against is None:
+        raise UsageError(NEEDS_FLOAT_MODEL)
     content = tflite_content(model)
     if content is not None and runtime is None and engine == "ort":
         runtime = "litert"
@@ -202,13 +212,19 @@ def evaluate(
         ),
         reference_title,
     )
+    noise = check_noise(graph) if compared is None else check_noise(graph, compared)
+    drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
+    budget = None if drop is None or max_drop is None else check_budget(drop, max_drop)
+    budget = leave_noise_undecided(budget, noise)
     suspects = (
-        *_check_models(graph, compared, evaluation, opened),
+        *check_mode(graph),
+        *(noise or check_relation(evaluation)),
+        *([] if compared is None else _check_reference(graph, compared, opened)),
         *found,
         *shift.find(),
         *diagnose_assumption(opened),
         *check_outputs(evaluation, reference_title),
-        *check_sample_count(evaluation),
+        *check_sample_count(evaluation, budget),
     )
     return replace(
         evaluation,
@@ -216,6 +232,7 @@ def evaluate(
         suspects=tuple(sorted(suspects, key=lambda suspect: not suspect.serious)),
         applied_preprocess=reading.describe(opened, graph),
         runtime=runtime,
+        budget=budget,
         placement=() if elsewhere is None else elsewhere.placement(),
     )
 
@@ -238,15 +255,9 @@ def _open_elsewhere(
     return open_in_runtime(runtime, graph, threads=run.threads)
 
 
-def _check_models(
-    graph: Graph, compared: Graph | None, evaluation: Evaluation, samples: Samples
-) -> tuple[Diagnosis, ...]:
-    """Doubts about the model, and about the float model that it is compared with."""
-    if compared is None:
-        return (*check_mode(graph), *(check_noise(graph) or check_relation(evaluation)))
+def _check_reference(graph: Graph, compared: Graph, samples: Samples) -> tuple[Diagnosis, ...]:
+    """Doubts about the float model that a model is compared with."""
     return (
-        *check_mode(graph),
-        *(check_noise(graph, compared) or check_relation(evaluation)),
         *check_reference(compared),
         *check_other_record(graph, compared, REFERENCE_MODEL, samples),
     )

@@ -149,7 +149,7 @@ class Verification:
 
     @property
     def changes_when_read(self) -> bool:
-        """Whether all integers are equal, and reading them changed a float operator of ONNX Runtime, and so outputs."""
+        """Whether all integers are equal, but reading them changed a float operator of ONNX Runtime."""
         return self.first is None and not self.intact and bool(self.islands)
 
     @property

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
-from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
+from ptq.evaluation.budget import BudgetSearch, check_budget
+from ptq.evaluation.drop import Budget, Drop, agreement_drop, error_drop, top1_drop
 from ptq.evaluation.tasks.task import measure_ratio
 
 

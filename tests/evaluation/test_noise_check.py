@@ -37,10 +37,11 @@ def test_a_budget_of_a_model_with_noise_is_undecided(budget: float) -> None:
 def test_evaluate_and_compare_name_noise() -> None:
     assert _names_noise(ptq.evaluate(NOISY, DATA, threads=1).suspects)
     assert _names_noise(ptq.evaluate(NOISY, DATA, against=NOISY, threads=1).suspects)
-    compared = ptq.compare(QUIET, NOISY, DATA, max_drop=1e9, threads=1)
-    assert _names_noise(compared.suspects)
-    assert compared.budget is not None
-    assert compared.budget.verdict == "undecided"
+    evaluated = ptq.evaluate(NOISY, DATA, against=QUIET, max_drop=1e9, threads=1)
+    for found in (evaluated, ptq.compare(QUIET, NOISY, DATA, max_drop=1e9, threads=1)):
+        assert _names_noise(found.suspects)
+        assert found.budget is not None
+        assert found.budget.verdict == "undecided"
 
 
 def test_a_model_without_noise_is_not_named() -> None:
@@ -48,6 +49,15 @@ def test_a_model_without_noise_is_not_named() -> None:
     assert not _names_noise(report.suspects)
     assert report.budget is not None
     assert report.budget.verdict == "held"
+    evaluated = ptq.evaluate(QUIET, DATA, against=QUIET, max_drop=1e9, threads=1)
+    assert evaluated.budget is not None
+    evaluated.budget.require_held()
+    assert ptq.evaluate(QUIET, DATA, against=QUIET, threads=1).budget is None
+
+
+def test_a_drop_needs_the_float_model() -> None:
+    with pytest.raises(ptq.UsageError, match="against the float model; give it with `against`"):
+        ptq.evaluate(QUIET, DATA, max_drop=1, threads=1)
 
 
 @pytest.mark.parametrize("node", ["r = RandomUniform<shape = [4]>()", "r = Bernoulli(x)"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptq.core.wording import plural
-from ptq.evaluation.budget import Budget
 from ptq.evaluation.drop import describe_change
 from ptq.evaluation.form_titles import name_engine, title_forms
 from ptq.evaluation.measurements import Evaluation
@@ -32,7 +31,6 @@ def render_evaluation_page(
     *,
     model: str,
     arithmetic: str = "ort",
-    budget: Budget | None = None,
 ) -> str:
     """The evaluation as an HTML document.
 
@@ -41,7 +39,6 @@ def render_evaluation_page(
         made: What else is known of the run: names with values.
         model: What the evaluated model is called.
         arithmetic: The arithmetic of the integer executor.
-        budget: The drop compared with a budget; None without.
     """
     engine, titles = name_engine(result.runtime, arithmetic), title_forms(result, arithmetic)
     classes = {} if result.labels is None else result.labels.classes
@@ -50,8 +47,8 @@ def render_evaluation_page(
     blocks = build_forms(result, titles)
     if placed := describe_placement(result.placement):
         blocks.append(Lines(placed))
-    if budget is not None:
-        blocks.append(Lines((budget.sentence,)))
+    if result.budget is not None:
+        blocks.append(Lines((result.budget.sentence,)))
     if result.needs_labels:
         blocks.append(Lines((NOT_LABELLED,), "warn"))
     pair = (names[0], names[-1])

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ptq.core.wording import plural
-from ptq.evaluation.budget import Budget, BudgetSearch
-from ptq.evaluation.drop import describe_change
+from ptq.evaluation.budget import BudgetSearch
+from ptq.evaluation.drop import Budget, describe_change
 from ptq.evaluation.report import NodeRow
 
 NOT_LABELLED = (
