@@ -95,7 +95,8 @@ class FormMeter:
         correct = self.accuracy[position].top1_correct
         if correct:
             return top1_drop(before.accuracy[position].top1_correct, correct)
-        if has_classes and len(fidelity.agreements) == len(fidelity.noise):
+        counts = has_classes or fidelity.has_indices
+        if counts and len(fidelity.agreements) == len(fidelity.noise):
             return agreement_drop(fidelity.agreements)
         return error_drop(fidelity.signal, fidelity.noise)
 

@@ -34,7 +34,8 @@ class Fidelity:
         sqnr_db: SQNR, the signal-to-quantization-noise ratio, in dB; inf if the outputs are equal, -inf if the shape
             differs on a sample, or values are not finite.
         cosine: Mean over samples of the cosine between the two outputs.
-        agreement: Share of samples with the same top class; None if the output is not one score for each class.
+        agreement: Share of samples with the same top class, or with the same list of indices; None if the output is
+            neither one score for each class nor such a list.
         sqnr_interval: 95 % interval of ``sqnr_db`` over samples; None if it was not computed.
         cosine_interval: 95 % interval of ``cosine``.
         agreement_interval: 95 % interval of ``agreement``.
@@ -96,6 +97,8 @@ class FidelityMeter:
     cosines: list[float] = field(default_factory=list)
     agreements: list[bool] = field(default_factory=list)
     other_shapes: int = 0
+    has_indices: bool = False
+    """Whether the output is a list of indices: only equal ones agree."""
     undefined: int = 0
     """Samples on which the float output holds NaN."""
     newly_undefined: int = 0
@@ -111,6 +114,9 @@ class FidelityMeter:
         self.other_shapes += not same_shape
         if is_scores(reference):
             self.agreements.append(same_shape and best_class(reference) == best_class(output))
+        elif is_index_list(reference):
+            self.has_indices = True
+            self.agreements.append(np.array_equal(reference, output))
         finite = np.isfinite(reference)
         self.undefined += not finite.all() and bool(np.isnan(reference).any())
         r = np.asarray(reference[finite], np.float64)
@@ -129,15 +135,14 @@ class FidelityMeter:
         """The fidelity over all samples, with intervals.
 
         Args:
-            has_classes: Whether scores are of classes; else they have no agreement.
+            has_classes: Whether scores are of classes; else they have no agreement. Lists of indices always have one.
         """
         columns = np.array([self.signal, self.noise, self.cosines], np.float64).T
         sums = columns.sum(axis=0)
         drawn = intervals.bootstrap_means(columns)
         count = len(self.agreements)
-        count = (
-            count if has_classes and count == len(columns) else 0
-        )  # a detector may give one row on some samples
+        if count != len(columns) or not (has_classes or self.has_indices):
+            count = 0  # a detector may give one row on some samples
         return Fidelity(
             sqnr_db=sqnr_db(*sums[:2]),
             cosine=float(sums[2]) / len(columns),
@@ -232,8 +237,24 @@ def numeric_output(output: Any) -> NDArray[Any]:
 
 
 def is_scores(output: NDArray[Any]) -> bool:
-    """Whether the output of one sample is one score for each class: exactly one axis is longer than 1."""
+    """Whether the output of one sample is one score for each class: exactly one axis is longer than 1.
+
+    Integers of 32 or 64 bits are none: they are indices, such as those of TopK.
+    """
+    return _is_list(output) and not _has_indices(output)
+
+
+def is_index_list(output: NDArray[Any]) -> bool:
+    """Whether the output of one sample is a list of indices."""
+    return _is_list(output) and _has_indices(output)
+
+
+def _is_list(output: NDArray[Any]) -> bool:
     return output.ndim > 0 and output.size == max(output.shape) > 1
+
+
+def _has_indices(output: NDArray[Any]) -> bool:
+    return output.dtype.kind in "iu" and output.dtype.itemsize >= 4
 
 
 def find_class_output(

@@ -255,6 +255,16 @@ def test_scores_without_negative_numbers_have_an_accuracy(dtype: type) -> None:
     assert found.forms["int8"].accuracy.top1 == 1
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_lists_of_indices_agree_if_they_are_equal(dtype: type) -> None:
+    rows = [np.array([[9, 3, k % 2]], dtype) for k in range(COUNT)]
+    found = evaluate(rows, lambda x: x[:, [0, 2, 1]] if x[0, 2] else x).forms["int8"]
+    assert found.outputs["y"].agreement == 0.5
+    assert found.accuracy is None
+    assert found.drop is not None
+    assert (found.drop.metric, found.drop.points) == ("agreement with float", 50)
+
+
 def test_labels_that_fit_no_output_are_said() -> None:
     ages = [gaussian_array(1, 1, seed=k) for k in range(COUNT)]
     found = evaluate(ages, lambda x: x, labels=[(30 + k,) for k in range(COUNT)])
