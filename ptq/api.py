@@ -250,7 +250,7 @@ def quantize(
     finished, tflite = finish_for_runtime(made), job.options.to_tflite_options(job.samples)
     inside = open_target_runtime(finished, job.samples, tflite, run)
     report = build_report(
-        made, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
+        finished, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
         inside=inside, metric=metric,
         task=TaskRequest.from_graph(task, job.source, labels),
         max_drop=options.max_drop, search=search, min_speedup=options.min_speedup,

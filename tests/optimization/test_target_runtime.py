@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 from networks import build_network, gaussian_array
@@ -41,6 +42,28 @@ def test_a_runtime_that_is_not_installed_is_named(
     runtime = RUNTIMES[target]
     said = f"not run in {runtime.title}: it is not installed ({runtime.install})"
     assert said in lines(target)
+
+
+def test_the_report_measures_the_file_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Runtime, "is_installed", lambda self: False)
+    pointwise = build_network(
+        "c = Conv(x, u)\nr = LeakyRelu(c)\nd = Conv(r, v)\ny = LeakyRelu(d)",
+        u=gaussian_array(24, 3, 1, 1),
+        v=gaussian_array(24, 24, 1, 1, seed=1),
+    )
+    feeds = {"x": gaussian_array(64, 3, 8, 8, seed=5)}
+    made = ptq.quantize(pointwise, feeds, target="openvino", eval_data=feeds, threads=1, force=True)
+    made.save(tmp_path / "made.onnx")
+    reported = made.report.evaluation
+    assert reported is not None
+    engines: list[tuple[Literal["ort", "integer"], str]] = [("ort", "int8"), ("integer", "integers")]
+    for engine, form in engines:
+        found = ptq.evaluate(
+            tmp_path / "made.onnx", feeds, against=pointwise, engine=engine, threads=1
+        )
+        assert found.forms[form].outputs == reported.forms[form].outputs
 
 
 @pytest.mark.parametrize("target", ["openvino", "qnn"])
