@@ -58,7 +58,10 @@ def test_the_report_measures_the_file_as_it_is_written(
     made.save(tmp_path / "made.onnx")
     reported = made.report.evaluation
     assert reported is not None
-    engines: list[tuple[Literal["ort", "integer"], str]] = [("ort", "int8"), ("integer", "integers")]
+    engines: list[tuple[Literal["ort", "integer"], str]] = [
+        ("ort", "int8"),
+        ("integer", "integers"),
+    ]
     for engine, form in engines:
         found = ptq.evaluate(
             tmp_path / "made.onnx", feeds, against=pointwise, engine=engine, threads=1
