@@ -9,6 +9,7 @@ options              options that several commands share
 images               preprocessing options
 inputs               option texts → Python values
 statistics           earlier statistics of ``calibrate``
+given_files          the files that the running command reads, whatever option names them
 outputs              checks of output paths, JSON, list of skipped samples
 configure, config    options from ptq.toml; ``ptq init``
 invocation           name and options of the running command

@@ -15,6 +15,7 @@ from ptq.core.errors import PtqError, UnwrittenError, UsageError
 from ptq.core.option_checks import find_similar
 from ptq.core.wording import plural
 
+from .given_files import find_input, list_given_files
 from .invocation import STANDARD_OUTPUT, current_invocation, describe_origin
 from .one_line import one_line
 from .verbosity import is_quiet
@@ -101,7 +102,7 @@ def check_outputs(
     given = [source for source in inputs if source is not None]
     if "" in given:
         raise UsageError("a path of samples is empty; give a file, a folder or module:callable")
-    sources = [Path(source) for source in given]
+    sources = [*map(Path, given), *list_given_files()]
     paths = [path for path in (*outputs, resumed, appended) if path is not None]
     if Path(STANDARD_OUTPUT) in paths:
         raise UsageError("only --json can write to standard output; replace - by a file name")
@@ -109,7 +110,8 @@ def check_outputs(
         paths.append(Path(json))
     for index, path in enumerate(paths):
         files.check_writable(path, 0 if index else room)
-    if any(files.has_file(path) for path in paths):  # weights are files that exist
+    existing = [path for path in paths if files.has_file(path)]
+    if existing:  # weights, and what a pattern names, are files that exist
         sources += [file for source in sources for file in weight_files(source)]
     for index, path in enumerate(paths):
         for source in sources:
@@ -123,6 +125,11 @@ def check_outputs(
                 raise UsageError(
                     f"output {path} is a file in the input folder {source}; give another name"
                 )
+        read = find_input(path, sources) if path in existing else None
+        if read is not None:
+            raise UsageError(
+                f"output {path} would replace {read}, which the command reads; give another name"
+            )
         for other in paths[:index]:
             if files.is_same_file(path, other):
                 raise UsageError(f"two outputs have the path {path}; give each its own name")

@@ -1,0 +1,87 @@
+"""The files that the running command reads, whatever option names them: no output may replace one."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ptq.core import files, remote
+
+from .invocation import current_invocation
+
+READ_OPTIONS = frozenset(
+    {"alphabet", "boxes", "config", "cost-table", "preprocess", "tokenizer", "transcripts"}
+)
+"""Options that name a file to read, beside those of models, samples, statistics and plans."""
+_CALLABLES = ("data", "eval", "metric")
+"""Options that may be ``module:callable``."""
+
+
+def list_given_files() -> Iterator[Path]:
+    """The files that options of the running command name, and its file of options."""
+    invocation = current_invocation()
+    for name in sorted(READ_OPTIONS & invocation.options.keys()):
+        yield Path(invocation.options[name])
+    if invocation.config:
+        yield Path(invocation.config)
+
+
+def find_input(path: Path, sources: Sequence[Path]) -> str | None:
+    """What an output that exists would replace of a pattern, of a folder of links or of a module; None if nothing.
+
+    Args:
+        path: The output.
+        sources: What the command reads.
+    """
+    options = current_invocation().options
+    modules = [str(options[name]) for name in _CALLABLES if name in options]
+    for source in sources:
+        if source.is_dir():
+            found = next(
+                (link for link in _list_links(source) if files.is_same_file(path, link)), None
+            )
+        else:
+            found = next(_match(path, str(source)), None)
+        if found is not None:
+            return str(found)
+    return next((name for name in modules if _is_file_of(path, name)), None)
+
+
+def _list_links(folder: Path) -> Iterator[Path]:
+    for base, folders, names in os.walk(folder):
+        yield from (
+            Path(base, name)
+            for name in (*folders, *names)
+            if os.path.islink(os.path.join(base, name))
+        )
+
+
+def _match(path: Path, text: str) -> Iterator[Path]:
+    """The files of a pattern that are the output."""
+    from ptq.data.places import expand_braces, has_pattern
+
+    for place in expand_braces(text):
+        url, own = remote.as_url(place), remote.as_url(path)
+        if url is not None:
+            named: Iterable[str] = [own] if own is not None and fnmatchcase(own, url) else []
+        else:
+            named = glob.iglob(place, recursive=True) if has_pattern(place) else [place]
+        yield from (one for one in map(Path, named) if files.is_same_file(path, one))
+
+
+def _is_file_of(path: Path, reference: str) -> bool:
+    """Whether a file is the source of a module that ``module:callable`` names."""
+    module, colon, _ = reference.partition(":")
+    if path.suffix != ".py" or not colon:
+        return False
+    part = module.replace(".", os.sep)
+    places = [Path(base, part) for base in (os.getcwd(), *sys.path)]
+    return any(
+        files.is_same_file(path, file)
+        for place in places
+        for file in (place.with_suffix(".py"), place / "__init__.py")
+    )
