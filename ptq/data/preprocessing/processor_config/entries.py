@@ -24,6 +24,19 @@ class Entries:
         """The value of a key; None if the key is absent."""
         return self._values.get(key)
 
+    def require_one(self, flag: str, value: str) -> None:
+        """Refuse a step of which neither the flag nor the value is given: the processor's class would choose.
+
+        Raises:
+            UsageError: Both keys are absent.
+        """
+        if flag not in self._values and value not in self._values:
+            either = "" if flag == value else f", and so is {value}"
+            raise UsageError(
+                f"{self._where}: {flag} is missing{either}; write it, as save_pretrained does, or give the "
+                "preprocessing options yourself"
+            )
+
     def read_flag(self, key: str, default: bool) -> bool:
         """Whether a step is switched on; a key that is null switches it off."""
         value = self._values.get(key, default)

@@ -21,6 +21,13 @@ _SHORTEST_EDGE = frozenset(
 _OTHERS = frozenset(["", "Blip"])
 """Further processors of the standard steps; a size of one number is ambiguous."""
 
+_CROPPED = frozenset(
+    ["Bit", "CLIP", "ChineseCLIP", "DeiT", "MobileNetV1", "MobileNetV2", "MobileViT"]
+)
+"""Processors that crop unless told otherwise."""
+_FLIPPED = frozenset(["MobileViT"])
+"""Processors that flip channels, and do not normalize, unless told otherwise."""
+
 _STEPS = frozenset(
     """
     do_resize size resample do_center_crop crop_size do_rescale rescale_factor do_normalize image_mean
@@ -51,6 +58,7 @@ def read_options(values: Mapping[str, Any], where: str) -> Options:
     entries = Entries(values, where)
     kind = _read_kind(entries)
     entries.refuse_unknown(_STEPS | _WITHOUT_EFFECT)
+    _require_steps(entries, kind)
     options = _read_geometry(entries, kind)
     if "resize" in options or "size" in options:
         options["interpolation"] = _read_interpolation(entries)
@@ -81,6 +89,22 @@ def _read_kind(entries: Entries) -> str:
     if kind not in _SQUARE | _SHORTEST_EDGE | _OTHERS or (name and kind == name):
         raise entries.refuse(key, "has steps of its own, which ptq does not know")
     return kind
+
+
+def _require_steps(entries: Entries, kind: str) -> None:
+    """Refuse a configuration that leaves a step to the class of its processor.
+
+    Raises:
+        UsageError: A step is missing.
+    """
+    if kind:
+        entries.require_one("do_resize", "size")
+    if kind in _CROPPED:
+        entries.require_one("do_center_crop", "crop_size")
+    if kind in _FLIPPED:
+        entries.require_one("do_flip_channel_order", "do_flip_channel_order")
+    elif kind:
+        entries.require_one("do_normalize", "image_mean")
 
 
 def _read_geometry(entries: Entries, kind: str) -> Options:

@@ -63,7 +63,7 @@ def test_steps_that_are_off_are_left_out() -> None:
 
 
 def test_flipped_channels_are_bgr() -> None:
-    config = {**VIT, "image_processor_type": "MobileViTImageProcessor"}
+    config = {**CLIP, "image_processor_type": "MobileViTImageProcessor"}
     assert Preprocess.from_config({**config, "do_flip_channel_order": True}).channels == "BGR"
     assert Preprocess.from_config({**config, "do_flip_channel_order": False}).channels is None
 
@@ -77,7 +77,9 @@ def test_flipped_channels_are_bgr() -> None:
     ],
 )
 def test_a_size_of_one_number_is_as_its_processor_reads_it(kind: str, expected: Preprocess) -> None:
-    found = Preprocess.from_config({"feature_extractor_type": kind, "size": 32, "resample": 2})
+    off = {"do_center_crop": False, "do_normalize": False}
+    config = {"feature_extractor_type": kind, "size": 32, "resample": 2, **off}
+    found = Preprocess.from_config(config)
     assert (found.size, found.resize) == (expected.size, expected.resize)
 
 
@@ -109,6 +111,30 @@ def test_what_would_change_pixels_otherwise_is_refused_by_name(
 ) -> None:
     with pytest.raises(UsageError, match=f"^the processor configuration: .*{message}"):
         Preprocess.from_config({**VIT, **change})
+
+
+@pytest.mark.parametrize(
+    ("config", "left_out", "missing"),
+    [
+        (VIT, ("do_normalize", "image_mean"), "do_normalize is missing, and so is image_mean"),
+        (VIT, ("do_resize", "size"), "do_resize is missing, and so is size"),
+        (CLIP, ("do_center_crop", "crop_size"), "do_center_crop is missing, and so is crop_size"),
+        (
+            {**CLIP, "image_processor_type": "MobileViTImageProcessor"},
+            (),
+            "do_flip_channel_order is missing; write it",
+        ),
+    ],
+)
+def test_a_step_that_the_class_would_choose_is_refused(
+    config: dict[str, Any], left_out: tuple[str, ...], missing: str
+) -> None:
+    with pytest.raises(UsageError, match=missing):
+        Preprocess.from_config({k: v for k, v in config.items() if k not in left_out})
+    if left_out:
+        flag, value = left_out
+        assert Preprocess.from_config({**config, flag: False, value: None})
+        Preprocess.from_config({k: v for k, v in config.items() if k != flag})
 
 
 def test_keys_that_are_false_or_without_effect_are_accepted() -> None:
