@@ -30,6 +30,16 @@ PROJECT_FILE = "pyproject.toml"
 PER_TARGET = "targets"
 NOT_IN_FILES = frozenset({"config", "save-config", "help", "verbose", "quiet"})
 """Options that a file cannot set."""
+_EXCLUDED_BY = {
+    "size": ("resize", "crop"),
+    "letterbox": ("resize", "crop"),
+    "resize": ("size", "letterbox"),
+    "crop": ("size", "letterbox"),
+    "boxes": ("transcripts",),
+    "transcripts": ("boxes",),
+    "alphabet": ("boxes",),
+}
+"""Parameters that a file does not set where the command line gives one of these, which exclude it."""
 
 
 def find_config() -> Path | None:
@@ -64,11 +74,18 @@ class ConfiguredDefaults(dict[str, Any]):
         }
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Value of an option by the name of its parameter."""
+        """Value of an option by the name of its parameter; none if the command line excludes it."""
+        # options of the command line are there before any default is asked for
+        if any(self._is_given(other) for other in _EXCLUDED_BY.get(name, ())):
+            return default
         standard = self._own["target"].default if "target" in self._own else None
         target = self._ctx.params.get("target") or super().get("target") or standard
         entries = self._per_target.get(target, {})
         return entries.get(name, super().get(name, default))
+
+    def _is_given(self, name: str) -> bool:
+        source = self._ctx.get_parameter_source(name)
+        return source is not None and source.name == "COMMANDLINE"
 
     def _convert(self, entries: Mapping[str, Any], path: Path) -> dict[str, Any]:
         keys = {key: _normalize(key) for key in entries}

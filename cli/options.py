@@ -172,7 +172,7 @@ SampleCount = Annotated[
         "--samples",
         metavar="N",
         parser=parse_count("samples", least=1),
-        help="Use N samples of --data, spread evenly over it.",
+        help="Use N samples of --data, spread evenly over it; of a generator, the first N.",
     ),
 ]
 Batch = Annotated[

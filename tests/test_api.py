@@ -126,6 +126,20 @@ def test_saved_statistics_do_not_run_the_model_again(
     assert again.plan.to_json() == replace(direct.plan, rounding={}).to_json()
 
 
+def test_statistics_of_some_shards_are_a_warning() -> None:
+    parts = [ptq.calibrate(MODEL, ARRAYS, shard=(k, 3), threads=1) for k in range(3)]
+    allowed = ptq.merge_statistics(parts[:2], allow_missing_shards=True)
+    for stats, missing in (
+        (parts[1], "shards 0/3, 2/3 of the samples are not counted; merge the statistics of all"),
+        (allowed, "shard 2/3 of the samples is not counted; merge the statistics of all"),
+        (ptq.merge_statistics(parts), ""),
+    ):
+        warnings = ptq.quantize(MODEL, stats=stats, threads=1).report.warnings
+        found = [text for text in warnings if text.startswith("statistics: ")]
+        assert len(found) == bool(missing)
+        assert all(missing in text for text in found)
+
+
 @pytest.mark.parametrize("target", ["ort", "litert"])
 def test_the_same_statistics_serve_every_target(result: ptq.Result, target: str) -> None:
     plan = ptq.quantize(MODEL, stats=result.calibration, target=target, threads=1).plan

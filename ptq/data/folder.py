@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -39,6 +39,7 @@ class FolderListing:
         archives: .npz files. If there are any, ``files`` is empty.
         folders: Top-level sub-folders.
         kind: What ``files`` are.
+        is_selection: Whether a pattern may leave out samples of the folder.
     """
 
     root: Path
@@ -46,6 +47,31 @@ class FolderListing:
     archives: tuple[str, ...]
     folders: tuple[str, ...]
     kind: Kind = "images"
+    is_selection: bool = False
+
+    @property
+    def known(self) -> Container[str]:
+        """The paths of the samples, also of those that a pattern leaves out."""
+        return _WithLeftOut(self) if self.is_selection else frozenset(self.files)
+
+
+class _WithLeftOut(Container[str]):
+    """The samples of a listing, and all other files of their kinds in the folder."""
+
+    def __init__(self, listing: FolderListing) -> None:
+        self._root, self._files = listing.root, frozenset(listing.files)
+        self._suffixes = {*SAMPLE_SUFFIXES, *(Path(f).suffix.lower() for f in listing.files)}
+
+    def __contains__(self, name: object) -> bool:
+        if name in self._files:
+            return True
+        path = Path(str(name))
+        is_inside = not path.is_absolute() and ".." not in path.parts
+        return (
+            is_inside
+            and path.suffix.lower() in self._suffixes
+            and os.path.isfile(self._root / path)
+        )
 
 
 def list_folder(root: Path) -> FolderListing:

@@ -29,7 +29,7 @@ from ptq.data.sample import Samples, SampleSource
 from ptq.data.sample_store import CacheLimits, CacheOption, parse_cache
 from ptq.data.sources.calibration_reader import is_reader
 from ptq.data.sources.indexed_items import IndexedItems
-from ptq.data.sources.open_object import open_object
+from ptq.data.sources.open_object import open_callable, open_object
 from ptq.data.sources.open_place import PlaceOpener
 from ptq.data.sources.stream import FeedStream
 from ptq.data.trees.fetched_folder import FetchedFolder
@@ -70,7 +70,7 @@ def open_samples(
         inputs: The model's inputs.
         preprocess: Options for images, audio or text. The model's inputs determine options that are None.
         skip_bad: Leave bad samples out and list them, instead of raising at the first one.
-        limit: Largest number of samples; they are evenly spread. Of a callable, the first ones.
+        limit: Largest number of samples; evenly spread. Of a stream, whose length is unknown, the first ones.
         shard: (k, n): every n-th sample from the k-th on, after ``limit``.
         cache: Keep samples on disk after their first reading: in a folder, up to half of its free space, or up to a
             size such as ``20GB``. Without it, up to 256 MiB of a callable's or an iterable's samples are kept in
@@ -94,10 +94,11 @@ def open_samples(
     if isinstance(source, Samples):
         if required and preprocess not in (None, Preprocess()):
             raise UsageError("preprocessing options do not apply to samples that are open already")
-        samples = source
+        samples, stream = source, None
     else:
         found = _open_source(source, inputs, preprocess, recorded, required=required)
-        positions = None if isinstance(found, FeedStream) else found.positions()
+        stream = found if isinstance(found, FeedStream) and not found.is_listed else None
+        positions = None if stream else found.positions()
         origin = None
         if isinstance(source, (str, os.PathLike)):
             origin = SampleOrigin(
@@ -107,6 +108,8 @@ def open_samples(
         samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad, origin=origin)
     if limit is not None:
         samples = samples.spread(limit)
+        if stream is not None and len(samples) == limit:
+            stream.note_first(limit)
     return samples if part is None else _open_shard(samples, *part)
 
 
@@ -154,7 +157,9 @@ class SampleOrigin:
 
 
 def _finds_samples(found: SampleSource, place: str) -> bool:
-    """Whether a sample of files is found without those before it: not in a compressed .npz, or one of a store."""
+    """Whether a sample is found without others: not from a callable, in a compressed .npz, or in one of a store."""
+    if _is_reference(place):
+        return False
     if isinstance(found, TableSource):
         return found.finds_rows and not (place.endswith(".npz") and remote.as_url(place))
     return not place.endswith(".npz")
@@ -164,6 +169,8 @@ def _keep(found: SampleSource, source: DataSource, limits: CacheLimits | None) -
     """The source, with its samples kept where each pass would otherwise compute them again."""
     if isinstance(source, (np.ndarray, Mapping, list, tuple)):
         return found  # in memory already
+    if isinstance(found, FeedStream) and found.is_listed:
+        return found
     if isinstance(found, FeedStream):
         repeatable = not (isinstance(source, Iterator) or is_reader(source))
         return ReadOnceSource(found, limits, repeatable=repeatable)
@@ -184,12 +191,16 @@ def _open_source(
             raise UsageError(
                 "the path of the samples is empty; give a file, a folder or module:callable"
             )
-        path = Path(source)
-        reference = isinstance(source, str) and re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", source)
-        if reference and not path.exists():
-            images = choose_image_options(preprocess, recorded, str(source), required=required)
-            return FeedStream(import_callable(str(source)), inputs, str(source), images)
+        if isinstance(source, str) and _is_reference(source):
+            images = choose_image_options(preprocess, recorded, source, required=required)
+            return open_callable(import_callable(source), inputs, source, images)
         opener = PlaceOpener(inputs, preprocess, recorded, required=required)
         return opener.open(os.fspath(source))
     images = choose_image_options(preprocess, recorded, "objects from Python", required=required)
     return open_object(source, inputs, images)
+
+
+def _is_reference(place: str) -> bool:
+    """Whether a text names a callable, not a file."""
+    form = re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", place)
+    return form is not None and not Path(place).exists()

@@ -238,7 +238,7 @@ class Samples:
     def spread(self, count: int) -> Samples:
         """``count`` evenly spaced samples, so that every one of the sorted class folders has its share.
 
-        Of a callable, whose length is unknown in advance, the first ``count``.
+        Of a stream, whose length is unknown in advance, the first ``count``.
         """
         if count < 1:
             raise UsageError(f"samples {count} is not at least 1")

@@ -148,6 +148,10 @@ def evaluate(
     require_task(task, metric)
     labels = LabelOptions(boxes, transcripts, alphabet)
     labels.check_task(task, metric)
+    if alphabet is not None and transcripts is None and against is None:
+        raise UsageError(
+            "`alphabet` has no effect without `transcripts` or `against`; give one of them, or leave it out"
+        )
     run = start_workers(
         RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers, cluster
     )

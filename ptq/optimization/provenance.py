@@ -38,6 +38,7 @@ from ptq.model.processor import name_machine
 from ptq.model.serialize import serialized_size
 from ptq.model.session import library_versions
 from ptq.model.tflite.describe_orders import describe_orders
+from ptq.observers.sample_identity import format_shards
 from ptq.optimization.options import list_result_options
 from ptq.optimization.pipeline import Job
 from ptq.rewrite.border.apply import apply_border
@@ -107,7 +108,7 @@ def build_result(
     float_bytes = count_file_bytes(source) if source else serialized_size(job.source.model)
     int8_bytes = serialized_size(graph.model) if tflite is None else len(tflite)
     report = replace(report, float_bytes=float_bytes, int8_bytes=int8_bytes)
-    found = [*check_benefit(report), *report.suspects]
+    found = [*check_benefit(report), *_find_missing_shards(job), *report.suspects]
     found.sort(key=lambda suspect: not (suspect.headline and suspect.serious))
     report = replace(report, suspects=tuple(found))
     return Result(graph, plan, report, calibration, source, tflite)
@@ -153,6 +154,22 @@ def _find_contradictions(job: Job, applied: Record) -> tuple[Diagnosis, ...]:
         Diagnosis(what, where, advice, serious=_ARRAYS not in what)
         for where, what in found.items()
         if what and not (given.recorded is None and _ARRAYS in what)  # the report shows both
+    )
+
+
+def _find_missing_shards(job: Job) -> tuple[Diagnosis, ...]:
+    """The warning that the statistics, which set the ranges, do not count all shards of their samples."""
+    stats = job.given.stats
+    missing = [] if stats is None or stats.identity is None else stats.identity.list_missing()
+    if not missing or job.given.plan is not None:
+        return ()
+    return (
+        Diagnosis(
+            f"{format_shards(missing)} of the samples {'is' if len(missing) == 1 else 'are'} not counted",
+            "statistics",
+            "merge the statistics of all shards first (ptq calibrate --merge, ptq.merge_statistics)",
+            topic="a-few-answers-changed",
+        ),
     )
 
 

@@ -154,6 +154,27 @@ def test_a_contradiction_names_the_file_that_one_side_comes_from(ptq, model, dat
     assert "output m.tflite is not of format qdq; give a name" in given.err
 
 
+@pytest.mark.parametrize(
+    ("text", "arguments", "kept"),
+    [
+        ("size = [9, 9]\n", ["--resize", 8, "--crop", "8,8"], {"resize": 8, "crop": "8,8"}),
+        ("size = [9, 9]\nletterbox = 7\n", ["--crop", "8,8"], {"crop": "8,8"}),
+        ("resize = 9\ncrop = [9, 9]\n", ["--size", "8,8"], {"size": "8,8"}),
+        ("resize = 9\nmean = 0\n", ["--crop", "8,8"], {"resize": 9, "mean": "0", "crop": "8,8"}),
+    ],
+)
+def test_the_command_line_excludes_options_of_the_file(ptq, model, data, text, arguments, kept):
+    write(text)
+    given = ("--data", data, "-o", "s.npz")
+    outcome = ptq("calibrate", model, *given, "--save-config", "saved.toml", *arguments)
+    assert "preprocessing options apply only to images" in outcome.err  # they go together
+    saved = tomllib.loads(Path("saved.toml").read_text())["calibrate"]
+    names = {"size", "letterbox", "resize", "crop", "mean"}
+    assert {name: saved[name] for name in names & saved.keys()} == kept
+    write('size = "8,8"\nresize = 9\n')
+    assert "--size excludes --resize and --crop" in ptq("calibrate", model, *given).err
+
+
 def test_a_missing_file_is_named(ptq, model):
     result = ptq("inspect", model, "--config", "absent.toml")
     assert (result.code, "absent.toml: cannot be read" in result.line) == (2, True)

@@ -67,6 +67,16 @@ def test_evaluate_reads_labels_in_order_and_the_characters_of_a_file(
     assert found.forms["int8"].figures[1].value < 0.2
 
 
+def test_characters_that_nothing_reads_are_refused(result: ptq.Result, folder: Path) -> None:
+    letters, model = folder / "letters.txt", folder / "reader.int8.onnx"
+    with pytest.raises(UsageError, match="`alphabet` has no effect without `transcripts` or"):
+        ptq.evaluate(model, folder / "images", alphabet=letters, **OPTIONS)
+    found = ptq.evaluate(
+        model, folder / "images", against=folder / "unlisted.onnx", alphabet=letters, **OPTIONS
+    )
+    assert found.samples == 80
+
+
 def test_arrays_take_labels_in_order(folder: Path, tmp_path: Path) -> None:
     names = sorted((folder / "images").iterdir())
     opened = ptq.open_samples(

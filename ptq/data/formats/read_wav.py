@@ -6,6 +6,7 @@ Channels are mixed to their mean. The signal is resampled by a polyphase filter,
 from __future__ import annotations
 
 import math
+import re
 import struct
 import warnings
 from io import BytesIO
@@ -26,6 +27,8 @@ MAX_VALUES = 2**28
 """Longest signal after resampling; 1 GiB of float32."""
 MAX_PEAK = 2.0
 """Largest float value, 6 dB above full scale. Larger ones are unscaled integers."""
+
+_CUT = "the file ends early; copy it again, or remove it"
 
 
 def read_wav(path: Path, sample_rate: int) -> NDArray[np.float32]:
@@ -91,12 +94,17 @@ def _decode(path: Path) -> tuple[int, NDArray[Any]]:
     except DataError:
         raise
     except (OSError, EOFError, MemoryError, OverflowError, ValueError) as error:
-        raise _unreadable_error(path, error) from error
+        raise _unreadable_error(path, _CUT if _is_cut(error) else error) from error
     except (struct.error, TypeError, LookupError, ArithmeticError, UnboundLocalError) as error:
         raise _unreadable_error(path, "its header is damaged") from error
     except wavfile.WavFileWarning as error:
-        raise _unreadable_error(path, "the file ends early") from error
+        raise _unreadable_error(path, _CUT) from error
     return int(rate), values
+
+
+def _is_cut(error: Exception) -> bool:
+    """Whether numpy found that the content is no whole number of values."""
+    return bool(re.search("cannot reshape array|multiple of element size", str(error)))
 
 
 def _unreadable_error(path: Path, reason: Exception | str) -> DataError:

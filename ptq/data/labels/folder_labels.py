@@ -13,7 +13,7 @@ A file that looks like labels and is not read is named in the report, or refused
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def find_labels(listing: FolderListing) -> FolderLabels:
     Raises:
         DataError: A file of labels is damaged, names an unknown class or image, or cannot be understood.
     """
-    root, images = listing.root, frozenset(listing.files)
+    root, images, known = listing.root, frozenset(listing.files), listing.known
     inside = sorted({image.split("/")[0] for image in listing.files if "/" in image})
     has_boxes = not _BOX_FOLDERS.isdisjoint(set(listing.folders) - set(inside))
     folders = [] if has_boxes else inside
@@ -73,10 +73,11 @@ def find_labels(listing: FolderListing) -> FolderLabels:
     readable = [n for suffix in _READABLE for n in named if Path(n).suffix.lower() == suffix]
     if len(readable) > 1:
         raise DataError(f"{root}: has both {' and '.join(readable)}; keep one")
-    tables = [name for name in files if name not in named and _is_table(root / name, images)]
+    tables = [name for name in files if name not in named and _is_table(root / name, known)]
     for name in readable:
         lines = read_lines(root / name)
-        found = parse_label_file(lines, root / name, images, _class_numbers(listed, folders, root))
+        names = _class_numbers(listed, folders, root)
+        found = parse_label_file(lines, root / name, known, names, images)
         if found is not None:
             return _from_file(name, found, listed, [n for n in named + tables if n != name])
     if tables and len(folders) < 2:
@@ -84,7 +85,7 @@ def find_labels(listing: FolderListing) -> FolderLabels:
             raise DataError(f"{root}: has {' and '.join(tables)}; keep one, or name one labels.csv")
         (name,) = tables
         names = _class_numbers(listed, folders, root)
-        found = parse_label_file(read_lines(root / name), root / name, images, names)
+        found = parse_label_file(read_lines(root / name), root / name, known, names, images)
         if found is None:
             raise DataError(
                 f"{root / name}: names no image of the folder; give columns path and label, or remove the file"
@@ -92,9 +93,9 @@ def find_labels(listing: FolderListing) -> FolderLabels:
         return _from_file(name, found, listed, named)
     list_name = CLASS_LIST
     for name in readable if listed is None and folders else ():
-        names = parse_class_list(read_lines(root / name), str(root / name))
-        if set(folders) <= set(names):
-            listed, list_name = names, name
+        numbers = parse_class_list(read_lines(root / name), str(root / name))
+        if set(folders) <= set(numbers):
+            listed, list_name = numbers, name
     unread = [name for name in named + tables if name != list_name]
     if not inside and (damaged := [name for name in named if name not in readable]):
         raise DataError(
@@ -204,7 +205,7 @@ def _list_files(root: Path, samples: frozenset[str] = frozenset()) -> list[str]:
     ]
 
 
-def _is_table(path: Path, images: frozenset[str]) -> bool:
+def _is_table(path: Path, images: Container[str]) -> bool:
     """Whether a file is a table, or a text whose first line names an image of the folder."""
     if path.suffix.lower() in TABLE_SUFFIXES:
         return True

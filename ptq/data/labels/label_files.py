@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,11 @@ class LabelFile:
 
 
 def parse_label_file(
-    lines: Sequence[str], path: Path, images: frozenset[str], classes: Mapping[str, int]
+    lines: Sequence[str],
+    path: Path,
+    images: Container[str],
+    classes: Mapping[str, int],
+    selected: Container[str],
 ) -> LabelFile | None:
     """Accepted classes by image; None if no line names an image, for example in a list of class names.
 
@@ -51,6 +55,7 @@ def parse_label_file(
         path: The file. In a .csv or .tsv a first line without an image is a header.
         images: The images of the folder, by relative path.
         classes: Class number by name; may be empty.
+        selected: The images that are read; rows of others are left out.
 
     Raises:
         DataError: A line is damaged, or a column is unknown. The text names it.
@@ -68,6 +73,8 @@ def parse_label_file(
             if Path(name).suffix.lower() in SAMPLE_SUFFIXES or (name and header is not None):
                 raise DataError(f"{where}: image {name!r} is not in the folder")
             outside += [number] if name and labels else []
+            continue
+        if name not in selected:
             continue
         if name in labels or not texts:
             fault = "is listed twice" if name in labels else "has no label"
@@ -106,7 +113,7 @@ _PATH_FIRST, _LABEL_FIRST = ("path", "label"), ("label", "path")
 
 
 def _read_header(
-    lines: Sequence[str], path: Path, images: frozenset[str]
+    lines: Sequence[str], path: Path, images: Container[str]
 ) -> tuple[str, ...] | None:
     """Kinds of the two columns of a table with a header; None if the first line is no header.
 
@@ -148,7 +155,7 @@ def _reverse(line: str) -> tuple[str, list[str]]:
     return (_clean_path(cells[-1]), cells[:-1]) if cells else ("", [])
 
 
-def split_line(line: str, images: frozenset[str]) -> tuple[str, list[str]]:
+def split_line(line: str, images: Container[str]) -> tuple[str, list[str]]:
     """Image and labels of one line; without an image of the folder, its text without numbers at the end."""
     rest, numbers = line.strip(), list[str]()
     while match := re.search(r"[\s,;](-?[0-9]{1,9})$", rest):

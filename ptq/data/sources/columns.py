@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ptq.core.errors import DataError
 from ptq.data.input_spec import InputSpec
 
-_LABELS = ("labels", "label")
+LABELS = ("labels", "label")
+"""Names of labels in data from Python and in Parquet; the first that is there counts."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,12 @@ def choose_columns(
         DataError: No column or several may feed an input.
     """
     wanted = [spec.name for spec in inputs]
-    labels = [name for name in _LABELS if name in names and name not in wanted]
+    labels = [name for name in LABELS if name in names and name not in wanted]
     labels = labels or [name for name in names if name in classes and name not in wanted]
     label = labels[0] if len(labels) == 1 or labels[:1] == ["labels"] else None
     if set(wanted) <= set(names):
         return Columns(tuple(wanted), label)
-    others = [name for name in names if name not in (*labels, *_LABELS)]
+    others = [name for name in names if name not in (*labels, *LABELS)]
     shown = [name for name in others if name in images]
     for candidates in (shown, others):
         if len(wanted) == len(candidates) == 1:

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError
 from ptq.data.formats.image_reader import is_image
 from ptq.data.input_spec import InputSpec
-from ptq.data.sources.columns import choose_columns
+from ptq.data.sources.columns import LABELS, choose_columns
 
-_LABELS = ("labels", "label")
 _NUMBERS = "biuf"
 """Kinds of numpy's types that are numbers."""
 
@@ -59,7 +58,7 @@ def read_features(frame: Any, inputs: Sequence[InputSpec]) -> dict[str, NDArray[
         DataError: A column is of another type, and is not the only one of images.
     """
     names = [str(name) for name in frame.columns]
-    features = [name for name in names if name not in _LABELS]
+    features = [name for name in names if name not in LABELS]
     if len(inputs) != 1 or len(inputs[0].shape) != 2 or inputs[0].name in names or not features:
         return None
     chosen = frame.iloc[:, [names.index(name) for name in features]]
@@ -77,9 +76,9 @@ def read_features(frame: Any, inputs: Sequence[InputSpec]) -> dict[str, NDArray[
                 f"remove it, or name one column {inputs[0].name!r}, as the model's input"
             )
     arrays = {inputs[0].name: matrix}
-    for name in _LABELS:
-        if name in names:
-            arrays["labels"] = np.asarray(frame.iloc[:, names.index(name)])
+    label = next((name for name in LABELS if name in names), None)
+    if label is not None:
+        arrays["labels"] = np.asarray(frame.iloc[:, names.index(label)])
     return arrays
 
 

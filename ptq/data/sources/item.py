@@ -26,8 +26,8 @@ from ptq.data.preprocessing.image_options import ImageOptions, may_be_image
 from ptq.data.preprocessing.preprocess import Preprocess
 from ptq.data.sources.array_like import to_array
 from ptq.data.sources.batch import Row, split_batch, split_label, take_single
+from ptq.data.sources.columns import LABELS
 
-_LABELS = ("labels", "label")
 _EXAMPLES = "give an array, a dict of arrays by input name, or a pair of either and a label"
 
 
@@ -102,7 +102,7 @@ class ItemParser:
                 )
             return {names[0]: item}, label
         values = {str(key): value for key, value in item.items()}
-        for key in _LABELS:
+        for key in LABELS:
             if key in values and key not in names:
                 found = values.pop(key)
                 label = found if label is None else label

@@ -20,7 +20,7 @@ from ptq.data.sample import SampleSource
 from ptq.data.sources import calibration_reader, frame, hugging_face
 from ptq.data.sources.array_like import to_array
 from ptq.data.sources.indexed_items import IndexedItems
-from ptq.data.sources.stream import FeedStream
+from ptq.data.sources.stream import Feeds, FeedStream, call_feeds
 
 _TITLE = "data"
 
@@ -38,7 +38,7 @@ def open_object(
         hugging_face.require_split(source)
         if hasattr(source, "__len__"):
             get_item = hugging_face.index_items(source, inputs)
-            return _open_items(get_item, len(source), inputs, images)
+            return _open_items(get_item, len(source), inputs, _TITLE, images)
         return FeedStream(
             lambda: hugging_face.iterate_items(source, inputs), inputs, _TITLE, images
         )
@@ -46,7 +46,7 @@ def open_object(
         arrays = frame.read_features(source, inputs)
         if arrays is not None:
             return open_table(MemoryTable(arrays), inputs, _TITLE, images)
-        return _open_items(frame.index_rows(source, inputs), len(source), inputs, images)
+        return _open_items(frame.index_rows(source, inputs), len(source), inputs, _TITLE, images)
     if calibration_reader.is_reader(source):
         return FeedStream(lambda: calibration_reader.iterate_feeds(source), inputs, _TITLE, images)
     if isinstance(source, Mapping):
@@ -111,17 +111,13 @@ def _open_python(
     source: Any, inputs: Sequence[InputSpec], images: ImageOptions | None
 ) -> SampleSource:
     if callable(source) and not hasattr(source, "__iter__"):
-        title = getattr(source, "__name__", type(source).__name__)
-        return FeedStream(source, inputs, title, images)
-    by_index = hasattr(source, "__getitem__") and hasattr(source, "__len__")
-    if isinstance(source, (list, tuple)):
-        by_index = bool(source) and (
-            (images is not None and images.required) or any(map(is_image, _list_values(source[0])))
+        return open_callable(
+            source, inputs, getattr(source, "__name__", type(source).__name__), images
         )
-    elif is_image(source):
+    if is_image(source):
         raise UsageError("the data are a single image; give a list of images, or of paths")
-    if by_index:
-        return _open_items(source.__getitem__, len(source), inputs, images)
+    if _has_indices(source):
+        return _open_sequence(source, inputs, _TITLE, images)
     if not isinstance(source, Iterable):
         raise UsageError(
             f"data of type {type(source).__name__}; give a path, arrays or a callable, a DataLoader, a dataset with "
@@ -129,6 +125,39 @@ def _open_python(
             "data=[({'x': array}, label), …]"
         )
     return FeedStream(lambda: source, inputs, _TITLE, images)
+
+
+def open_callable(
+    feeds: Feeds, inputs: Sequence[InputSpec], title: str, images: ImageOptions | None
+) -> SampleSource:
+    """Items of a callable: those of a list by index, others as a stream.
+
+    Raises:
+        DataError: The callable fails, or returns no items.
+    """
+    found = call_feeds(feeds, title)
+    if _has_indices(found) and not frame.is_frame(found):
+        return _open_sequence(found, inputs, title, images)
+    first = [found]  # it serves the first pass, as making it may take long
+    return FeedStream(lambda: first.pop() if first else feeds(), inputs, title, images)
+
+
+def _has_indices(source: Any) -> bool:
+    """Whether an object gives its items by index; a scalar array has the methods, but no items."""
+    has_both = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+    return has_both and getattr(source, "shape", None) != ()
+
+
+def _open_sequence(
+    source: Any, inputs: Sequence[InputSpec], title: str, images: ImageOptions | None
+) -> SampleSource:
+    """Items with a known length. In a list, only images are read by index: others may be batches of any size."""
+    if not isinstance(source, (list, tuple)):
+        return _open_items(source.__getitem__, len(source), inputs, title, images)
+    required = images is not None and images.required
+    if source and (required or any(map(is_image, _list_values(source[0])))):
+        return _open_items(source.__getitem__, len(source), inputs, title, images)
+    return FeedStream(lambda: source, inputs, title, images, is_listed=True)
 
 
 def _list_values(item: Any) -> list[Any]:
@@ -139,10 +168,11 @@ def _open_items(
     get_item: Callable[[int], Any],
     count: int,
     inputs: Sequence[InputSpec],
+    title: str,
     images: ImageOptions | None,
 ) -> SampleSource:
     """Items by index; if the first is a batch, the items are read in order and split."""
-    found = IndexedItems(get_item, count, inputs, _TITLE, images)
+    found = IndexedItems(get_item, count, inputs, title, images)
     if found.rows_of_first == 1:
         return found
-    return FeedStream(lambda: (get_item(k) for k in range(count)), inputs, _TITLE, images)
+    return FeedStream(lambda: (get_item(k) for k in range(count)), inputs, title, images)

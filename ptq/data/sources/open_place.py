@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ptq.core import remote
@@ -168,7 +168,8 @@ def _list_matches(pattern: str) -> FolderListing:
     if not found:
         raise DataError(f"{pattern}: there is no such file")
     posix = [Path(name).as_posix() for name in found]
-    return classify_files(base, posix, sorted({n.split("/")[0] for n in posix if "/" in n}))
+    listing = classify_files(base, posix, sorted({n.split("/")[0] for n in posix if "/" in n}))
+    return replace(listing, is_selection=True)
 
 
 @contextmanager

@@ -197,6 +197,8 @@ def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
     if value is None:
         raise DataError(f"{where}: a value is missing")
     array = np.asarray(value)
+    if array.dtype.kind in "biuf":  # Python's numbers have lost the type of the column
+        array = array.astype(_element_type(scalar.type))
     if array.dtype.kind == "f" and spec.dtype.kind == "f":
         array = array.astype(spec.dtype)
     row = spec.shape[1:] if spec.shape and spec.shape[0] in (1, None) else spec.shape
@@ -211,6 +213,13 @@ def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
     elif array.ndim == 1 and fits:
         array = array.reshape(sizes)
     return array
+
+
+def _element_type(kind: Any) -> Any:
+    """The type of the numbers in a column of numbers, lists or tensors."""
+    while hasattr(kind, "value_type"):
+        kind = kind.value_type
+    return kind.to_pandas_dtype()
 
 
 def _refuse_permuted(kind: Any, where: str, *, alone: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ptq.core.errors import DataError, PtqError
@@ -24,6 +25,9 @@ class FeedStream(IndexedSource):
     """Items (see `ptq.data.sources.item`) from a callable. A batch is as many samples as it has rows.
 
     Counting the samples runs the callable once. The stream may be endless if only the first samples are used.
+
+    Attributes:
+        is_listed: Whether the items are in memory, so that counting them costs little.
     """
 
     def __init__(
@@ -32,9 +36,12 @@ class FeedStream(IndexedSource):
         inputs: Sequence[InputSpec],
         title: str,
         images: ImageOptions | None,
+        *,
+        is_listed: bool = False,
     ) -> None:
         """``feeds`` is called again for each pass. With ``images``, uint8 arrays are pixels of images."""
         super().__init__(title)
+        self.is_listed = is_listed
         self._feeds = feeds
         self._inputs = inputs
         self._parser = ItemParser(inputs, images)
@@ -48,6 +55,12 @@ class FeedStream(IndexedSource):
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``, counted by one run of the callable."""
         return range(sum(1 for _ in itertools.islice(self._rows(), at_most)))
+
+    def note_first(self, count: int) -> None:
+        """Let the report say that only the first samples are used."""
+        self._label_notes.add(
+            f"samples {count}: the first ones, because a stream has no known length; give a list to spread them"
+        )
 
     def highest_label(self, positions: Sequence[int] | None) -> int:
         """-1: labels are unknown before the samples are read."""
@@ -81,22 +94,22 @@ class FeedStream(IndexedSource):
 
     def _items(self) -> Iterator[Any]:
         empty = True
-        try:
-            for item in _require_items(self._feeds(), self._title):
+        with _named_errors(self._title):
+            for item in call_feeds(self._feeds, self._title):
                 empty = False
                 yield item
-        except PtqError:
-            raise
-        # The callable is the user's code: any exception becomes a one-line message and is chained.
-        except (Exception, SystemExit) as error:
-            reason = " ".join(str(error).split())
-            raise DataError(f"{self._title}: raised {type(error).__name__}: {reason}") from error
         if empty:
             raise DataError(f"{self._title}: returns no samples")
 
 
-def _require_items(found: Any, title: str) -> Iterable[Any]:
-    """What a callable returns; raise DataError for what holds no items: a path, columns, or nothing."""
+def call_feeds(feeds: Feeds, title: str) -> Iterable[Any]:
+    """What a callable returns.
+
+    Raises:
+        DataError: It fails, or returns what holds no items: a path, columns, or nothing.
+    """
+    with _named_errors(title):
+        found: Any = feeds()
     if isinstance(found, (str, bytes, os.PathLike, Mapping)) or found is None:
         raise DataError(
             f"{title}: returns an object of type {type(found).__name__}; "
@@ -104,6 +117,18 @@ def _require_items(found: Any, title: str) -> Iterable[Any]:
         )
     items: Iterable[Any] = found
     return items
+
+
+@contextmanager
+def _named_errors(title: str) -> Iterator[None]:
+    """Turn any exception of the user's code into a one-line message, and chain it."""
+    try:
+        yield
+    except PtqError:
+        raise
+    except (Exception, SystemExit) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"{title}: raised {type(error).__name__}: {reason}") from error
 
 
 def to_sample(

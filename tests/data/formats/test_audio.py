@@ -152,6 +152,20 @@ def test_an_empty_and_a_truncated_file_are_refused(tmp_path: Path) -> None:
         take(tmp_path)
 
 
+@pytest.mark.parametrize("bits", [16, 24, 32, 64])
+def test_a_cut_at_any_byte_is_one_clear_line(tmp_path: Path, bits: int) -> None:
+    path = tmp_path / "a.wav"
+    if bits == 24:
+        write_pcm24(path, np.arange(100))
+    else:
+        wavfile.write(path, 8000, np.zeros((50, 2), {16: "i2", 32: "f4", 64: "f8"}[bits]))
+    whole = path.read_bytes()
+    for cut in range(1, 30):
+        path.write_bytes(whole[:-cut])
+        with pytest.raises(DataError, match=r"a\.wav: .*ends early; copy it again, or remove it$"):
+            take(tmp_path)
+
+
 def test_a_bad_file_can_be_left_out(tmp_path: Path) -> None:
     wavfile.write(tmp_path / "a.wav", 8000, STEPS.astype(np.float32))
     (tmp_path / "b.flac").write_bytes(b"fLaC")

@@ -38,6 +38,18 @@ def open_rows(labels: Any) -> Samples:
     return open_samples({"x": ROWS, "labels": np.asarray(labels)}, [ROW])
 
 
+@pytest.mark.parametrize("table", ["labels_csv", "list_txt"])
+def test_rows_of_files_that_a_pattern_leaves_out_are_no_errors(tmp_path: Path, table: str) -> None:
+    rows = ["b 1.png,2", "a0.png,0", "sub/c.png,cat", "a1.png,1"]
+    text = "\n".join(["path,label", *rows] if table == "labels_csv" else rows[:2] + rows[3:])
+    folder_of(tmp_path, "a0.png", "a1.png", "b 1.png", "sub/c.png", **{table: text})
+    assert labels_of(open_samples(f"{tmp_path}/a*.png", [FREE])) == {"a0.png": (0,), "a1.png": (1,)}
+    for wrong in ("gone.png", "../a0.png", str(tmp_path / "a0.png")):
+        (tmp_path / ".".join(table.rsplit("_", 1))).write_text(f"{text}\n{wrong},1\n")
+        with pytest.raises(DataError, match=r"image '\S+' is not in the folder"):
+            open_samples(f"{tmp_path}/a*.png", [FREE])
+
+
 @pytest.mark.parametrize("kind", ["int64", "float32", "bool"])
 def test_s5_one_hot_rows_are_converted_and_the_report_says_so(kind: str) -> None:
     samples = open_rows(np.eye(4)[[2, 0, 3, 1]].astype(kind))

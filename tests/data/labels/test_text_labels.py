@@ -48,10 +48,79 @@ def test_a_name_that_two_samples_share_is_not_guessed(tmp_path: Path) -> None:
     assert read_text_labels(tmp_path / "t.csv", ["a/x.png", "b/x.png"]) == {"b/x.png": "2"}
 
 
+HEADERS = {
+    "a surer column beside one of classes": ("t.csv", "path,text,label\none.png,hello,3\ntwo.png,you,4\n"),
+    "texts called ground_truth": ("t.csv", "path,ground_truth,speaker\none.png,hello,s1\ntwo.png,you,s2\n"),
+    "any other column of two": ("t.csv", "file,utterance\none.png,hello\ntwo.png,you\n"),
+    "a column of stems without a known title": ("t.csv", "id,text,speaker\none,hello,s1\ntwo,you,s2\n"),
+    "two titles of paths": ("t.csv", "name,path,text\nann,one.png,hello\nbob,two.png,you\n"),
+    "quotes without a header": ("t.csv", '"one.png","hello"\n"two.png","you"\n'),
+    "quotes around texts alone": ("t.csv", 'one.png,"hello"\ntwo.png,"you"\n'),
+    "quotes between tabs": ("t.tsv", '"path"\t"text"\n"one.png"\t"hello"\n"two.png"\t"you"\n'),
+    "stems of some samples": ("t.txt", "one hello\ntwo you\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", HEADERS)
+def test_other_columns_and_quotes_are_no_part_of_a_text(tmp_path: Path, way: str) -> None:
+    name, content = HEADERS[way]
+    (tmp_path / name).write_text(content)
+    assert read_text_labels(tmp_path / name, NAMES) == {"a/one.png": "hello", "a/two.png": "you"}
+
+
+def test_a_quote_between_tabs_swallows_no_lines(tmp_path: Path) -> None:
+    rows = ['one.png\t"Stop', 'two.png\t"No", he said', 'three.png\t"say ""hi"""']
+    (tmp_path / "t.tsv").write_text("\n".join(["path\tsentence", *rows]))
+    found = read_text_labels(tmp_path / "t.tsv", NAMES)
+    assert list(found.values()) == ['"Stop', '"No", he said', 'say "hi"']
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["3 pears", "hello", "fig", "nuts"],  # one starts like a name
+        ["3 pears", "3 figs", "3 nuts", "2 apples"],  # all do, but not like distinct ones
+        ["a\u2028b", "c\x0cd", "e\x85f", "g"],  # only a line feed ends a line
+        ["name", "text", "label", "path"],
+    ],
+)
+@pytest.mark.parametrize("file", ["t.txt", "t.csv"])
+def test_texts_in_order_keep_their_words_and_their_order(
+    tmp_path: Path, texts: list[str], file: str
+) -> None:
+    names = [f"{k}.png" for k in range(4)]
+    (tmp_path / file).write_text("\n".join(texts), "utf-8")
+    assert read_text_labels(tmp_path / file, names) == dict(zip(names, texts, strict=True))
+
+
 MISTAKES = {
     "no line names a sample, and it has 2 lines for 3 samples": ("t.txt", "x\ny\n"),
     "no text belongs to a sample, for example 'a/one.png'": ("t.csv", "path,text\nz.png,1\n"),
     "line 3: sample 'one.png' is listed twice": ("t.csv", "path,text\na/one.png,1\none.png,2\n"),
+    "columns 'text' and 'transcript' may hold the texts; remove one": (
+        "t.csv",
+        "path,text,transcript\none.png,1,2\n",
+    ),
+    "none of the columns 'path', 'a', 'b' is known to hold the texts; call it text": (
+        "t.csv",
+        "path,a,b\none.png,1,2\n",
+    ),
+    "columns 'name' and 'path' name samples; call one of them path": (
+        "t.csv",
+        "name,path,text\none,one.png,1\n",
+    ),
+    "line 2: has 3 cells, the header 2; if a text holds the separator": (
+        "t.csv",
+        "path,text\none.png,Hello, world\n",
+    ),
+    "line 2: a quote is not closed, or text follows it": (
+        "t.csv",
+        'path,text\none.png,"Hello\ntwo.png,you"\n',
+    ),
+    "only 2 of 3 lines begin with a sample, so names and texts cannot be told apart": (
+        "t.txt",
+        "one of us\ntwo of us\nnothing\n",
+    ),
     "line 3: has 1 cell only": ("t.csv", "path,text\na/one.png,1\na/two.png\n"),
 }
 

@@ -103,6 +103,22 @@ def test_lists_and_tensors_feed_arrays(tmp_path: Path) -> None:
     assert one == other
 
 
+def test_lists_and_tensors_of_uint8_are_pixels(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 8, 10, 3), np.uint8)
+    spec = ptq.data.InputSpec("x", np.dtype(np.float32), (None, 3, 8, 10))
+    options = ptq.Preprocess(mean=(0.5,), std=(0.25,))
+    expected = [sample.feed["x"] for sample in ptq.open_samples({"x": pixels}, [spec], options)]
+    columns = [
+        pa.array(pixels.tolist(), pa.list_(pa.list_(pa.list_(pa.uint8())))),
+        pa.array(pixels.tolist(), pa.large_list(pa.list_(pa.list_(pa.uint8(), 3), 10))),
+        pa.FixedShapeTensorArray.from_numpy_ndarray(pixels),
+    ]
+    for column in columns:
+        pq.write_table(pa.table({"x": column}), tmp_path / "x.parquet")
+        found = list(ptq.open_samples(str(tmp_path / "x.parquet"), [spec], options))
+        np.testing.assert_array_equal([sample.feed["x"] for sample in found], expected)
+
+
 def test_tensors_keep_their_shape_and_are_not_taken_in_another(tmp_path: Path) -> None:
     free = [ptq.data.InputSpec("x", np.dtype(np.float32), (None, 2, None, None))]
     fixed = [ptq.data.InputSpec("x", np.dtype(np.float32), (None, 2, 3, 4))]

@@ -219,6 +219,12 @@ class TestPandas:
         require_rows(frame.assign(labels=Y))
         require_rows(frame, labels=False)
 
+    def test_labels_count_before_label_as_in_other_data(self, pandas: Any) -> None:
+        frame = pandas.DataFrame(X, columns=list("abcd")).assign(labels=Y, label=99)
+        require_rows(frame)
+        require_rows(pandas.DataFrame({"x": list(X), "label": 99, "labels": Y}))
+        require_rows([{"x": x, "label": 99, "labels": int(y)} for x, y in zip(X, Y, strict=True)])
+
     @pytest.mark.parametrize("types", ["Float32", "Float64", "pyarrow"])
     def test_a_frame_of_nullable_or_arrow_types_feeds_the_same(
         self, pandas: Any, types: str

@@ -62,6 +62,53 @@ def test_an_endless_callable_is_cut_by_the_limit() -> None:
     assert [int(s.feed["x"][0, 0]) for s in samples] == [0, 1, 2]
 
 
+def sorted_by_class() -> list[tuple[dict[str, Any], int]]:
+    return [(feed(k), k // 10) for k in range(40)]
+
+
+def test_a_limit_spreads_over_lists_in_memory() -> None:
+    for data in (sorted_by_class(), tuple(sorted_by_class()), sorted_by_class):
+        samples = open_samples(data, [SPEC], limit=8)
+        assert [s.labels[0] for s in samples] == [0, 0, 1, 1, 2, 2, 3, 3]
+        assert samples.labelling.notes == ()
+
+
+def test_a_limit_spreads_over_the_rows_of_batches() -> None:
+    rows = np.arange(48, dtype=np.float32).reshape(12, 4)
+    batches = [(rows[:5], range(5)), (rows[5:], range(5, 12))]
+    for data in (batches, lambda: batches):
+        samples = open_samples(data, [SPEC], limit=4)
+        assert [s.labels for s in samples] == [(0,), (3,), (6,), (9,)]
+        assert [s.feed["x"][0, 0] for s in samples] == [0, 12, 24, 36]
+
+
+def test_a_limit_of_a_generator_takes_the_first_ones_and_says_so() -> None:
+    def generator() -> Iterator[tuple[dict[str, Any], int]]:
+        yield from sorted_by_class()
+
+    samples = open_samples(generator, [SPEC], limit=8)
+    assert [s.labels[0] for s in samples] == [0] * 8
+    assert "samples 8: the first ones" in str(samples.labelling)
+    assert open_samples(generator, [SPEC], limit=41).labelling.notes == ()
+
+
+def test_a_callable_is_called_once_for_its_first_pass() -> None:
+    calls = []
+
+    def loader() -> Iterator[dict[str, Any]]:
+        calls.append(1)
+        return iter([feed(k) for k in range(3)])
+
+    samples = open_samples(loader, [SPEC])
+    assert len(list(samples)) == 3
+    assert len(calls) == 1
+
+
+def test_a_scalar_of_a_callable_is_refused() -> None:
+    with pytest.raises(DataError, match="raised TypeError: iteration over a 0-d array"):
+        list(open_samples(lambda: np.array(1.0), [SPEC]))
+
+
 def test_an_unlimited_stream_is_read_without_being_counted() -> None:
     values = (int(s.feed["x"][0, 0]) for s in open_samples(endless, [SPEC]))
     assert list(itertools.islice(values, 4)) == [0, 1, 2, 3]
