@@ -119,7 +119,8 @@ def _from_file(
     source = name
     if found.names:
         source += f", names numbered by {'the class folders' if listed is None else CLASS_LIST}"
-    return FolderLabels(found.labels, (), Labelling(source, found.names, _unread_notes(unread)))
+    notes = (*found.notes, *_unread_notes(unread))
+    return FolderLabels(found.labels, (), Labelling(source, found.names, notes))
 
 
 def _from_folders(
