@@ -122,6 +122,6 @@ def require_class(label: int, classes: Mapping[str, int], where: str) -> None:
     name = max(classes, key=lambda name: classes[name])
     raise DataError(
         f"{where}: label {label} is not a class of output {name}, whose classes are 0 to "
-        f"{classes[name] - 1}; number labels and class folders as the model does; for samples without "
-        "label, or to be ignored, give -1"
+        f"{classes[name] - 1}; number labels and class folders as the model does, or list the folders in "
+        f"{CLASS_LIST}; for samples without label, or to be ignored, give -1"
     )

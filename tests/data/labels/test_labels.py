@@ -482,6 +482,98 @@ def test_s7_a_list_of_classes_numbers_the_folders(tmp_path: Path, listing: str, 
     assert f"numbered by {name.replace('_', '.')} (" in samples.labelling.describe()
 
 
+@pytest.mark.parametrize(
+    ("folders", "listing", "labels"),
+    [
+        (["0", "1", "2", "3"], "3\n1\n2\n0\n", [3, 1, 2, 0]),
+        (["10", "20", "50"], "10\n20\n50\n", [0, 1, 2]),
+        (["10", "20", "50"], "ten\ntwenty\n", [10, 20, 50]),
+        (["0", "1"], "0 cat\n1 dog\n", [0, 1]),
+        (["0", "1", "2"], "0\n1\n", [0, 1, 2]),
+    ],
+)
+def test_a_list_of_classes_numbers_folders_that_are_numbers(
+    tmp_path: Path, folders: list[str], listing: str, labels: list[int]
+) -> None:
+    """The list was passed over without a word."""
+    folder = folder_of(tmp_path, *(f"{name}/a.png" for name in folders), classes_txt=listing)
+    found = open_samples(folder, [FREE])
+    assert labels_of(found) == {f"{n}/a.png": (k,) for n, k in zip(folders, labels, strict=True)}
+
+
+def test_a_list_of_other_numbers_must_have_each_folder(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "10/a.png", "20/a.png", "50/a.png", classes_txt="10\n20\n")
+    with pytest.raises(DataError, match=r"classes\.txt: does not list class folder '50'"):
+        open_samples(folder, [FREE])
+
+
+@pytest.mark.parametrize("names", [["0", "1", "10", "11", "2"], ["0_a", "1_b", "3_d"]])
+def test_a_folder_without_samples_renumbers_no_class(tmp_path: Path, names: list[str]) -> None:
+    for empty in ("docs", "2_empty", "00"):
+        (tmp_path / empty).mkdir()
+    samples = open_samples(folder_of(tmp_path, *(f"{name}/a.png" for name in names)), [FREE])
+    assert labels_of(samples) == {f"{n}/a.png": (int(n.split("_")[0]),) for n in names}
+    assert samples.labelling.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"), [(["1_a", "2_b"], "1_a is class 0"), (["0", "10", "9", "x"], "10 is class")]
+)
+def test_numbers_in_names_that_are_not_used_are_noted(
+    tmp_path: Path, names: list[str], shown: str
+) -> None:
+    samples = open_samples(folder_of(tmp_path, *(f"{name}/a.png" for name in names)), [FREE])
+    (note,) = samples.labelling.notes
+    assert note.startswith(f"numbers in the names of class folders are not used: {shown}")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("[3-5]_*/*.png", {3, 4, 5}), ("[12]_*/*.png", {1, 2}), ("1_*/*.png", {1})],
+)
+def test_a_pattern_does_not_renumber_classes(
+    tmp_path: Path, pattern: str, expected: set[int]
+) -> None:
+    folder = folder_of(tmp_path, *(f"{k}_c/a.png" for k in range(6)))
+    samples = open_samples(str(folder / pattern), [FREE])
+    assert {label for sample in samples for label in sample.labels} == expected
+
+
+def test_a_single_folder_is_no_class_unless_its_name_says_so(tmp_path: Path) -> None:
+    """All images had label 0, and the labels beside them were passed over without a word."""
+    folder = folder_of(tmp_path, "images/a.png", "images/b.png")
+    (folder / "images" / "labels.csv").write_text("path,label\na.png,3\n")
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"images/a.png": (), "images/b.png": ()}
+    assert samples.labelling == Labelling(
+        "",
+        notes=(
+            "folder images alone gives no labels; if it is a class, begin its name with the class number, or list "
+            "all classes in classes.txt",
+            "images/labels.csv is not used; give folder images itself",
+        ),
+    )
+    assert labels_of(open_samples(folder / "images", [FREE]))["a.png"] == (3,)
+    (folder / "classes.txt").write_text("words\nimages\n")
+    assert labels_of(open_samples(folder, [FREE]))["images/b.png"] == (1,)
+
+
+@pytest.mark.parametrize(
+    "text", ["path label\na.png 3\n", "path,label\na.png,3\n", "# list\n\npath label\na.png 3\n"]
+)
+def test_a_list_behind_a_header_or_a_comment_is_named(tmp_path: Path, text: str) -> None:
+    folder = folder_of(tmp_path, "a.png", train_txt=text, README_txt="Photos.\nTwo.\na.png is one.")
+    assert open_samples(folder, [FREE]).labelling == Labelling("", notes=("train.txt is not used",))
+
+
+def test_a_list_of_classes_in_other_letters_is_named(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "cat/a.png", "dog/b.png", Classes_txt="dog\ncat\n")
+    if (tmp_path / "classes.txt").exists():
+        pytest.skip("this file system does not tell letters apart")
+    samples = open_samples(folder, [FREE])
+    assert samples.labelling.notes == ("Classes.txt is not used; name it classes.txt",)
+
+
 def test_s7_a_folder_that_the_list_does_not_have_is_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "bag/1.png", "hat/2.png", classes_txt="bag\nshoe\n")
     with pytest.raises(DataError, match=r"classes\.txt: does not list class folder 'hat'"):
