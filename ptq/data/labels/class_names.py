@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ptq.core import files
 from ptq.core.errors import DataError
+from ptq.data.labelling import Labelling
 
 CLASS_LIST = "classes.txt"
 SORTED_ORDER = "folder names in sorted order"
 """Source of labels that nobody numbered: their order may be another one than the model's."""
+_INTEGER = re.compile(r"([0-9]{1,9})")
+_PREFIXED = re.compile(r"([0-9]{1,9})(?:[_.].*)?")
+_MEASURED = re.compile(r"[0-9]+[_.][0-9].*")
+"""A range such as 11_20, or a fraction such as 1.5."""
 _NUMBERED = re.compile(r"([0-9]{1,9})\s*[\s:,;]\s*(\S.*)")
 
 
@@ -75,42 +80,82 @@ def number_folders(
     folders: Sequence[str],
     listed: Mapping[str, int] | None,
     where: Path,
-    required: frozenset[str] = frozenset(),
-) -> tuple[dict[str, int], str]:
-    """Label of each class folder, and how it was found.
+    required: Collection[str] = (),
+    beside: Collection[str] = (),
+) -> Labelling:
+    """Label of each class folder, how it was found, and a note if numbers in the names are not used.
 
-    Folders whose names are integers have these as labels. Otherwise the list of class names decides, then leading
-    numbers of the names if they are 0 … n − 1, then the position in sorted order.
+    The list of class names decides. Names that are integers are the labels if the list has none of them. Without a
+    list, so are integers before ``_`` or a full stop. Else labels are the positions in sorted order. This holds for
+    ``1_a`` … too, because numbers from 1 to n are not the classes 0 … n − 1.
 
     Args:
         folders: Names of the class folders.
         listed: Class number by name, from a list; None without a list.
         where: The list, for errors; without a list, anything in the folder that holds them.
-        required: The folders that the list must have; the others need no number.
+        required: The folders with samples, which the list must have; the others need no number. Empty for all.
+        beside: Folders that were not selected. One with number 0 shows that numbers are not from 1 on.
 
     Raises:
         DataError: A name is a negative integer, or the list does not have it.
     """
     names = sorted(folders)
-    if any(re.fullmatch(r"-[0-9]{1,9}", name) for name in names) and all(
-        re.fullmatch(r"-?[0-9]{1,9}", name) for name in names
+    used = sorted(required) or names
+    if any(re.fullmatch(r"-[0-9]{1,9}", name) for name in used) and all(
+        re.fullmatch(r"-?[0-9]{1,9}", name) for name in used
     ):
         raise DataError(
-            f"{where.parent}: class folder {names[0]!r} is a negative number; name class folders by the model's "
+            f"{where.parent}: class folder {used[0]!r} is a negative number; name class folders by the model's "
             f"class numbers, from 0 on, or list their names in the model's order in {CLASS_LIST}"
         )
-    numbers = {n: int(n) for n in names if re.fullmatch(r"[0-9]{1,9}", n)}
-    if len(numbers) == len(names) and len(set(numbers.values())) == len(names):
-        return numbers, "folder names"
+    integers = _read_numbers(_INTEGER, names, used)
+    if listed is not None and any(listed.get(n, integers.get(n)) != integers.get(n) for n in used):
+        integers = {}
+    if integers:
+        return Labelling("folder names", integers)
     if listed is not None:
-        unknown = [name for name in names if name in required and name not in listed]
+        unknown = [name for name in used if name in required and name not in listed]
         if unknown:
             raise DataError(
                 f"{where}: does not list class folder {unknown[0]!r}; add it, or rename the folder"
             )
         numbers = {name: listed[name] for name in names if name in listed}
-        return numbers, f"folder names, numbered by {where.name}"
-    prefixed = {n: int(n.split("_")[0]) for n in names if re.match(r"[0-9]{1,9}_", n)}
-    if sorted(prefixed.values()) == list(range(len(names))):
-        return prefixed, "folder names"
-    return {n: position for position, n in enumerate(names)}, SORTED_ORDER
+        return Labelling(f"folder names, numbered by {where.name}", numbers)
+    prefixed = _read_numbers(_PREFIXED, names, used)
+    others = _read_numbers(_PREFIXED, beside, ())
+    present = sorted(prefixed.values())
+    from_one = present == list(range(1, len(present) + 1)) and 0 not in others.values()
+    measured = present != list(range(len(present))) and any(map(_MEASURED.fullmatch, used))
+    if prefixed and not from_one and not measured:
+        return Labelling("folder names", prefixed)
+    positions = {n: position for position, n in enumerate(names)}
+    return Labelling(SORTED_ORDER, positions, _note_numbers(positions))
+
+
+def _read_numbers(
+    way: re.Pattern[str], names: Collection[str], used: Collection[str]
+) -> dict[str, int]:
+    """Numbers in the names of folders; empty if a folder that is used has none, or the same as another.
+
+    A folder that is not used has no number if its name has none, or that of another folder.
+    """
+    found = {name: int(match.group(1)) for name in names if (match := way.fullmatch(name))}
+    users = set(used)
+    numbers = {number: name for name, number in found.items() if name in users}
+    if len(numbers) < len(used):
+        return {}
+    for name, number in found.items():
+        numbers.setdefault(number, name)
+    return {name: number for number, name in numbers.items()}
+
+
+def _note_numbers(positions: Mapping[str, int]) -> tuple[str, ...]:
+    """A note if the name of a folder starts with another number than its label."""
+    for name, position in positions.items():
+        match = _PREFIXED.fullmatch(name)
+        if match is not None and int(match.group(1)) != position:
+            return (
+                f"numbers in the names of class folders are not used: {name} is class {position}; if that is "
+                f"wrong, list the names in the model's order in {CLASS_LIST}",
+            )
+    return ()

@@ -6,6 +6,7 @@ Labels come from the first of these sources:
 2. Another table or list of images (``*.csv``, ``*.tsv``, ``*.txt``), if there are not two or more class folders.
 3. The names of the class folders, the top-level ones (see `ptq.data.labels.class_names`). Beside a folder without
    samples that is named ``labels`` or ``annotations``, as data sets of boxes have it, sub-folders are no classes.
+   Nor is a single one without a number.
 
 A file that looks like labels and is not read is named in the report, or refused if there are no other labels.
 """
@@ -23,6 +24,7 @@ from ptq.data.folder import SAMPLE_SUFFIXES, FolderListing
 from ptq.data.labelling import Labelling
 from ptq.data.labels.class_names import (
     CLASS_LIST,
+    SORTED_ORDER,
     number_folders,
     parse_class_list,
     read_class_list,
@@ -49,7 +51,7 @@ class FolderLabels:
 
     Attributes:
         labels: Accepted classes of each labelled image, by relative path.
-        classes: Names of the class folders that give labels, in label order.
+        classes: Names of the class folders, in label order.
         labelling: Where the labels come from.
     """
 
@@ -73,13 +75,22 @@ def find_labels(listing: FolderListing) -> FolderLabels:
     readable = [n for suffix in _READABLE for n in named if Path(n).suffix.lower() == suffix]
     if len(readable) > 1:
         raise DataError(f"{root}: has both {' and '.join(readable)}; keep one")
-    tables = [name for name in files if name not in named and _is_table(root / name, known)]
+    others = {name: _read_start(root / name) for name in files if name not in named}
+    tables = [name for name, lines in others.items() if _is_table(name, lines, known)]
+    doubtful = [
+        name
+        for name, lines in others.items()
+        if name not in tables
+        and (_names_image_below(lines, known) or (name.lower() == CLASS_LIST and listed is None))
+    ]
     for name in readable:
         lines = read_lines(root / name)
         names = _class_numbers(listed, folders, root)
         found = parse_label_file(lines, root / name, known, names, images)
         if found is not None:
-            return _from_file(name, found, listed, [n for n in named + tables if n != name])
+            return _from_file(
+                name, found, listed, [n for n in [*named, *tables, *doubtful] if n != name]
+            )
     if tables and len(folders) < 2:
         if len(tables) > 1:
             raise DataError(f"{root}: has {' and '.join(tables)}; keep one, or name one labels.csv")
@@ -90,13 +101,13 @@ def find_labels(listing: FolderListing) -> FolderLabels:
             raise DataError(
                 f"{root / name}: names no image of the folder; give columns path and label, or remove the file"
             )
-        return _from_file(name, found, listed, named)
+        return _from_file(name, found, listed, [*named, *doubtful])
     list_name = CLASS_LIST
     for name in readable if listed is None and folders else ():
         numbers = parse_class_list(read_lines(root / name), str(root / name))
         if set(folders) <= set(numbers):
             listed, list_name = numbers, name
-    unread = [name for name in named + tables if name != list_name]
+    unread = [name for name in [*named, *tables, *doubtful] if name != list_name]
     if not inside and (damaged := [name for name in named if name not in readable]):
         raise DataError(
             f"{root / damaged[0]}: is not read as labels; write labels.csv with the columns path and label"
@@ -120,7 +131,8 @@ def _from_file(
     source = name
     if found.names:
         source += f", names numbered by {'the class folders' if listed is None else CLASS_LIST}"
-    return FolderLabels(found.labels, (), Labelling(source, found.names, _unread_notes(unread)))
+    notes = (*found.notes, *_unread_notes(unread))
+    return FolderLabels(found.labels, (), Labelling(source, found.names, notes))
 
 
 def _from_folders(
@@ -133,15 +145,31 @@ def _from_folders(
     if not folders:
         return FolderLabels({}, _empty_classes(listing), Labelling("", notes=_unread_notes(unread)))
     every = [*listing.folders, *(f for f in folders if f not in listing.folders)]
-    numbers, source = number_folders(
-        every, listed, listing.root / list_name, required=frozenset(folders)
-    )
+    entries = _list_entries(listing.root)
+    beside = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    found = number_folders(every, listed, listing.root / list_name, frozenset(folders), beside)
+    numbers = found.classes
+    classes = tuple(sorted(numbers, key=lambda name: numbers[name]))
+    notes = (*_note_inner_folders(listing), *_unread_notes(unread))
+    if len(folders) == 1 and found.source == SORTED_ORDER:
+        notes = (*_note_single_folder(listing.root, folders[0]), *notes)
+        return FolderLabels({}, classes, Labelling("", notes=notes))
     labels: Labels = {
         image: (numbers[image.split("/")[0]],) for image in listing.files if "/" in image
     }
-    classes = tuple(sorted(numbers, key=lambda name: numbers[name]))
-    notes = (*_note_inner_folders(listing), *_unread_notes(unread))
-    return FolderLabels(labels, classes, Labelling(source, numbers, notes))
+    labelling = Labelling(found.source, numbers, (*found.notes, *notes))
+    return FolderLabels(labels, classes, labelling)
+
+
+def _note_single_folder(root: Path, name: str) -> tuple[str, ...]:
+    """Notes on a folder that has all images in folders, and no number: it may be no class."""
+    inside = _list_files(root / name) if (root / name).is_dir() else []
+    labels = [file for file in inside if Path(file).stem.lower() == "labels"]
+    return (
+        f"folder {name} alone gives no labels; if it is a class, begin its name with the class number, or list all "
+        f"classes in {CLASS_LIST}",
+        *(f"{name}/{file} is not used; give folder {name} itself" for file in labels),
+    )
 
 
 def _note_inner_folders(listing: FolderListing) -> tuple[str, ...]:
@@ -172,13 +200,26 @@ def _class_numbers(
     if listed is not None:
         return listed
     try:
-        return number_folders(folders, None, root)[0] if len(folders) > 1 else {}
+        return number_folders(folders, None, root).classes if len(folders) > 1 else {}
     except DataError:  # folders that give no labels
         return {}
 
 
 def _unread_notes(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"{name} is not used" for name in names)
+    return tuple(
+        f"{name} is not used" + (f"; name it {CLASS_LIST}" if name.lower() == CLASS_LIST else "")
+        for name in names
+    )
+
+
+def _list_entries(root: Path) -> list[os.DirEntry[str]]:
+    """What a folder holds, sorted and without hidden files; raise DataError if it cannot be listed."""
+    try:
+        with os.scandir(root) as entries:
+            found = [entry for entry in entries if not entry.name.startswith(".")]
+    except OSError as error:
+        raise DataError(f"{root}: cannot list the folder: {error.strerror}") from error
+    return sorted(found, key=lambda entry: entry.name)
 
 
 def _list_files(root: Path, samples: frozenset[str] = frozenset()) -> list[str]:
@@ -187,10 +228,7 @@ def _list_files(root: Path, samples: frozenset[str] = frozenset()) -> list[str]:
     Raises:
         DataError: The folder cannot be listed, or a file named as labels is no regular file.
     """
-    try:
-        files = sorted(name for name in os.listdir(root) if not name.startswith("."))
-    except OSError as error:
-        raise DataError(f"{root}: cannot list the folder: {error.strerror}") from error
+    files = [entry.name for entry in _list_entries(root)]
     for name in files:
         if name.lower() in _NAMED_LABELS and name not in samples:
             require_regular(root / name)
@@ -205,14 +243,26 @@ def _list_files(root: Path, samples: frozenset[str] = frozenset()) -> list[str]:
     ]
 
 
-def _is_table(path: Path, images: Container[str]) -> bool:
-    """Whether a file is a table, or a text whose first line names an image of the folder."""
+def _read_start(path: Path) -> list[str]:
+    """The first lines of a text, none of a table; raise DataError if it cannot be read."""
     if path.suffix.lower() in TABLE_SUFFIXES:
-        return True
+        return []
     try:
         with path.open("rb") as stream:
             start = stream.read(_MAX_PROBED_BYTES).decode("utf-8-sig", "replace")
     except OSError as error:
         raise DataError(f"{path}: cannot read the file: {error.strerror}") from error
-    lines = start.splitlines()
+    return start.splitlines()
+
+
+def _is_table(name: str, lines: Sequence[str], images: Container[str]) -> bool:
+    """Whether a file is a table, or a text whose first line names an image of the folder."""
+    if Path(name).suffix.lower() in TABLE_SUFFIXES:
+        return True
     return bool(lines) and split_line(lines[0], images)[0] in images
+
+
+def _names_image_below(lines: Sequence[str], images: Container[str]) -> bool:
+    """Whether a text has an image behind comments and a header, as a list of labels may have them."""
+    rows = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    return any(split_line(line, images)[0] in images for line in rows[:2])

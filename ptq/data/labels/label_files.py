@@ -1,7 +1,8 @@
 """Labels of samples from a file in their folder: lines, or a table with a header.
 
 A line is ``relative/path.png label[ label…]``, separated by blanks, commas, semicolons or tabs. A label is a class
-number, or a name from ``classes.txt`` or of a class folder. A table has one column of paths and one of labels.
+number, or a name from ``classes.txt`` or of a class folder. Lines of 0 and 1 may be one-hot rows, as in arrays. A
+table with a header has one column of paths and one of labels.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ptq.core.errors import DataError
 from ptq.data.folder import SAMPLE_SUFFIXES
 from ptq.data.labels.class_names import CLASS_LIST
+from ptq.data.labels.label_rows import ONE_HOT_CONVERTED, convert_one_hot, unique_classes
 
 PATH_COLUMNS = frozenset(
     "path file filename file_name filepath file_path image image_path image_name img name".split()  # noqa: SIM905
@@ -35,10 +39,20 @@ class LabelFile:
     Attributes:
         labels: Accepted classes by image.
         names: Class number of each name that the file uses; empty if it uses numbers alone.
+        notes: What was converted.
     """
 
     labels: Labels
     names: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Header:
+    """Kinds of the two columns of a table, and what separates them; blanks if it is empty."""
+
+    kinds: tuple[str, ...]
+    separator: str
 
 
 def parse_label_file(
@@ -55,42 +69,75 @@ def parse_label_file(
         path: The file. In a .csv or .tsv a first line without an image is a header.
         images: The images of the folder, by relative path.
         classes: Class number by name; may be empty.
-        selected: The images that are read; rows of others are left out.
+        selected: The images that are read. Numbers of others only show whether rows are one-hot.
 
     Raises:
         DataError: A line is damaged, or a column is unknown. The text names it.
     """
     header = _read_header(lines, path, images)
-    labels: Labels = {}
+    rows: dict[str, tuple[int, Sequence[int]]] = {}
     names: dict[str, int] = {}
     outside: list[int] = []
     for number, line in enumerate(lines, start=1):
         where = f"{path} line {number}"
         if number == 1 and header is not None:
             continue
-        name, texts = _reverse(line) if header == _LABEL_FIRST else split_line(line, images)
+        name, texts = _split_row(line, header, images)
         if name not in images:
             if Path(name).suffix.lower() in SAMPLE_SUFFIXES or (name and header is not None):
                 raise DataError(f"{where}: image {name!r} is not in the folder")
-            outside += [number] if name and labels else []
+            outside += [number] if name and rows else []
             continue
-        if name not in selected:
+        if name not in selected and not all(map(_is_number, texts)):
             continue
-        if name in labels or not texts:
-            fault = "is listed twice" if name in labels else "has no label"
+        if name in rows or not texts:
+            fault = "is listed twice" if name in rows else "has no label"
             raise DataError(f"{where}: image {name!r} {fault}")
-        labels[name] = _number_labels(texts, f"{where}: image {name!r}", classes)
+        if header is not None and (cells := _count_label_cells(line, name, texts, header)) > 1:
+            raise DataError(
+                f"{where}: image {name!r} has {cells} labels, but the header names one column of labels; keep one, "
+                "or remove the header if all are accepted classes or one-hot rows"
+            )
+        rows[name] = (number, _number_labels(texts, f"{where}: image {name!r}", classes))
         names |= {text: classes[text] for text in texts if text in classes and not _is_number(text)}
     if outside:
         raise DataError(f"{path} line {outside[0]}: does not name an image")
-    return LabelFile(labels, names) if labels else None
+    return _accept_classes(rows, names, path, selected) if rows else None
+
+
+def _accept_classes(
+    rows: Mapping[str, tuple[int, Sequence[int]]],
+    names: Mapping[str, int],
+    path: Path,
+    selected: Container[str],
+) -> LabelFile:
+    """Accepted classes from the line and the labels of each image; rows of names are no one-hot rows.
+
+    All rows decide whether they are one-hot, also those of images that are not read.
+
+    Raises:
+        DataError: Some rows are one-hot and others are not, or they may be lists of accepted classes too.
+    """
+    lines = [line for line, _ in rows.values()]
+    table = np.full((len(rows), max(len(labels) for _, labels in rows.values())), -1, np.int64)
+    for row, (_, labels) in zip(table, rows.values(), strict=True):
+        row[: len(labels)] = labels
+    numbers, converted = table, False
+    if not names:
+        numbers, converted = convert_one_hot(table, str(path), lambda row: f"line {lines[row]}")
+    accepted = {
+        name: unique_classes(row)
+        for name, row in zip(rows, numbers, strict=True)
+        if name in selected
+    }
+    return LabelFile(accepted, names, (ONE_HOT_CONVERTED,) if converted else ())
 
 
 def _is_number(text: str) -> bool:
     return re.fullmatch(r"-?[0-9]{1,9}", text) is not None
 
 
-def _number_labels(texts: Sequence[str], where: str, classes: Mapping[str, int]) -> tuple[int, ...]:
+def _number_labels(texts: Sequence[str], where: str, classes: Mapping[str, int]) -> Sequence[int]:
     numbers = []
     for text in texts:
         if _is_number(text):
@@ -106,16 +153,14 @@ def _number_labels(texts: Sequence[str], where: str, classes: Mapping[str, int])
         raise DataError(
             f"{where}: label {min(numbers)} is negative; only -1 is allowed, for no label"
         )
-    return tuple(dict.fromkeys(number for number in numbers if number >= 0))
+    return numbers
 
 
 _PATH_FIRST, _LABEL_FIRST = ("path", "label"), ("label", "path")
 
 
-def _read_header(
-    lines: Sequence[str], path: Path, images: Container[str]
-) -> tuple[str, ...] | None:
-    """Kinds of the two columns of a table with a header; None if the first line is no header.
+def _read_header(lines: Sequence[str], path: Path, images: Container[str]) -> _Header | None:
+    """The header of a table; None if the first line is no header.
 
     Raises:
         DataError: The header has not one column of paths and one of labels.
@@ -126,10 +171,10 @@ def _read_header(
     if len(cells) < 2:
         by_blanks = lines[0].split()
         kinds = tuple(_kind_of_column(cell) for cell in by_blanks)
-        return kinds if kinds in (_PATH_FIRST, _LABEL_FIRST) else None
+        return _Header(kinds, "") if kinds in (_PATH_FIRST, _LABEL_FIRST) else None
     kinds = tuple(_kind_of_column(cell) for cell in cells)
     if kinds in (_PATH_FIRST, _LABEL_FIRST):
-        return kinds
+        return _Header(kinds, _find_separator(lines[0]))
     if not any(kinds) and path.suffix.lower() not in TABLE_SUFFIXES:
         return None
     unknown = [cell or "(no name)" for cell, kind in zip(cells, kinds, strict=True) if not kind]
@@ -144,15 +189,30 @@ def _kind_of_column(name: str) -> str:
     return "path" if name in PATH_COLUMNS else "label" if name in _LABEL_COLUMNS else ""
 
 
-def _split_cells(line: str) -> list[str]:
-    separator = next((s for s in _SEPARATORS if s in line), ",")
-    return next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+def _find_separator(line: str) -> str:
+    return next((s for s in _SEPARATORS if s in line), ",")
 
 
-def _reverse(line: str) -> tuple[str, list[str]]:
-    """Image and label of a row whose label comes first."""
+def _split_cells(line: str, separator: str = "") -> list[str]:
+    delimiter = separator or _find_separator(line)
+    return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+
+
+def _split_row(line: str, header: _Header | None, images: Container[str]) -> tuple[str, list[str]]:
+    """Image and labels of a row, whose labels may come first."""
+    if header is None or header.kinds != _LABEL_FIRST:
+        return split_line(line, images)
     cells = [cell.strip() for cell in _split_cells(line)]
     return (_clean_path(cells[-1]), cells[:-1]) if cells else ("", [])
+
+
+def _count_label_cells(line: str, name: str, texts: Sequence[str], header: _Header) -> int:
+    """Number of cells of a row with a label; a cell may be a list, and a path without quotes have separators."""
+    if not header.separator:
+        return len(texts)
+    cells = [_clean_path(cell.strip()) for cell in _split_cells(line, header.separator)]
+    of_path = 1 if name in cells else 1 + name.count(header.separator)
+    return sum(map(bool, cells)) - of_path
 
 
 def split_line(line: str, images: Container[str]) -> tuple[str, list[str]]:

@@ -15,6 +15,8 @@ from ptq.core.errors import DataError
 from ptq.data.labels.class_names import CLASS_LIST
 
 Integers = NDArray[np.integer[Any]]
+_LARGEST = 2**31
+"""More than any model has classes; larger floats, such as infinity, are no class numbers."""
 
 
 def to_class_numbers(
@@ -68,6 +70,11 @@ def _to_plain(values: NDArray[Any], where: str) -> NDArray[Any]:
 def _to_whole(values: NDArray[Any], where: str) -> Integers:
     if np.isnan(values).any():
         raise DataError(f"{where}: a label is NaN; for samples without label give -1")
+    beyond = values[np.abs(values.astype(np.float64)) > _LARGEST]
+    if beyond.size:
+        raise DataError(
+            f"{where}: label {beyond.flat[0]:g} is no class number; give whole numbers from 0, and -1 for no label"
+        )
     broken = values[values != np.rint(values)]
     if broken.size:
         raise DataError(
@@ -115,6 +122,6 @@ def require_class(label: int, classes: Mapping[str, int], where: str) -> None:
     name = max(classes, key=lambda name: classes[name])
     raise DataError(
         f"{where}: label {label} is not a class of output {name}, whose classes are 0 to "
-        f"{classes[name] - 1}; number labels and class folders as the model does; for samples without "
-        "label, or to be ignored, give -1"
+        f"{classes[name] - 1}; number labels and class folders as the model does, or list the folders in "
+        f"{CLASS_LIST}; for samples without label, or to be ignored, give -1"
     )

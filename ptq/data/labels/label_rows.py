@@ -5,7 +5,7 @@ One-hot rows are converted. Rows that two readings fit are refused: no label may
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,59 +21,67 @@ ONE_HOT_CONVERTED = "one-hot rows converted to class numbers"
 _CLASS_LISTS = "give the class number of each sample, or its accepted classes, padded with -1"
 
 
-def convert_one_hot(labels: NDArray[Any], where: str) -> tuple[NDArray[Any], bool]:
-    """Class numbers of an array of one-hot rows, and True; or the array itself, and False.
+def convert_one_hot(
+    labels: NDArray[Any], where: str, name_row: Callable[[int], str] = "row {}".format
+) -> tuple[NDArray[Any], bool]:
+    """Class numbers of all one-hot rows of a source, and True; or the array itself, and False.
 
-    Rows are one-hot if each has one 1, and is 0 or −1 elsewhere. A row of −1 is a sample without label.
+    Rows are one-hot if each has one 1, and is 0 or −1 elsewhere. A row of −1 is a sample without label. Two integers
+    0 and 1 may be a list of both classes, unless both orders occur.
 
     Args:
         labels: Shape [samples] or [samples, width].
-        where: Name of the array in the error.
+        where: Name of the array or file in the error.
+        name_row: Name of a row in the error.
 
     Raises:
         DataError: Some rows are one-hot and others are not, or the rows may be lists of accepted classes too.
     """
     if labels.ndim != 2 or labels.shape[1] < 2 or labels.dtype.kind not in "biuf":
         return labels, False
-    unlabelled = (labels == -1).all(axis=1)
-    rows = labels[~unlabelled]
-    ones = (rows == 1).sum(axis=1)
-    if not len(rows) or not ones.any():
+    labelled = np.flatnonzero((labels != -1).any(axis=1))
+    rows = labels[labelled]
+    if not len(rows):
         return labels, False
-    zero_one = bool(((rows == 0) | (rows == 1)).all())
-    if not zero_one and not ((rows == -1) | (rows == 1)).all():
+    ones = (rows == 1).sum(axis=1)
+    binary = ((rows == 0) | (rows == 1)).all(axis=1)
+    # three or more integers 0 and 1 would repeat a class, which a list of accepted classes does not
+    never_lists = labels.dtype.kind in "iu" and labels.shape[1] > 2
+    if not binary.all() and not ((rows == -1) | (rows == 1)).all():
+        one_hot = np.flatnonzero(binary & (ones == 1))
+        if never_lists and one_hot.size:
+            other = name_row(int(labelled[np.flatnonzero(~binary)[0]]))
+            raise DataError(
+                f"{where}: {name_row(int(labelled[one_hot[0]]))} is a one-hot row, but {other} is not; {_CLASS_LISTS}"
+            )
+        return labels, False
+    if not ones.any() and not never_lists:
         return labels, False
     if (ones > 1).any():
-        several = int(np.flatnonzero(~unlabelled)[np.flatnonzero(ones > 1)[0]])
+        several = name_row(int(labelled[np.flatnonzero(ones > 1)[0]]))
         raise DataError(
-            f"{where}: row {several} has several 1, so it is no one-hot row; {_CLASS_LISTS}"
+            f"{where}: {several} has several 1, so it is no one-hot row; {_CLASS_LISTS}"
         )
     if not ones.all():
-        empty = int(np.flatnonzero(~unlabelled)[np.flatnonzero(ones == 0)[0]])
+        empty = name_row(int(labelled[np.flatnonzero(ones == 0)[0]]))
+        why = "but other rows are one-hot" if ones.any() else "so it is no one-hot row"
         raise DataError(
-            f"{where}: row {empty} is all 0, but other rows are one-hot; give class numbers, and -1 for no label"
+            f"{where}: {empty} is all 0, {why}; give class numbers, and -1 for no label"
         )
-    if not zero_one and labels.dtype.kind == "i" and (rows[:, 0] == 1).all():
-        raise DataError(
-            f"{where}: rows of one 1 and -1 are one-hot rows of class 0, or lists of class 1 alone; "
-            "give class numbers"
-        )
+    if labels.dtype.kind in "iu" and (rows[:, 0] == rows[0, 0]).all():
+        if not binary.all() and rows[0, 0] == 1:
+            raise DataError(
+                f"{where}: rows of one 1 and -1 are one-hot rows of class 0, or lists of class 1 alone; "
+                "give class numbers"
+            )
+        if labels.shape[1] == 2 and binary.all():
+            raise DataError(
+                f"{where}: rows {rows[0].tolist()} are one-hot rows of class {rows[0].argmax()}, or lists of the "
+                "classes 0 and 1; give class numbers"
+            )
     numbers = np.full(len(labels), -1, np.int64)
-    numbers[~unlabelled] = rows.argmax(axis=1)
+    numbers[labelled] = rows.argmax(axis=1)
     return numbers, True
-
-
-def _is_one_hot(values: NDArray[Any]) -> bool:
-    """Whether the label of one sample is a one-hot row.
-
-    A list of accepted classes does not repeat a class. So three or more integers of which one is 1 and the others are
-    0 are a one-hot row. Floats and booleans are rarely class numbers, so two of them suffice.
-    """
-    if values.ndim != 1 or values.dtype.kind not in "biuf":
-        return False
-    fewest = 3 if values.dtype.kind in "iu" else 2
-    binary = ((values == 0) | (values == 1)).all()
-    return bool(values.size >= fewest and binary and values.sum() == 1)
 
 
 def _is_ambiguous(values: NDArray[Any]) -> bool:
@@ -118,23 +126,29 @@ class LabelReader:
         if label is None:
             return ()
         values = _to_values(label, where)
-        if _is_one_hot(values):
-            self.notes.add(ONE_HOT_CONVERTED)
-            return (int(values.argmax()),)
-        if _is_signed(values) and self._is_signed_one_hot(values, where):
-            self.notes.add(ONE_HOT_CONVERTED)
-            return (int(values.argmax()),)
         if _is_ambiguous(values):
             raise DataError(
                 f"{where}: label {values.tolist()} is a one-hot row or the two classes 0 and 1; give the class "
                 "number, or [0, 1, -1] for both classes"
             )
+        if _is_signed(values):
+            converted = self._is_signed_one_hot(values, where)
+        else:
+            converted = self._is_binary_one_hot(values, where)
+        if converted:
+            self.notes.add(ONE_HOT_CONVERTED)
+            return (int(values.argmax()),)
         return unique_classes(self.to_numbers(values, where, values.size))
 
     def read_batch(self, labels: Sequence[Any], where: str) -> Sequence[Any]:
-        """The labels of the rows of a batch; one-hot rows become class numbers, as in arrays."""
+        """The labels of the rows of a batch; one-hot rows become class numbers, as in arrays.
+
+        A batch does not show what the rows of another one are, so rows that may be lists are left as they are.
+        """
         rows = [label for label in labels if isinstance(label, np.ndarray) and label.ndim == 1]
         if len(rows) < 2 or len(rows) != len(labels) or len({row.size for row in rows}) > 1:
+            return labels
+        if any(map(_is_ambiguous, rows)):
             return labels
         numbers, converted = convert_one_hot(np.stack(rows), where)
         if converted:
@@ -164,12 +178,18 @@ class LabelReader:
             self.names |= {text: classes[text] for text in map(str, texts) if text in classes}
         return numbers
 
+    def _is_binary_one_hot(self, values: NDArray[Any], where: str) -> bool:
+        """Whether a row of 0 and 1 is a one-hot row; two integers are a list, such as [1, 1]."""
+        if values.dtype.kind in "iu" and values.size < 3:
+            return False
+        return convert_one_hot(values[np.newaxis], where, lambda _: f"label {_show(values)}")[1]
+
     def _is_signed_one_hot(self, values: NDArray[Any], where: str) -> bool:
         """Whether a row of −1 and 1 is a one-hot row, and not a list of classes with its −1 at the end.
 
         A row that begins with −1 is a one-hot row, and so are floats. A row of integers 1, −1, … may be either.
         """
-        shown = " ".join(str(values.tolist()).split())[:60]
+        shown = _show(values)
         if values[0] == 1 and values.dtype.kind == "i" and not self._signed:
             self._padded_list = self._padded_list or f"{where}: label {shown}"
             return False
@@ -184,6 +204,10 @@ class LabelReader:
             )
         self._signed = self._signed or values.dtype.kind == "i"
         return True
+
+
+def _show(values: NDArray[Any]) -> str:
+    return str(values.tolist())[:60]
 
 
 def _to_values(label: Any, where: str) -> NDArray[Any]:

@@ -171,6 +171,12 @@ def test_class_folders_are_labels_in_sorted_order(tmp_path: Path) -> None:
         (["007", "012"], [7, 12]),
         (["1", "01"], [1, 0]),  # one number twice: places in sorted order, "01" before "1"
         (["1_cat", "2_dog"], [0, 1]),
+        (["0_a", "1_b", "2_c", "4_e", "5_f"], [0, 1, 2, 4, 5]),
+        (["3_dress", "4_coat", "6_shirt"], [3, 4, 6]),
+        (["0.cat", "2.dog"], [0, 2]),
+        (["001.auk", "002.gull"], [0, 1]),  # numbers from 1 on
+        (["0_10", "11_20", "21_30"], [0, 1, 2]),  # ranges
+        (["0", "2", "docs"], [0, 1, 2]),
         ([f"{k}_name" for k in range(12)], list(range(12))),
         (["n02", "n01"], [1, 0]),
     ],
@@ -189,7 +195,7 @@ def test_a_labels_file_takes_the_place_of_folder_names(tmp_path: Path, separator
     for name in ("c/one two.png", "c/b.png", "c/n.png", "z.png"):
         photo(tmp_path / name, (2, 2))
     lines = [("c/one two.png", "3", "5"), ("c/b.png", "-1"), ("z.png", "0")]
-    text = "file" + separator + "label\n" + "".join(separator.join(p) + "\r\n" for p in lines)
+    text = "".join(separator.join(p) + "\r\n" for p in lines)
     (tmp_path / "labels.csv").write_bytes(text.encode("utf-8-sig"))
     samples = open_samples(tmp_path, [FREE])
     assert samples.classes == ()
@@ -222,6 +228,33 @@ def test_a_wrong_line_of_a_labels_file_is_named(tmp_path: Path, line: str, messa
     (tmp_path / "labels.txt").write_text(f"a.png 1\n{line}\n")
     with pytest.raises(DataError, match=message):
         open_samples(tmp_path, [FREE])
+
+
+@pytest.mark.parametrize("separator", [" ", ",", "\t", ";"])
+def test_a_row_with_more_labels_than_its_header_is_refused(tmp_path: Path, separator: str) -> None:
+    """A third cell, such as a fold, was a second accepted class."""
+    for name in ("a.png", "b c.png"):
+        photo(tmp_path / name, (2, 2))
+    table = tmp_path / "labels.csv"
+    rows = [("file", "label"), ("a.png", "3"), ("b c.png", "5")]
+    table.write_text("\n".join(separator.join(row) for row in rows))
+    assert [s.labels for s in open_samples(tmp_path, [FREE])] == [(3,), (5,)]
+    rows[2] += ("1",)
+    table.write_text("\n".join(separator.join(row) for row in rows))
+    with pytest.raises(
+        DataError, match=r"labels\.csv line 3: image 'b c\.png' has 2 labels, but the header names one column"
+    ):  # fmt: skip
+        open_samples(tmp_path, [FREE])
+
+
+@pytest.mark.parametrize(
+    "row", ['"b, c.png",5', "b, c.png,5", '"b, c.png","5"', '"b, c.png",5,,', '"b, c.png",5 3']
+)
+def test_a_row_with_a_comma_in_its_path_has_one_cell_of_labels(tmp_path: Path, row: str) -> None:
+    photo(tmp_path / "b, c.png", (2, 2))
+    (tmp_path / "labels.csv").write_text(f"path,label\n{row}\n")
+    (sample,) = open_samples(tmp_path, [FREE])
+    assert sample.labels == ((5, 3) if row.endswith("5 3") else (5,))
 
 
 def test_a_labels_file_of_names_alone_is_not_passed_over(tmp_path: Path) -> None:

@@ -248,6 +248,128 @@ def test_s5_two_integers_that_may_be_one_hot_are_refused() -> None:
         list(open_samples([({"x": ROWS[:1]}, [0, 1])], [ROW]))
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.float32, bool])
+def test_a_row_is_read_alike_from_arrays_items_and_batches(kind: type) -> None:
+    """Where one way refuses what another reads, no number is wrong; never do two ways read two classes."""
+    rows: list[list[list[int]]] = [
+        *([[a, b], [c, d]] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2) for d in (0, 1, 3)),
+        *([[a, b, c], [0, 1, 0]] for a in (0, 1) for b in (0, 1) for c in (0, 1, -1, 4)),
+    ]
+    for pair in rows:
+        labels = np.array(pair, kind)
+        found = set()
+        for data in (
+            {"x": ROWS[:2], "labels": labels},
+            [({"x": ROWS[k : k + 1]}, labels[k]) for k in range(2)],
+            [(ROWS[:2], labels)],
+            [(ROWS[:1], labels[:1]), (ROWS[:1], labels[1:])],
+        ):
+            try:
+                found.add(tuple(sample.labels for sample in open_samples(data, [ROW])))
+            except DataError:
+                continue
+        assert len(found) < 2, pair
+
+
+def test_lists_of_classes_in_a_batch_are_no_one_hot_rows() -> None:
+    """[0, 1] and [1, 0] counted as one-hot in a batch of their own, and as lists in an array."""
+    labels = np.array([[0, 1], [1, 0], [2, 3], [3, 2]])
+    assert [s.labels for s in open_rows(labels)] == [(0, 1), (1, 0), (2, 3), (3, 2)]
+    batches = [(ROWS[:2], labels[:2]), (ROWS[2:], labels[2:])]
+    with pytest.raises(DataError, match=r"\[0, 1\] is a one-hot row or the two classes 0 and 1"):
+        list(open_samples(batches, [ROW]))
+
+
+def test_integers_in_one_order_may_be_lists_in_an_array_too() -> None:
+    with pytest.raises(
+        DataError, match=r"rows \[0, 1\] are one-hot rows of class 1, or lists of the classes 0 and 1"
+    ):  # fmt: skip
+        open_rows([[0, 1]] * 4)
+    assert [s.labels for s in open_rows([[0.0, 1.0]] * 4)] == [(1,)] * 4
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [([1, 1, 0], "has several 1"), ([0, 0, 0], "is all 0, so it is no one-hot row")],
+)
+def test_rows_of_zeros_and_ones_that_are_not_one_hot_are_refused(
+    label: list[int], message: str
+) -> None:
+    with pytest.raises(DataError, match=rf"^data\[0\]: label \[.*\] {message}"):
+        list(_open_items(label))
+    with pytest.raises(DataError, match=f"row 0 {message}"):
+        open_rows([label] * 4)
+
+
+def test_a_one_hot_row_among_lists_is_refused() -> None:
+    with pytest.raises(DataError, match="row 1 is a one-hot row, but row 0 is not; give the class"):
+        open_rows([[2, 3, 1], [0, 0, 1], [-1, -1, -1], [0, 1, -1]])
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+def test_a_float_that_no_integer_holds_is_one_clear_line(value: float, kind: type) -> None:
+    with np.errstate(all="ignore"):
+        labels = np.array([0, 1, value, 1]).astype(kind)
+    with pytest.raises(DataError, match=r"label -?(inf|1e\+30) is no class number; give whole"):
+        open_rows(labels)
+    with pytest.raises(DataError, match=r"label -?(inf|1e\+30) is no class number; give whole"):
+        list(_open_items(labels[2]))
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["0 1", "1 0", "0 1"], [(1,), (0,), (1,)]),
+        (["0 0 1", "-1", "1 0 0"], [(2,), (), (0,)]),
+        (["-1 1 -1", "1 -1 -1", "-1 -1 1"], [(1,), (0,), (2,)]),
+    ],
+)
+def test_one_hot_rows_in_a_file_are_converted(
+    tmp_path: Path, texts: list[str], expected: list[tuple[int, ...]]
+) -> None:
+    """They were lists of accepted classes: every label wrong, and the model always right."""
+    lines = [f"{k}.png {text}\n" for k, text in enumerate(texts)]
+    folder = folder_of(tmp_path, "0.png", "1.png", "2.png", labels_txt="".join(lines))
+    samples = open_samples(folder, [FREE])
+    assert [sample.labels for sample in samples] == expected
+    assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
+
+
+@pytest.mark.parametrize("texts", [["0 1", "2", "1 0"], ["0 1", "1 1 2", "5"], ["3 3", "0", "-1"]])
+def test_lists_of_classes_in_a_file_stay_lists(tmp_path: Path, texts: list[str]) -> None:
+    lines = [f"{k}.png {text}\n" for k, text in enumerate(texts)]
+    folder = folder_of(tmp_path, "0.png", "1.png", "2.png", labels_txt="".join(lines))
+    samples = open_samples(folder, [FREE])
+    expected = [{int(text) for text in line.split()} - {-1} for line in texts]
+    assert [set(sample.labels) for sample in samples] == expected
+    assert samples.labelling.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["0 1", "0 1"], r"rows \[0, 1\] are one-hot rows of class 1, or lists of the classes"),
+        (["3", "0 1 0"], "line 3 is a one-hot row, but line 2 is not"),
+        (["0 1 0", "1 1 0"], "line 3 has several 1, so it is no one-hot row"),
+        (["0 1 0", "0 0 0"], "line 3 is all 0, but other rows are one-hot"),
+    ],
+)
+def test_lines_that_may_be_one_hot_or_lists_are_refused(
+    tmp_path: Path, texts: list[str], message: str
+) -> None:
+    lines = "".join(f"{k}.png,{text.replace(' ', ',')}\n" for k, text in enumerate(texts))
+    folder = folder_of(tmp_path, "0.png", "1.png", labels_csv=f"# file\n{lines}")
+    with pytest.raises(DataError, match=rf"labels\.csv: {message}"):
+        open_samples(folder, [FREE])
+
+
+def test_names_of_two_classes_in_a_line_are_both_accepted(tmp_path: Path) -> None:
+    files = {"labels_csv": "a.png,cat,dog\nb.png,dog,cat\n", "classes_txt": "cat\ndog\n"}
+    samples = open_samples(folder_of(tmp_path, "a.png", "b.png", **files), [FREE])
+    assert labels_of(samples) == {"a.png": (0, 1), "b.png": (1, 0)}
+
+
 def test_s6_names_in_a_labels_file_are_numbered_by_a_list_of_classes(tmp_path: Path) -> None:
     folder = folder_of(
         tmp_path,
@@ -370,6 +492,98 @@ def test_s7_a_list_of_classes_numbers_the_folders(tmp_path: Path, listing: str, 
     assert labels_of(samples) == {"ankle-boot/2.png": (2,), "bag/1.png": (0,)}
     assert samples.classes == ("bag", "ankle-boot")
     assert f"numbered by {name.replace('_', '.')} (" in samples.labelling.describe()
+
+
+@pytest.mark.parametrize(
+    ("folders", "listing", "labels"),
+    [
+        (["0", "1", "2", "3"], "3\n1\n2\n0\n", [3, 1, 2, 0]),
+        (["10", "20", "50"], "10\n20\n50\n", [0, 1, 2]),
+        (["10", "20", "50"], "ten\ntwenty\n", [10, 20, 50]),
+        (["0", "1"], "0 cat\n1 dog\n", [0, 1]),
+        (["0", "1", "2"], "0\n1\n", [0, 1, 2]),
+    ],
+)
+def test_a_list_of_classes_numbers_folders_that_are_numbers(
+    tmp_path: Path, folders: list[str], listing: str, labels: list[int]
+) -> None:
+    """The list was passed over without a word."""
+    folder = folder_of(tmp_path, *(f"{name}/a.png" for name in folders), classes_txt=listing)
+    found = open_samples(folder, [FREE])
+    assert labels_of(found) == {f"{n}/a.png": (k,) for n, k in zip(folders, labels, strict=True)}
+
+
+def test_a_list_of_other_numbers_must_have_each_folder(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "10/a.png", "20/a.png", "50/a.png", classes_txt="10\n20\n")
+    with pytest.raises(DataError, match=r"classes\.txt: does not list class folder '50'"):
+        open_samples(folder, [FREE])
+
+
+@pytest.mark.parametrize("names", [["0", "1", "10", "11", "2"], ["0_a", "1_b", "3_d"]])
+def test_a_folder_without_samples_renumbers_no_class(tmp_path: Path, names: list[str]) -> None:
+    for empty in ("docs", "2_empty", "00"):
+        (tmp_path / empty).mkdir()
+    samples = open_samples(folder_of(tmp_path, *(f"{name}/a.png" for name in names)), [FREE])
+    assert labels_of(samples) == {f"{n}/a.png": (int(n.split("_")[0]),) for n in names}
+    assert samples.labelling.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"), [(["1_a", "2_b"], "1_a is class 0"), (["0", "10", "9", "x"], "10 is class")]
+)
+def test_numbers_in_names_that_are_not_used_are_noted(
+    tmp_path: Path, names: list[str], shown: str
+) -> None:
+    samples = open_samples(folder_of(tmp_path, *(f"{name}/a.png" for name in names)), [FREE])
+    (note,) = samples.labelling.notes
+    assert note.startswith(f"numbers in the names of class folders are not used: {shown}")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("[3-5]_*/*.png", {3, 4, 5}), ("[12]_*/*.png", {1, 2}), ("1_*/*.png", {1})],
+)
+def test_a_pattern_does_not_renumber_classes(
+    tmp_path: Path, pattern: str, expected: set[int]
+) -> None:
+    folder = folder_of(tmp_path, *(f"{k}_c/a.png" for k in range(6)))
+    samples = open_samples(str(folder / pattern), [FREE])
+    assert {label for sample in samples for label in sample.labels} == expected
+
+
+def test_a_single_folder_is_no_class_unless_its_name_says_so(tmp_path: Path) -> None:
+    """All images had label 0, and the labels beside them were passed over without a word."""
+    folder = folder_of(tmp_path, "images/a.png", "images/b.png")
+    (folder / "images" / "labels.csv").write_text("path,label\na.png,3\n")
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"images/a.png": (), "images/b.png": ()}
+    assert samples.labelling == Labelling(
+        "",
+        notes=(
+            "folder images alone gives no labels; if it is a class, begin its name with the class number, or list "
+            "all classes in classes.txt",
+            "images/labels.csv is not used; give folder images itself",
+        ),
+    )
+    assert labels_of(open_samples(folder / "images", [FREE]))["a.png"] == (3,)
+    (folder / "classes.txt").write_text("words\nimages\n")
+    assert labels_of(open_samples(folder, [FREE]))["images/b.png"] == (1,)
+
+
+@pytest.mark.parametrize(
+    "text", ["path label\na.png 3\n", "path,label\na.png,3\n", "# list\n\npath label\na.png 3\n"]
+)
+def test_a_list_behind_a_header_or_a_comment_is_named(tmp_path: Path, text: str) -> None:
+    folder = folder_of(tmp_path, "a.png", train_txt=text, README_txt="Photos.\nTwo.\na.png is one.")
+    assert open_samples(folder, [FREE]).labelling == Labelling("", notes=("train.txt is not used",))
+
+
+def test_a_list_of_classes_in_other_letters_is_named(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "cat/a.png", "dog/b.png", Classes_txt="dog\ncat\n")
+    if (tmp_path / "classes.txt").exists():
+        pytest.skip("this file system does not tell letters apart")
+    samples = open_samples(folder, [FREE])
+    assert samples.labelling.notes == ("Classes.txt is not used; name it classes.txt",)
 
 
 def test_s7_a_folder_that_the_list_does_not_have_is_refused(tmp_path: Path) -> None:
