@@ -75,7 +75,7 @@ def list_folder(root: Path) -> FolderListing:
         if "/" not in prefix.rstrip("/") and prefix:
             top.append(prefix.rstrip("/"))
         for entry in found:
-            if entry.name.startswith(".") or entry.name == "__MACOSX" or _is_link_loop(entry):
+            if is_hidden(entry.name) or _is_link_loop(entry):
                 continue
             if entry.is_dir():
                 queue = links if entry.is_symlink() else pending
@@ -83,6 +83,14 @@ def list_folder(root: Path) -> FolderListing:
             else:
                 files.append(prefix + entry.name)
     return classify_files(root, files, top)
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a relative POSIX path is a hidden file, lies in a hidden folder, or in what macOS' archives add."""
+    return any(
+        (part.startswith(".") and part not in (".", "..")) or part == "__MACOSX"
+        for part in path.split("/")
+    )
 
 
 def _is_link_loop(entry: os.DirEntry[str]) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ptq.core import remote
 from ptq.core.errors import DataError
-from ptq.data.folder import SAMPLE_SUFFIXES
+from ptq.data.folder import SAMPLE_SUFFIXES, is_hidden
 from ptq.data.trees.tar_index import TarMember, index_tar
 from ptq.data.trees.tree import MAX_FILE_BYTES, require_safe_names
 
@@ -52,7 +52,11 @@ class TarTree:
         self._files: dict[str, list[TarMember]] = {}
         self.labels: dict[str, str] = {}
         indexed = [index_tar(place, _LABEL_KINDS) for place in places]
-        often = Counter(name for members, _ in indexed for name in {m.name for m in members})
+        often = Counter(
+            name
+            for members, _ in indexed
+            for name in {m.name for m in members if not is_hidden(m.name)}
+        )
         repeated = any(count > 1 for count in often.values())
         self._labels_of_arrays: dict[str, int] = {}
         prefixes = _name_shards(places) if repeated else [""] * len(places)
@@ -66,6 +70,8 @@ class TarTree:
     ) -> None:
         grouped: dict[str, list[TarMember]] = {}
         for member in members:
+            if is_hidden(member.name):
+                continue
             grouped.setdefault(split_key(member.name)[0], []).append(member)
         for key, group in grouped.items():
             label = _find_label(small, group)

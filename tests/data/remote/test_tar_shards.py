@@ -261,3 +261,13 @@ def test_other_texts_beside_arrays_are_no_labels(tmp_path: Path, label: object) 
     members = [("a.npy", buffer.getvalue()), ("a.json", json.dumps({"label": label}).encode())]
     (sample,) = ptq.data.open_samples(write_tar(tmp_path / "x.tar", members), SPECS)
     assert sample.labels == ()
+
+
+def test_hidden_members_are_left_out_as_in_a_folder(images: Path) -> None:
+    first = next(images.rglob("*.png"))
+    (first.parent / f"._{first.name}").write_bytes(b"resource fork")
+    (images / "__MACOSX").mkdir()
+    (images / "__MACOSX" / "0.png").write_bytes(b"resource fork")
+    with tarfile.open(images.parent / "x.tar", "w") as archive:
+        archive.add(images, ".")
+    assert calibrate(images, images.parent / "x.tar") == calibrate(images, images)
