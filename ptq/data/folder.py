@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -121,16 +121,24 @@ def classify_files(root: Path, files: Sequence[str], top: Sequence[str]) -> Fold
         raise DataError(f"{root}: contains both {' and '.join(kinds)}; give a folder of one kind")
     if archives:
         return FolderListing(root, (), archives, folders)
+    samples = pick_samples(f for _, f in by_suffix)
     if not kinds and not any(suffix == "" for suffix, _ in by_suffix):
-        texts = tuple(f for suffix, f in by_suffix if suffix == ".txt" and not _names_labels(f))
-        if texts and all(suffix in _SIDECARS for suffix, _ in by_suffix):
-            return FolderListing(root, texts, (), folders, "text")
+        if samples and all(suffix in _SIDECARS for suffix, _ in by_suffix):
+            return FolderListing(root, samples, (), folders, "text")
         found = ", ".join(sorted({suffix for suffix, _ in by_suffix})) or "nothing"
         raise DataError(
             f"{root}: no samples in this folder: neither image files nor .npz, WAV or .txt ({found} found)"
         )
-    samples = tuple(f for suffix, f in by_suffix if suffix not in _SIDECARS)
     return FolderListing(root, samples, (), folders, "audio" if has_audio else "images")
+
+
+def pick_samples(files: Iterable[str]) -> tuple[str, ...]:
+    """The files that may be samples: those that are no sidecar files, else texts that do not list labels."""
+    by_suffix = [(Path(file).suffix.lower(), file) for file in files]
+    found = tuple(file for suffix, file in by_suffix if suffix not in _SIDECARS)
+    return found or tuple(
+        file for suffix, file in by_suffix if suffix == ".txt" and not _names_labels(file)
+    )
 
 
 def _name_kinds(archives: bool, images: bool, audio: bool) -> list[str]:

@@ -14,7 +14,8 @@ class UrlTree:
     """Objects by their names relative to a URL."""
 
     is_remote = True
-    labels: Mapping[str, str] = {}
+    label_notes: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = {}
 
     def __init__(self, url: str) -> None:
         """List the objects.
