@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -101,7 +101,7 @@ def list_folder(root: Path) -> FolderListing:
         if "/" not in prefix.rstrip("/") and prefix:
             top.append(prefix.rstrip("/"))
         for entry in found:
-            if entry.name.startswith(".") or entry.name == "__MACOSX" or _is_link_loop(entry):
+            if is_hidden(entry.name) or _is_link_loop(entry):
                 continue
             if entry.is_dir():
                 queue = links if entry.is_symlink() else pending
@@ -109,6 +109,14 @@ def list_folder(root: Path) -> FolderListing:
             else:
                 files.append(prefix + entry.name)
     return classify_files(root, files, top)
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a relative POSIX path is a hidden file, lies in a hidden folder, or in what macOS' archives add."""
+    return any(
+        (part.startswith(".") and part not in (".", "..")) or part == "__MACOSX"
+        for part in path.split("/")
+    )
 
 
 def _is_link_loop(entry: os.DirEntry[str]) -> bool:
@@ -139,16 +147,24 @@ def classify_files(root: Path, files: Sequence[str], top: Sequence[str]) -> Fold
         raise DataError(f"{root}: contains both {' and '.join(kinds)}; give a folder of one kind")
     if archives:
         return FolderListing(root, (), archives, folders)
+    samples = pick_samples(f for _, f in by_suffix)
     if not kinds and not any(suffix == "" for suffix, _ in by_suffix):
-        texts = tuple(f for suffix, f in by_suffix if suffix == ".txt" and not _names_labels(f))
-        if texts and all(suffix in _SIDECARS for suffix, _ in by_suffix):
-            return FolderListing(root, texts, (), folders, "text")
+        if samples and all(suffix in _SIDECARS for suffix, _ in by_suffix):
+            return FolderListing(root, samples, (), folders, "text")
         found = ", ".join(sorted({suffix for suffix, _ in by_suffix})) or "nothing"
         raise DataError(
             f"{root}: no samples in this folder: neither image files nor .npz, WAV or .txt ({found} found)"
         )
-    samples = tuple(f for suffix, f in by_suffix if suffix not in _SIDECARS)
     return FolderListing(root, samples, (), folders, "audio" if has_audio else "images")
+
+
+def pick_samples(files: Iterable[str]) -> tuple[str, ...]:
+    """The files that may be samples: those that are no sidecar files, else texts that do not list labels."""
+    by_suffix = [(Path(file).suffix.lower(), file) for file in files]
+    found = tuple(file for suffix, file in by_suffix if suffix not in _SIDECARS)
+    return found or tuple(
+        file for suffix, file in by_suffix if suffix == ".txt" and not _names_labels(file)
+    )
 
 
 def _name_kinds(archives: bool, images: bool, audio: bool) -> list[str]:

@@ -18,6 +18,7 @@ from ptq.data.folder import (
     IMAGE_SUFFIXES,
     FolderListing,
     classify_files,
+    is_hidden,
     list_folder,
 )
 from ptq.data.formats.arrays import NpyTable, NpzTable
@@ -163,7 +164,7 @@ def _list_matches(pattern: str) -> FolderListing:
     found = sorted(
         name
         for name in glob.glob(rest, root_dir=base, recursive=True)
-        if (base / name).is_file() and not f"/{name}".count("/.")
+        if (base / name).is_file() and not is_hidden(Path(name).as_posix())
     )
     if not found:
         raise DataError(f"{pattern}: there is no such file")

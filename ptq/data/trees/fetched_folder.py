@@ -76,11 +76,8 @@ class FetchedFolder(WrappedSource):
     def labelling(self) -> Labelling:
         """Where the labels come from."""
         found = super().labelling
-        return (
-            replace(found, source=found.source.replace(_LABELS, "the shards"))
-            if self._tree.labels
-            else found
-        )
+        source = found.source.replace(_LABELS, "the shards") if self._tree.labels else found.source
+        return replace(found, source=source, notes=(*found.notes, *self._tree.label_notes))
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Fetch and read the files, in order."""
@@ -138,7 +135,7 @@ class FetchedFolder(WrappedSource):
             table = io.StringIO()
             writer = csv.writer(table)
             writer.writerow(["path", "label"])
-            writer.writerows(sorted(labels.items()))
+            writer.writerows([name, *label] for name, label in sorted(labels.items()))
             self._keep(_LABELS, table.getvalue().encode())
 
     def _keep(self, name: str, content: bytes) -> Path:

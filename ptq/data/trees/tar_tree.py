@@ -1,33 +1,32 @@
 """Members of tar shards as a tree of files, grouped by key as WebDataset writes them.
 
-The key of a member is its name up to the first dot after the last slash; the rest is its kind. Members of one key are
-one sample: an image, a WAV file, a text or arrays, with the label in ``.cls`` or ``.json``. Arrays of one key become
-one .npz: ``key.npy`` feeds the only input, and ``key.INPUT.npy`` the input of that name.
+Arrays of one key become one .npz: ``key.npy`` feeds the only input, and ``key.INPUT.npy`` the input of that name. The
+label of an .npz becomes its array ``labels``.
 """
 
 from __future__ import annotations
 
 import io
-import json
-import re
+import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptq.core import remote
 from ptq.core.errors import DataError
-from ptq.data.folder import SAMPLE_SUFFIXES
-from ptq.data.trees.tar_index import TarMember, index_tar
+from ptq.data.folder import is_hidden, pick_samples
+from ptq.data.labels.class_names import CLASS_LIST
+from ptq.data.trees.tar_index import index_tar
+from ptq.data.trees.tar_labels import TarLabels
+from ptq.data.trees.tar_samples import LABEL_SUFFIXES, TarSample, list_tar_samples
 from ptq.data.trees.tree import MAX_FILE_BYTES, require_safe_names
 
-_LABEL_KINDS = (".cls", ".json")
 _LABELS_ARRAY = "labels"
-_CLASS_NUMBER = re.compile(r"-1|[0-9]{1,9}")
-"""The label of arrays; other texts, such as a caption, are none."""
-_JSON_KEYS = ("label", "cls", "class", "labels")
+_ARRAYS = ".npz"
 
 
 class TarTree:
@@ -42,60 +41,68 @@ class TarTree:
 
         Raises:
             DataError: A shard cannot be read, is truncated, is no uncompressed tar file, or is given twice. Or two of
-                its members have one name.
+                its members have one name. Or a label cannot be understood.
         """
         self.title = remote.show(places[0]) + (
             f" … {len(places)} shards" if len(places) > 1 else ""
         )
         self.is_remote = any(remote.as_url(place) is not None for place in places)
         self._only_input = only_input
-        self._files: dict[str, list[TarMember]] = {}
-        self.labels: dict[str, str] = {}
-        indexed = [index_tar(place, _LABEL_KINDS) for place in places]
-        often = Counter(name for members, _ in indexed for name in {m.name for m in members})
+        self._files: dict[str, TarSample] = {}
+        self.labels: dict[str, tuple[str, ...]] = {}
+        self._labels_of_arrays: dict[str, NDArray[Any]] = {}
+        shards, contents = list[list[TarSample]](), list[Mapping[str, bytes]]()
+        for place in places:
+            members, small = index_tar(place, LABEL_SUFFIXES)
+            visible = [member for member in members if not is_hidden(member.name)]
+            shards.append(list_tar_samples(visible, place))
+            contents.append(small)
+        often = Counter(sample.name for shard in shards for sample in shard)
+        samples = set(pick_samples(often))
         repeated = any(count > 1 for count in often.values())
-        self._labels_of_arrays: dict[str, int] = {}
         prefixes = _name_shards(places) if repeated else [""] * len(places)
-        for place, (members, small), prefix in zip(places, indexed, prefixes, strict=True):
-            _require_distinct(members, place)
-            self._add_shard(members, small, prefix)
+        reader = TarLabels(has_class_list=CLASS_LIST in often)
+        for shard, small, prefix in zip(shards, contents, prefixes, strict=True):
+            for sample in shard:
+                name = prefix + sample.name
+                self._files[name] = sample
+                if sample.name in samples:
+                    self._keep_label(name, reader.read(sample, small), reader)
+        self.label_notes = reader.notes
         require_safe_names(self._files, self.title)
 
-    def _add_shard(
-        self, members: Sequence[TarMember], small: Mapping[str, bytes], prefix: str
-    ) -> None:
-        grouped: dict[str, list[TarMember]] = {}
-        for member in members:
-            grouped.setdefault(split_key(member.name)[0], []).append(member)
-        for key, group in grouped.items():
-            label = _find_label(small, group)
-            for name, parts in _list_samples(key, group).items():
-                self._files[prefix + name] = parts
-                if label is not None and not _joins_arrays(name, parts):
-                    self.labels[prefix + name] = label
-                elif label is not None and _CLASS_NUMBER.fullmatch(label):
-                    self._labels_of_arrays[prefix + name] = int(label)
+    def _keep_label(self, name: str, label: tuple[str, ...] | None, reader: TarLabels) -> None:
+        if label is None:
+            return
+        if not name.lower().endswith(_ARRAYS):
+            self.labels[name] = label
+        elif (array := reader.to_array(label, self._files[name])) is not None:
+            self._labels_of_arrays[name] = array
 
     @property
     def sizes(self) -> Mapping[str, int]:
         """Bytes of each sample, and of each other file."""
-        return {name: sum(m.size for m in parts) for name, parts in self._files.items()}
+        return {name: sum(m.size for m in file.parts) for name, file in self._files.items()}
 
     def read(self, name: str) -> bytes:
         """Content of a member, or of an .npz of the arrays of one key."""
-        parts = self._files[name]
-        if sum(part.size for part in parts) > MAX_FILE_BYTES:
+        sample = self._files[name]
+        if sum(part.size for part in sample.parts) > MAX_FILE_BYTES:
             raise DataError(
                 f"{self.title} member {name}: is larger than {MAX_FILE_BYTES >> 20} MiB"
             )
-        if not _joins_arrays(name, parts):
-            return parts[0].read()
-        return self._join_arrays(parts, self._labels_of_arrays.get(name))
+        label = self._labels_of_arrays.get(name)
+        if sample.joins_arrays:
+            return self._join_arrays(sample, label)
+        content = sample.parts[0].read()
+        return (
+            content if label is None else _add_label(content, label, f"{self.title} member {name}")
+        )
 
-    def _join_arrays(self, parts: Sequence[TarMember], label: int | None) -> bytes:
-        arrays: dict[str, Any] = {} if label is None else {_LABELS_ARRAY: np.array(label)}
-        for part in parts:
-            kind = split_key(part.name)[1].removesuffix("npy").rstrip(".")
+    def _join_arrays(self, sample: TarSample, label: NDArray[Any] | None) -> bytes:
+        arrays: dict[str, Any] = {} if label is None else {_LABELS_ARRAY: label}
+        for part in sample.parts:
+            kind = part.name[len(sample.key) : -len(".npy")].lstrip(".")
             key = kind or self._only_input
             if key is None:
                 raise DataError(
@@ -130,62 +137,24 @@ def _name_shards(places: Sequence[str]) -> list[str]:
     return [f"{number}/" for number in range(len(places))]  # only their queries differ
 
 
-def _require_distinct(members: Sequence[TarMember], place: str) -> None:
-    """Raise DataError if two members have one name: a sample would be lost."""
-    often = Counter(member.name for member in members if _is_sample_or_label(member.name))
-    twice = next((name for name, count in often.items() if count > 1), None)
-    if twice is not None:
-        raise DataError(
-            f"{remote.show(place)}: has two members named {twice}; give each sample a key of its own"
-        )
+def _add_label(content: bytes, label: NDArray[Any], where: str) -> bytes:
+    """An .npz with one more array; what is no .npz stays as it is, and is refused where it is read.
 
-
-def _is_sample_or_label(name: str) -> bool:
-    return name.lower().endswith((*SAMPLE_SUFFIXES, ".npy", *_LABEL_KINDS))
-
-
-def split_key(name: str) -> tuple[str, str]:
-    """The key of a member and its kind: ``a/b.seg.png`` is ``a/b`` and ``seg.png``."""
-    folder, slash, base = name.rpartition("/")
-    stem, _, kind = base.partition(".")
-    return f"{folder}{slash}{stem}", kind
-
-
-def _joins_arrays(name: str, parts: Sequence[TarMember]) -> bool:
-    return name.endswith(".npz") and parts[0].name.lower().endswith(".npy")
-
-
-def _list_samples(key: str, group: Sequence[TarMember]) -> dict[str, list[TarMember]]:
-    """The files that the members of one key make, by name; arrays become one file."""
-    arrays = [member for member in group if member.name.lower().endswith(".npy")]
-    files = {m.name: [m] for m in group if m not in arrays and not m.name.endswith(_LABEL_KINDS)}
-    plain = [n for n in files if f".{split_key(n)[1].lower()}" in SAMPLE_SUFFIXES]
-    if plain:  # an image beside masks of the same key
-        files = {name: files[name] for name in plain}
-    elif arrays:
-        files[f"{key}.npz"] = sorted(arrays, key=lambda member: member.name)
-    return files
-
-
-def _find_label(small: Mapping[str, bytes], group: Sequence[TarMember]) -> str | None:
-    """The label of a key: the text of its ``.cls``, or the entry ``label`` or ``cls`` of its ``.json``."""
-    for kind in _LABEL_KINDS:
-        for member in group:
-            if not member.name.endswith(kind) or member.name not in small:
-                continue
-            text = small[member.name].decode("utf-8", "replace").strip()
-            if kind == ".cls":
-                return text
-            try:
-                record = json.loads(text)
-            except ValueError:
-                continue
-            found = (
-                [record[k] for k in _JSON_KEYS if k in record] if isinstance(record, dict) else []
-            )
-            label = found[0] if found else None
-            if isinstance(label, float) and label.is_integer():
-                label = int(label)
-            if isinstance(label, (int, str)) and not isinstance(label, bool):
-                return str(label)
-    return None
+    Raises:
+        DataError: It has labels of its own.
+    """
+    stream = io.BytesIO(content)
+    if not zipfile.is_zipfile(stream):
+        return content
+    array = io.BytesIO()
+    np.save(array, label)
+    try:
+        with zipfile.ZipFile(stream, "a") as archive:
+            if f"{_LABELS_ARRAY}.npy" in archive.namelist():
+                raise DataError(
+                    f"{where}: has an array {_LABELS_ARRAY!r}, and a label beside it; keep one"
+                )
+            archive.writestr(f"{_LABELS_ARRAY}.npy", array.getvalue())
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError):
+        return content
+    return stream.getvalue()

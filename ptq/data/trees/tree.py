@@ -17,10 +17,12 @@ class FileTree(Protocol):
     Attributes:
         title: Where they are, for messages; without user, password and query.
         is_remote: Whether reading waits for another machine.
+        label_notes: What was converted in ``labels``, and which labels were not read.
     """
 
     title: str
     is_remote: bool
+    label_notes: tuple[str, ...]
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -28,8 +30,8 @@ class FileTree(Protocol):
         ...
 
     @property
-    def labels(self) -> Mapping[str, str]:
-        """Labels that the tree itself holds, by name of the file; a number or a class name."""
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """Labels that the tree itself holds, by name of the file; numbers or class names."""
         ...
 
     def read(self, name: str) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ptq.core import remote
 from ptq.core.errors import DataError
+from ptq.data.folder import is_hidden
 from ptq.data.trees.tree import MAX_FILE_BYTES, require_safe_names
 
 
@@ -13,7 +14,8 @@ class UrlTree:
     """Objects by their names relative to a URL."""
 
     is_remote = True
-    labels: Mapping[str, str] = {}
+    label_notes: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = {}
 
     def __init__(self, url: str) -> None:
         """List the objects.
@@ -30,7 +32,7 @@ class UrlTree:
             raise DataError(f"{self.title}: cannot list the data: {error.strerror}") from error
         require_safe_names(found, self.title)
         # as in a folder, hidden files are none
-        self._sizes = {n: size for n, size in found.items() if not f"/{n}".count("/.")}
+        self._sizes = {n: size for n, size in found.items() if not is_hidden(n)}
         if not self._sizes:
             raise DataError(f"{self.title}: there are no objects; check the URL")
 

@@ -254,10 +254,172 @@ def test_what_is_stored_twice_without_a_loss_is_no_error(images: Path) -> None:
     assert len(list(ptq.data.open_samples(place, SPECS, PREPROCESS))) == 1
 
 
-@pytest.mark.parametrize("label", ["a dog on a lawn", 10**25, None, True])
-def test_other_texts_beside_arrays_are_no_labels(tmp_path: Path, label: object) -> None:
+@pytest.mark.parametrize(
+    ("label", "expected"), [("a dog on a lawn", ()), (10**25, ()), (None, ()), (True, (1,))]
+)
+def test_other_texts_beside_arrays_are_no_labels(
+    tmp_path: Path, label: object, expected: tuple[int, ...]
+) -> None:
+    members = [("a.npy", npy(ARRAY)), ("a.json", json.dumps({"label": label}).encode())]
+    samples = ptq.data.open_samples(write_tar(tmp_path / "x.tar", members), SPECS)
+    assert [sample.labels for sample in samples] == [expected]
+    noted = label is not None and not expected
+    assert (
+        samples.labelling.notes
+        == ("1 sample without label: a.json holds a text, which is no class without classes.txt",)
+        * noted
+    )
+
+
+ARRAY = np.zeros((1, 3, 8, 8), np.float32)
+
+
+def npz(**arrays: np.ndarray) -> bytes:
     buffer = io.BytesIO()
-    np.save(buffer, np.zeros((1, 3, 8, 8), np.float32))
-    members = [("a.npy", buffer.getvalue()), ("a.json", json.dumps({"label": label}).encode())]
-    (sample,) = ptq.data.open_samples(write_tar(tmp_path / "x.tar", members), SPECS)
-    assert sample.labels == ()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def read_labels(
+    place: str | Path, preprocess: ptq.Preprocess | None = PREPROCESS
+) -> dict[str, tuple[int, ...]]:
+    return {s.name: s.labels for s in ptq.data.open_samples(place, SPECS, preprocess)}
+
+
+@pytest.mark.parametrize("kind", ["cls", "json"])
+def test_samples_whose_names_have_further_dots_keep_their_own_labels(
+    images: Path, kind: str
+) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    expected = {f"cam.{n:03}.png": (n % 7,) for n in range(20)}
+    members = [
+        member
+        for name, (label,) in expected.items()
+        for member in (
+            (name, content),
+            (name.replace(".png", ".seg.png"), content),  # a mask
+            (
+                name.replace("png", kind),
+                b"%d" % label if kind == "cls" else b'{"label": %d}' % label,
+            ),
+        )
+    ]
+    assert read_labels(write_tar(images.parent / "x.tar", members)) == expected
+
+
+def test_a_label_of_a_key_is_that_of_all_its_samples_without_one_of_their_own(
+    images: Path,
+) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    members = [("0.left.png", content), ("0.right.png", content), ("0.cls", b"4")]
+    place = write_tar(images.parent / "x.tar", members)
+    assert read_labels(place) == {"0.left.png": (4,), "0.right.png": (4,)}
+    place = write_tar(images.parent / "x.tar", [*members, ("0.left.cls", b"5")])
+    assert read_labels(place) == {"0.left.png": (5,), "0.right.png": (4,)}
+
+
+def test_a_second_image_of_a_key_with_a_label_is_refused(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    members = [("0.png", content), ("0.cls", b"1"), ("0.1.png", content), ("0.1.cls", b"2")]
+    with pytest.raises(DataError, match=r"x\.tar member 0\.1\.png: has a label of its own, but"):
+        read_labels(write_tar(images.parent / "x.tar", members))
+
+
+def test_only_the_exact_ending_is_the_label(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    members = [
+        *[("0.coarse.cls", b"9"), ("0.png", content), ("0.cls", b"0")],
+        *[("1.PNG", content), ("1.CLS", b"3"), ("2.png", content), ("2.coarse.cls", b"9")],
+    ]
+    place = write_tar(images.parent / "x.tar", members)
+    assert read_labels(place) == {"0.png": (0,), "1.PNG": (3,), "2.png": ()}
+    notes = ptq.data.open_samples(place, SPECS, PREPROCESS).labelling.notes
+    assert notes == ("1 sample without label: 2.coarse.cls is not named key.cls",)
+    write_tar(place, [("0.png", content), ("0.cls", b"0"), ("0.CLS", b"1")])
+    with pytest.raises(DataError, match=r"x\.tar: has both 0\.cls and 0\.CLS; keep one label"):
+        read_labels(place)
+
+
+@pytest.mark.parametrize(
+    ("record", "expected", "note"),
+    [
+        ('{"label": [3]}', (3,), None),
+        ('{"label": [0, 0, 1]}', (2,), "one-hot rows converted to class numbers"),
+        ('{"label": true}', (1,), None),
+        ('{"label": false}', (0,), None),
+        ('{"label": null, "cls": 2}', (2,), None),
+        ('{"label": -1}', (), None),
+        ('{"caption": "a"}', (), None),
+        ('{"label": 3', (), "1 sample without label: 1.json is no JSON"),
+        (
+            '{"label": {"x": 1}}',
+            (),
+            "1 sample without label: 1.json has a label that is neither a number nor a text",
+        ),
+        (
+            " " * 2**16 + '{"label": 3}',
+            (),
+            "1 sample without label: 1.json is larger than 64 KiB",
+        ),
+    ],
+)
+def test_labels_in_json_are_read_as_those_of_arrays(
+    images: Path, record: str, expected: tuple[int, ...], note: str | None
+) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    members = [("0.png", content), ("0.cls", b"5"), ("1.png", content), ("1.json", record.encode())]
+    found = ptq.data.open_samples(write_tar(images.parent / "x.tar", members), SPECS, PREPROCESS)
+    assert [sample.labels for sample in found] == [(5,), expected]
+    assert found.labelling.notes == (() if note is None else (note,))
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [("3.5", "label 3.5 is no whole number"), ("-100", "label -100 is negative")],
+)
+def test_labels_in_json_that_are_no_classes_are_refused(
+    images: Path, record: str, message: str
+) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    members = [("0.png", content), ("0.json", f'{{"label": {record}}}'.encode())]
+    with pytest.raises(DataError, match=rf"x\.tar member 0\.json: {message}"):
+        read_labels(write_tar(images.parent / "x.tar", members))
+
+
+@pytest.mark.parametrize("sample", [("a.npy", npy(ARRAY)), ("a.npz", npz(x=ARRAY))])
+@pytest.mark.parametrize(("text", "expected"), [(b"cat", (1,)), (b"3 5", (3, 5)), (b"-1", ())])
+def test_labels_of_arrays_are_read_as_those_of_images(
+    tmp_path: Path, sample: tuple[str, bytes], text: bytes, expected: tuple[int, ...]
+) -> None:
+    members = [sample, ("a.cls", text), ("classes.txt", b"dog\ncat\n")]
+    place = write_tar(tmp_path / "x.tar", members)
+    assert read_labels(place, None) == {"a.npz": expected}
+    assert ptq.data.open_samples(place, SPECS).labelling.notes == ()
+
+
+def test_labels_of_arrays_that_are_no_classes_are_refused(tmp_path: Path) -> None:
+    place = write_tar(tmp_path / "x.tar", [("a.npy", npy(ARRAY)), ("a.cls", b"-5")])
+    with pytest.raises(DataError, match=r"x\.tar/a\.npz: label -5 is negative"):
+        read_labels(place, None)
+    labelled = npz(x=ARRAY, labels=np.array([2]))
+    write_tar(place, [("a.npz", labelled), ("a.cls", b"1")])
+    with pytest.raises(
+        DataError, match=r"member a\.npz: has an array 'labels', and a label beside"
+    ):
+        read_labels(place, None)
+    write_tar(place, [("a.npz", labelled), ("a.npy", npy(ARRAY))])
+    with pytest.raises(DataError, match=r"x\.tar: has both a\.npz and a\.npy; keep one feed"):
+        read_labels(place, None)
+    write_tar(place, [("a.npz", b"none"), ("a.cls", b"1")])
+    with pytest.raises(DataError, match=r"x\.tar/a\.npz: cannot read the \.npz"):
+        read_labels(place, None)
+
+
+def test_hidden_members_are_left_out_as_in_a_folder(images: Path) -> None:
+    first = next(images.rglob("*.png"))
+    (first.parent / f"._{first.name}").write_bytes(b"resource fork")
+    (images / "__MACOSX").mkdir()
+    (images / "__MACOSX" / "0.png").write_bytes(b"resource fork")
+    with tarfile.open(images.parent / "x.tar", "w") as archive:
+        archive.add(images, ".")
+    assert calibrate(images, images.parent / "x.tar") == calibrate(images, images)

@@ -1,0 +1,104 @@
+"""Labels of the samples of tar shards, from the text of ``key.cls``, or from an entry of ``key.json``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core import remote
+from ptq.core.wording import plural
+from ptq.data.labels.class_names import CLASS_LIST
+from ptq.data.labels.label_rows import LabelReader
+from ptq.data.trees.tar_index import MAX_LABEL_BYTES, TarMember
+from ptq.data.trees.tar_samples import LABEL_SUFFIXES, TarSample
+
+_JSON_KEYS = ("label", "cls", "class", "labels")
+_CLASS_NUMBER = re.compile(r"-?[0-9]{1,9}")
+_MOST = 10**9
+"""Integers from here on are identifiers, not classes."""
+
+
+class TarLabels:
+    """Reads the labels of samples, and counts those that are not read.
+
+    Labels are texts, as in a file of labels: class numbers, or a name.
+    """
+
+    def __init__(self, *, has_class_list: bool) -> None:
+        """``has_class_list`` says whether a shard has a list of class names."""
+        self._has_class_list = has_class_list
+        self._reader = LabelReader()
+        self._unread: dict[str, list[str]] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was converted, and which labels were not read."""
+        unread = (
+            f"{plural(len(names), 'sample')} without label: {names[0]} {reason}"
+            for reason, names in self._unread.items()
+        )
+        return (*sorted(self._reader.notes), *unread)
+
+    def read(self, sample: TarSample, small: Mapping[str, bytes]) -> tuple[str, ...] | None:
+        """The label of a sample; None without one.
+
+        Args:
+            sample: The sample.
+            small: Contents of the members of its shard that may hold labels, by name.
+
+        Raises:
+            DataError: A label is a fraction, or a list that two readings fit.
+        """
+        unread: list[tuple[str, str]] = []
+        for member in sample.labels:
+            if member.name not in small:
+                unread.append((f"is larger than {MAX_LABEL_BYTES >> 10} KiB", member.name))
+                continue
+            text = small[member.name].decode("utf-8-sig", "replace").strip()
+            if member.name.lower().endswith(LABEL_SUFFIXES[0]):
+                return (text,)
+            label, reason = self._read_json(text, member)
+            if label is not None:
+                return label
+            if reason:
+                unread.append((reason, member.name))
+        if not unread and sample.unused:
+            unread.append(("is not named key.cls", sample.unused))
+        for reason, name in unread[:1]:
+            self._unread.setdefault(reason, []).append(name)
+        return None
+
+    def to_array(self, label: Collection[str], sample: TarSample) -> NDArray[Any] | None:
+        """A label for the ``labels`` of an .npz; None if it is a text that nothing numbers, such as a caption."""
+        words = [word for text in label for word in re.split(r"[\s,;]+", text)]
+        if all(_CLASS_NUMBER.fullmatch(word) for word in words):
+            return np.array([[int(word) for word in words]])
+        if self._has_class_list:
+            return np.array(" ".join(label))
+        reason = f"holds a text, which is no class without {CLASS_LIST}"
+        self._unread.setdefault(reason, []).append(sample.labels[0].name)
+        return None
+
+    def _read_json(self, text: str, member: TarMember) -> tuple[tuple[str, ...] | None, str]:
+        """The label of a record, or why it has none that can be read; both empty if it has no label."""
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
+            return None, "is no JSON"
+        entries = [record.get(key) for key in _JSON_KEYS] if isinstance(record, dict) else []
+        label = next((entry for entry in entries if entry is not None), None)
+        if label is None or label == []:
+            return None, ""
+        if isinstance(label, str) or (isinstance(label, int) and abs(label) >= _MOST):
+            return (str(label),), ""
+        values = label if isinstance(label, list) else [label]
+        if not all(isinstance(value, (bool, int, float)) for value in values):
+            return None, "has a label that is neither a number nor a text"
+        where = f"{remote.show(member.place)} member {member.name}"
+        numbers = self._reader.read(label, where)
+        return tuple(map(str, numbers)) or ("-1",), ""
