@@ -236,7 +236,7 @@ def test_a_row_with_more_labels_than_its_header_is_refused(tmp_path: Path, separ
     for name in ("a.png", "b c.png"):
         photo(tmp_path / name, (2, 2))
     table = tmp_path / "labels.csv"
-    rows = [("file", "label"), ("a.png", "3"), ("b c.png", "5")]
+    rows: list[tuple[str, ...]] = [("file", "label"), ("a.png", "3"), ("b c.png", "5")]
     table.write_text("\n".join(separator.join(row) for row in rows))
     assert [s.labels for s in open_samples(tmp_path, [FREE])] == [(3,), (5,)]
     rows[2] += ("1",)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 from ptq.core.errors import DataError
@@ -140,7 +141,7 @@ def _open_items(*labels: Any) -> Samples:
 def test_c10_one_hot_rows_of_minus_one_and_one_of_a_loader_are_converted(
     kind: type, source: str
 ) -> None:
-    rows = (2 * np.eye(4) - 1)[[2, 0, 3, 1]].astype(kind)
+    rows: NDArray[Any] = (2 * np.eye(4) - 1)[[2, 0, 3, 1]].astype(kind)
     samples = _open_items(*rows) if source == "items" else open_samples([(ROWS, rows)], [ROW])
     assert [sample.labels for sample in samples] == [(2,), (0,), (3,), (1,)]
     assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
@@ -256,7 +257,7 @@ def test_a_row_is_read_alike_from_arrays_items_and_batches(kind: type) -> None:
         *([[a, b, c], [0, 1, 0]] for a in (0, 1) for b in (0, 1) for c in (0, 1, -1, 4)),
     ]
     for pair in rows:
-        labels = np.array(pair, kind)
+        labels: NDArray[Any] = np.array(pair, kind)
         found = set()
         for data in (
             {"x": ROWS[:2], "labels": labels},
@@ -310,7 +311,7 @@ def test_a_one_hot_row_among_lists_is_refused() -> None:
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
 def test_a_float_that_no_integer_holds_is_one_clear_line(value: float, kind: type) -> None:
     with np.errstate(all="ignore"):
-        labels = np.array([0, 1, value, 1]).astype(kind)
+        labels: NDArray[Any] = np.array([0, 1, value, 1]).astype(kind)
     with pytest.raises(DataError, match=r"label -?(inf|1e\+30) is no class number; give whole"):
         open_rows(labels)
     with pytest.raises(DataError, match=r"label -?(inf|1e\+30) is no class number; give whole"):
