@@ -25,7 +25,7 @@ from ptq.core.wording import plural
 from ptq.data.labels.label_files import PATH_COLUMNS, TABLE_SUFFIXES
 
 _SURE_TEXT_COLUMNS = frozenset(
-    "text texts transcript transcription sentence words ground_truth gt".split()  # noqa: SIM905
+    "text texts transcript transcription sentence words gt".split()  # noqa: SIM905
 )
 _OTHER_TEXT_COLUMNS = frozenset(["label", "labels", "target"])
 """Columns of texts, unless there is a surer one: beside texts these may be classes."""
@@ -227,7 +227,7 @@ def _choose_pairs(
     if rows:
         raise DataError(
             f"{path}: only {len(rows)} of {plural(len(lines), 'line')} begin with a sample, so names and texts "
-            f"cannot be told apart; {_ADVICE}"
+            f"cannot be separated; {_ADVICE}"
         )
     raise DataError(
         f"{path}: no line names a sample, and it has {plural(len(lines), 'line')} for "

@@ -50,7 +50,6 @@ def test_a_name_that_two_samples_share_is_not_guessed(tmp_path: Path) -> None:
 
 HEADERS = {
     "a surer column beside one of classes": ("t.csv", "path,text,label\none.png,hello,3\ntwo.png,you,4\n"),
-    "texts called ground_truth": ("t.csv", "path,ground_truth,speaker\none.png,hello,s1\ntwo.png,you,s2\n"),
     "any other column of two": ("t.csv", "file,utterance\none.png,hello\ntwo.png,you\n"),
     "a column of stems without a known title": ("t.csv", "id,text,speaker\none,hello,s1\ntwo,you,s2\n"),
     "two titles of paths": ("t.csv", "name,path,text\nann,one.png,hello\nbob,two.png,you\n"),
@@ -101,9 +100,9 @@ MISTAKES = {
         "t.csv",
         "path,text,transcript\none.png,1,2\n",
     ),
-    "none of the columns 'path', 'a', 'b' is known to hold the texts; call it text": (
+    "none of the columns 'path', 'spoken', 'speaker' is known to hold the texts; call it text": (
         "t.csv",
-        "path,a,b\none.png,1,2\n",
+        "path,spoken,speaker\none.png,1,2\n",
     ),
     "columns 'name' and 'path' name samples; call one of them path": (
         "t.csv",
@@ -117,7 +116,7 @@ MISTAKES = {
         "t.csv",
         'path,text\none.png,"Hello\ntwo.png,you"\n',
     ),
-    "only 2 of 3 lines begin with a sample, so names and texts cannot be told apart": (
+    "only 2 of 3 lines begin with a sample, so names and texts cannot be separated": (
         "t.txt",
         "one of us\ntwo of us\nnothing\n",
     ),
