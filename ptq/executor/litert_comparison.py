@@ -82,6 +82,7 @@ def compare_with_executor(
     *,
     kernels: Kernels,
     orders: Mapping[str, Order],
+    features: Mapping[str, NDArray[np.int64]] | None = None,
     arithmetic: str = "",
 ) -> LitertComparison:
     """Run a file in LiteRT and its QDQ graph in the executor.
@@ -95,6 +96,7 @@ def compare_with_executor(
         feeds: The samples.
         kernels: LiteRT's kernels.
         orders: Stored order of the axes of the file's tensors, by name.
+        features: The ONNX feature at each stored position, by name, of flattened tensors in another order.
         arithmetic: The executor's arithmetic; empty for that of the kernels.
 
     Raises:
@@ -129,7 +131,7 @@ def compare_with_executor(
         theirs = model.run(feed)
         if shown_model is not None and shown_model is not model:
             shown_model.run(feed)
-        shown = {} if shown_model is None else _in_onnx_order(shown_model, orders)
+        shown = {} if shown_model is None else _in_onnx_order(shown_model, orders, features or {})
         borders = {n: a for n, a in shown.items() if n in written and n not in tensors}
         taps = [*tensors, *float_parts]
         ours = executor.run(feed, taps, borders)
@@ -152,13 +154,17 @@ def _show(content: bytes, float_parts: Mapping[str, Tally], kernels: Kernels) ->
     return LitertModel(with_outputs(content, float_parts), kernels=kernels) if float_parts else None
 
 
-def _in_onnx_order(model: LitertModel, orders: Mapping[str, Order]) -> dict[str, NDArray[Any]]:
-    """Tensors of the last run whose order is known, with the axes of the ONNX graph."""
-    return {
+def _in_onnx_order(
+    model: LitertModel, orders: Mapping[str, Order], features: Mapping[str, NDArray[np.int64]]
+) -> dict[str, NDArray[Any]]:
+    """Tensors of the last run whose order is known, with the axes and features of the ONNX graph."""
+    found = {
         name: np.asarray(array.transpose(np.argsort(orders[name])), order="C")
         for name, array in model.read_tensors().items()
         if name in orders and len(orders[name]) == array.ndim and array.dtype.kind == "i"
     }
+    flat = {name: found[name][:, np.argsort(features[name])] for name in found.keys() & features}
+    return found | flat
 
 
 def _count(tally: Tally, theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]) -> None:

@@ -10,7 +10,8 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
-from ptq.executor.tflite_export import encode_tflite
+from ptq.executor.litert_comparison import compare_with_executor
+from ptq.executor.tflite_export import as_qdq, encode_tflite
 from ptq.model.graph import Graph
 from ptq.model.open import open_model
 from ptq.model.session import Session
@@ -184,3 +185,24 @@ def test_a_quantized_matrix_reads_the_features_of_a_softmax_along_a_spatial_axis
     [expected] = Session(Graph.from_proto(model)).run({"x": x})
     found = _run_plain(result.tflite, np.moveaxis(x, 1, -1))
     assert np.square(found - expected).mean() < 1e-3 * np.square(expected).mean()
+
+
+def test_flattened_images_are_compared_feature_by_feature(tmp_path) -> None:
+    nodes = "c = Conv(x, w)\nr = Relu(c)\nf = Flatten(r)\ny = Gemm(f, m)"
+    weights = {"w": gaussian_array(4, 3, 1, 1, seed=1), "m": gaussian_array(4 * 35, 6, seed=3)}
+    model = build_network(nodes, {"x": ("n", 3, 7, 5)}, **weights)
+    x = gaussian_array(16, 3, 7, 5, seed=2)
+    options = {"target": "litert", "effort": "fast", "threads": 1, "force": True}
+    ptq.quantize(model, x, **options).save(tmp_path / "q.onnx")
+    graph = as_qdq(Graph.load(tmp_path / "q.onnx"))
+    file = encode_tflite(graph)
+    [(flat, features)] = [
+        (name, order) for name, order in file.features.items() if name.endswith("_quantized")
+    ]
+    assert not np.array_equal(features, np.arange(4 * 35))
+    found = compare_with_executor(
+        file.content, graph, [{"x": x[:1]}], kernels="reference", orders=file.orders,
+        features=file.features,
+    )  # fmt: skip
+    assert found.tensors[flat].elements == 4 * 35
+    assert found.first is None
