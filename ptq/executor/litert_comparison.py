@@ -173,11 +173,36 @@ def _count(tally: Tally, theirs: NDArray[Any], ours: NDArray[Any], local: NDArra
         tally.differing += theirs.size
         tally.largest_share = math.inf
         return
-    tally.differing += int(np.count_nonzero(theirs != ours))
-    tally.differing_locally += int(np.count_nonzero(theirs != local)) if local is not ours else 0
+    tally.differing += int(np.count_nonzero(_differs(theirs, ours)))
+    if local is not ours:
+        tally.differing_locally += int(np.count_nonzero(_differs(theirs, local)))
     if theirs.dtype.kind == "i" and theirs.size:
         difference = np.abs(theirs.astype(np.int64) - ours.astype(np.int64))
         tally.largest = max(tally.largest, int(difference.max()))
     if theirs.dtype.kind == "f" and theirs.size:
-        apart = np.abs(theirs - ours).max() / max(float(np.abs(ours).max()), np.finfo(float).tiny)
-        tally.largest_share = max(tally.largest_share, float(np.nan_to_num(apart, nan=np.inf)))
+        tally.largest_share = max(tally.largest_share, _find_share(theirs, ours))
+
+
+def _differs(theirs: NDArray[Any], ours: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which elements differ.
+
+    Two that are no numbers are equal, and an infinity is the largest finite number: LiteRT's reference kernels clamp
+    their results to it.
+    """
+    if theirs.dtype.kind != "f":
+        return np.asarray(theirs != ours)
+    info = np.finfo(theirs.dtype)
+    one, other = (np.clip(array, info.min, info.max) for array in (theirs, ours))
+    return np.asarray((one != other) & ~(np.isnan(one) & np.isnan(other)))
+
+
+def _find_share(theirs: NDArray[Any], ours: NDArray[Any]) -> float:
+    """The largest difference of floats as a share of the largest finite value; infinite where one is not finite."""
+    differs = _differs(theirs, ours)
+    if not differs.any():
+        return 0.0
+    one, other = theirs[differs].astype(np.float64), ours[differs].astype(np.float64)
+    if not (np.isfinite(one) & np.isfinite(other)).all():
+        return math.inf
+    largest = np.abs(ours[np.isfinite(ours)]).max()
+    return float(np.abs(one - other).max() / max(float(largest), np.finfo(float).tiny))

@@ -482,3 +482,24 @@ def test_the_difference_of_a_float_output_is_measured_against_its_largest_value(
     )
     [output] = found.outputs.values()
     assert output.largest_share == pytest.approx(1 / 5)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.filterwarnings("error")
+def test_outputs_that_are_not_finite_are_equal_if_they_are_the_same(value: float) -> None:
+    def build(mask: float, shift: float) -> Graph:
+        added = np.array([0, mask, shift, 0], np.float32)
+        return Graph.from_proto(build_network("y = Add(x, b)", {"x": (1, 4)}, b=added))
+
+    def compare(mask: float, shift: float) -> Any:
+        return compare_with_executor(
+            file.content, build(mask, shift), [feed], kernels="reference", orders=file.orders
+        ).outputs["y"]
+
+    file = encode_tflite(build(value, 0.0))
+    feed = {"x": np.array([[1.0, -2.0, 0.5, 4.0]], np.float32)}
+    same, shifted, other = compare(value, 0.0), compare(value, 0.5), compare(1.0, 0.0)
+    assert (same.differing, same.largest_share) == (0, 0.0)
+    assert (shifted.differing, shifted.largest_share) == (1, pytest.approx(0.5 / 4))
+    assert other.differing == 1
+    assert other.largest_share > 1e30  # LiteRT's reference kernels clamp an infinity
