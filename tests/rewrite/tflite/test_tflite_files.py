@@ -192,9 +192,34 @@ def test_inputs_and_outputs_of_int8_have_no_quantizers():
     assert model._input_details["image"]["dtype"] is np.int8
     [ours] = Executor(small_network(), "litert").run(images(2)).values()
     [theirs] = model.run(images(2)).values()
-    assert (
-        np.abs(theirs - ours).max() <= 1.5
-    )  # a tie of the input rounds to even here, away from zero in QUANTIZE
+    np.testing.assert_array_equal(theirs, ours)
+
+
+@pytest.mark.parametrize("kernels", ["reference", "xnnpack"])
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+def test_an_input_of_integers_is_quantized_as_the_file_would_quantize_it(
+    kind: type, kernels: Kernels
+) -> None:
+    scale, most = np.float32(0.0123), np.iinfo(kind).max
+    nodes = (
+        "q = QuantizeLinear(x, s, z)\nd = DequantizeLinear(q, s, z)\nr = Relu(d)\n"
+        "p = QuantizeLinear(r, s, z)\ny = DequantizeLinear(p, s, z)"
+    )
+    # a multiple of a vector's length: LiteRT's default kernels round the rest of a tensor by another loop
+    ties = ((np.arange(2 * most // 32 * 32, dtype=np.float64)[None] - most + 0.5) * scale).astype(
+        np.float32
+    )
+    model = build_network(nodes, {"x": ("n", ties.size)}, opset=21, s=scale, z=kind(0))
+    files = [
+        encode_tflite(Graph.from_proto(model), TfliteOptions(io)).content
+        for io in ("float", "int8")
+    ]
+    expected, found = (
+        LitertModel(content, kernels=kernels).run({"x": ties})["y"] for content in files
+    )
+    assert "QUANTIZE" in operators(files[0])
+    assert "QUANTIZE" not in operators(files[1])
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_inputs_and_outputs_of_float16():
