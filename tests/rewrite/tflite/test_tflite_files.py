@@ -24,6 +24,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.litert_comparison import compare_with_executor
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
+from ptq.model.open import open_model
 from ptq.model.session import Session
 from ptq.rewrite.tflite.write import TfliteOptions
 
@@ -241,6 +242,7 @@ FLOAT_NODES = {
     "ReduceL2": "y = ReduceL2(x, last)",
     "ReduceL2 of all axes but one": "y = ReduceL2(x, first)",
     "ReduceSumSquare": "y = ReduceSumSquare(x, last)",
+    "ReduceProd": "y = ReduceProd(x, last)",
     "CumSum": "y = CumSum(x, axis)",
     "CumSum, from the end": "y = CumSum<exclusive=1, reverse=1>(x, axis)",
     "HardSigmoid": "y = HardSigmoid(x)",
@@ -249,7 +251,7 @@ FLOAT_NODES = {
 
 
 @pytest.mark.parametrize("op", FLOAT_NODES)
-def test_a_float_node_becomes_float_operators(op: str):
+def test_a_float_node_becomes_float_operators_that_are_read_again(op: str):
     text = f"""<ir_version: 9, opset_import: ["": 20]>
     g (float[N, 3, 4] x) => (float[N, 3, m] y)
     <float[4] scale = {{1.0, 0.5, 2.0, 1.5}}, float[4] shift = {{0.0, 1.0, -1.0, 0.5}}, int64[1] last = {{2}},
@@ -257,11 +259,12 @@ def test_a_float_node_becomes_float_operators(op: str):
     {{ {FLOAT_NODES[op]} }}"""
     graph = Graph.from_proto(onnx.parser.parse_model(text))
     feed = {"x": np.random.default_rng(0).normal(0, 1, (2, 3, 4)).astype(np.float32)}
-    from ptq.model.session import Session
-
+    content = encode_tflite(graph).content
     [expected] = Session(graph).run(feed)
-    [found] = LitertModel(encode_tflite(graph).content, kernels="reference").run(feed).values()
+    [found] = LitertModel(content, kernels="reference").run(feed).values()
+    [read] = Session(open_model(content)).run(feed)
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(read, expected, rtol=2e-5, atol=2e-5)
 
 
 def test_positions_of_tokens_are_computed_in_int64():
