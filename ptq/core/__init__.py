@@ -20,6 +20,7 @@ preprocess_record: the record of a preprocessing, as statistics, plans and quant
 preprocess_wording: one line about a preprocessing, for the reports of every format
 record: small JSON objects that travel with a model, with statistics and with a plan
 remote: files in object stores and on servers, by URL: found, read whole or in part, and written
+rounding: rounding of floats that numpy lacks
 run_options: how a job runs: threads, batch sizes, and who is informed of its progress
 target: what a runtime computes on integers, and in which form it reads them: the row type of the target table
 topics: the symptoms that docs/troubleshooting.md explains; messages name the section that helps

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ptq.core.errors import PlanError
+from ptq.core.rounding import round_half_away
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.integer[Any]]
@@ -147,6 +148,21 @@ class QuantParams:
         integers += zero_point.astype(self._whole_dtype)
         q: IntArray = integers.astype(self.qtype.dtype)
         return q
+
+    def quantize_half_away(self, x: ArrayLike) -> IntArray:
+        """Quantize as LiteRT's reference QUANTIZE does: float32 division, ties away from zero; only by one scale."""
+        return self._saturate(round_half_away(np.asarray(np.asarray(x, np.float32) / self.scale)))
+
+    def quantize_by_inverse(self, x: ArrayLike) -> IntArray:
+        """Quantize as XNNPACK does: float32 product with 1 / scale, ties to even; only by one scale."""
+        inverse = np.float32(1) / self.scale
+        return self._saturate(np.rint(np.asarray(np.asarray(x, np.float32) * inverse)))
+
+    def _saturate(self, lsb: NDArray[Any]) -> IntArray:
+        # float32 holds integers of 16 bits exactly; those of 32 bits need float64
+        real = lsb.astype(np.float32 if self.qtype.bits <= 16 else np.float64, copy=False)
+        q = np.clip(real + int(self.zero_point), self.qtype.lo, self.qtype.hi)
+        return np.asarray(q, self.qtype.dtype)
 
     def round(self, x: ArrayLike) -> FloatArray:
         """The real numbers of the integers, as `dequantize` returns them after `quantize`; a 0 may be -0.0."""

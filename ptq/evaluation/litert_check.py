@@ -41,8 +41,9 @@ def add_litert_check(report: R, file: TfliteFile, graph: Graph, samples: SampleS
     for kernels in _KERNELS:
         try:
             compared = compare_with_executor(
-                file.content, graph, feeds, kernels=kernels, orders=file.orders
-            )
+                file.content, graph, feeds, kernels=kernels, orders=file.orders,
+                features=file.features,
+            )  # fmt: skip
         except PtqError as error:
             found.append(LitertKernelCheck(kernels, "", not_run=str(error)))
         else:

@@ -67,6 +67,7 @@ class Executor:
         arithmetic = get_arithmetic(arithmetic_name)
         self._kernels = {**arithmetic.kernels, **(replaced or {})}
         self._wide_kernels = arithmetic.wide_kernels
+        self._is_onnxruntime = arithmetic.is_onnxruntime
         has_kernel = self._kernels.__contains__
         read = normalize_qdq(_put_into_islands(graph, has_kernel))
         self._uint8_tensors = frozenset[str]()
@@ -211,7 +212,7 @@ class Executor:
         if isinstance(step, FloatIsland):
             if step.name in self.table_islands:
                 return prepare_table_island(step, self.program.params[step.inputs[0]])
-            return prepare_island(step)
+            return prepare_island(step, moves_transposes=self._is_onnxruntime)
         maker = (self._kernels if step.bits == 8 else self._wide_kernels).get(step.op)
         if maker is None:
             raise UnsupportedError(

@@ -82,6 +82,7 @@ def compare_with_executor(
     *,
     kernels: Kernels,
     orders: Mapping[str, Order],
+    features: Mapping[str, NDArray[np.int64]] | None = None,
     arithmetic: str = "",
 ) -> LitertComparison:
     """Run a file in LiteRT and its QDQ graph in the executor.
@@ -95,6 +96,7 @@ def compare_with_executor(
         feeds: The samples.
         kernels: LiteRT's kernels.
         orders: Stored order of the axes of the file's tensors, by name.
+        features: The ONNX feature at each stored position, by name, of flattened tensors in another order.
         arithmetic: The executor's arithmetic; empty for that of the kernels.
 
     Raises:
@@ -129,7 +131,7 @@ def compare_with_executor(
         theirs = model.run(feed)
         if shown_model is not None and shown_model is not model:
             shown_model.run(feed)
-        shown = {} if shown_model is None else _in_onnx_order(shown_model, orders)
+        shown = {} if shown_model is None else _in_onnx_order(shown_model, orders, features or {})
         borders = {n: a for n, a in shown.items() if n in written and n not in tensors}
         taps = [*tensors, *float_parts]
         ours = executor.run(feed, taps, borders)
@@ -152,13 +154,17 @@ def _show(content: bytes, float_parts: Mapping[str, Tally], kernels: Kernels) ->
     return LitertModel(with_outputs(content, float_parts), kernels=kernels) if float_parts else None
 
 
-def _in_onnx_order(model: LitertModel, orders: Mapping[str, Order]) -> dict[str, NDArray[Any]]:
-    """Tensors of the last run whose order is known, with the axes of the ONNX graph."""
-    return {
+def _in_onnx_order(
+    model: LitertModel, orders: Mapping[str, Order], features: Mapping[str, NDArray[np.int64]]
+) -> dict[str, NDArray[Any]]:
+    """Tensors of the last run whose order is known, with the axes and features of the ONNX graph."""
+    found = {
         name: np.asarray(array.transpose(np.argsort(orders[name])), order="C")
         for name, array in model.read_tensors().items()
         if name in orders and len(orders[name]) == array.ndim and array.dtype.kind == "i"
     }
+    flat = {name: found[name][:, np.argsort(features[name])] for name in found.keys() & features}
+    return found | flat
 
 
 def _count(tally: Tally, theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]) -> None:
@@ -167,11 +173,36 @@ def _count(tally: Tally, theirs: NDArray[Any], ours: NDArray[Any], local: NDArra
         tally.differing += theirs.size
         tally.largest_share = math.inf
         return
-    tally.differing += int(np.count_nonzero(theirs != ours))
-    tally.differing_locally += int(np.count_nonzero(theirs != local)) if local is not ours else 0
+    tally.differing += int(np.count_nonzero(_differs(theirs, ours)))
+    if local is not ours:
+        tally.differing_locally += int(np.count_nonzero(_differs(theirs, local)))
     if theirs.dtype.kind == "i" and theirs.size:
         difference = np.abs(theirs.astype(np.int64) - ours.astype(np.int64))
         tally.largest = max(tally.largest, int(difference.max()))
     if theirs.dtype.kind == "f" and theirs.size:
-        apart = np.abs(theirs - ours).max() / max(float(np.abs(ours).max()), np.finfo(float).tiny)
-        tally.largest_share = max(tally.largest_share, float(np.nan_to_num(apart, nan=np.inf)))
+        tally.largest_share = max(tally.largest_share, _find_share(theirs, ours))
+
+
+def _differs(theirs: NDArray[Any], ours: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which elements differ.
+
+    Two that are no numbers are equal, and an infinity is the largest finite number: LiteRT's reference kernels clamp
+    their results to it.
+    """
+    if theirs.dtype.kind != "f":
+        return np.asarray(theirs != ours)
+    info = np.finfo(theirs.dtype)
+    one, other = (np.clip(array, info.min, info.max) for array in (theirs, ours))
+    return np.asarray((one != other) & ~(np.isnan(one) & np.isnan(other)))
+
+
+def _find_share(theirs: NDArray[Any], ours: NDArray[Any]) -> float:
+    """The largest difference of floats as a share of the largest finite value; infinite where one is not finite."""
+    differs = _differs(theirs, ours)
+    if not differs.any():
+        return 0.0
+    one, other = theirs[differs].astype(np.float64), ours[differs].astype(np.float64)
+    if not (np.isfinite(one) & np.isfinite(other)).all():
+        return math.inf
+    largest = np.abs(ours[np.isfinite(ours)]).max()
+    return float(np.abs(one - other).max() / max(float(largest), np.finfo(float).tiny))

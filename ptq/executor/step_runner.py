@@ -87,10 +87,16 @@ def _make_kernel(
         raise UnsupportedError(f"{step.op} {step.name}: {error}") from error
 
 
-def prepare_island(island: FloatIsland) -> Runner:
-    """Prepare a float island that ONNX Runtime runs; one with constant results runs once."""
+def prepare_island(island: FloatIsland, *, moves_transposes: bool) -> Runner:
+    """Prepare a float island that ONNX Runtime runs; one with constant results runs once.
+
+    Args:
+        island: The island.
+        moves_transposes: Whether ONNX Runtime may move transpositions, as a session of the whole graph does, and so
+            round float outputs.
+    """
     # Threads of a session that spin between runs would take the processors from the kernels.
-    session = Session.for_float_island(island.graph, threads=thread_count())
+    session = Session.for_float_island(island.graph, threads=thread_count(), moves=moves_transposes)
     if not island.inputs and all(map(is_repeatable, island.graph.nodes)):
         constants = [Tensor(a) for a in session.run({}, island.outputs)]
         return lambda tensors: [*constants]

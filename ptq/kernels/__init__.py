@@ -18,7 +18,7 @@ In reading order:
     axis_sums          sums along axes
     im2col             convolutions as matrix products of raw integers
     int16_saturation   what AVX2 without VNNI loses by saturation of pairs in int16
-    float32            fused multiply-add, and rounding with ties away from zero
+    float32            fused multiply-add
     lookup             functions of one or two 8-bit integers as tables
     c_functions        functions of the C library in float32
     real_functions     ONNX's functions of one value in float64

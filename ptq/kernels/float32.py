@@ -1,11 +1,9 @@
-"""Float32 operations that numpy lacks: fused multiply-add, and rounding with ties away from zero (C's ``round``)."""
+"""Float32 operations that numpy lacks: fused multiply-add."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ptq.core.types import FloatArray
 
@@ -26,10 +24,3 @@ def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> FloatArray:
     neighbour = np.nextafter(total, np.copysign(np.inf, error))
     odd = np.where((error != 0) & even, neighbour, total)
     return odd.astype(np.float32)
-
-
-def round_half_away(x: NDArray[Any]) -> NDArray[Any]:
-    """Round to the nearest integer, ties away from zero, in the floating-point type of x."""
-    whole = np.trunc(x)
-    away: NDArray[Any] = whole + np.copysign(np.abs(x - whole) >= 0.5, x).astype(whole.dtype)
-    return away

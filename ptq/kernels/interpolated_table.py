@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.kernels.float32 import round_half_away
+from ptq.core.rounding import round_half_away
 
 _STEPS = 512
 _LOWEST, _HIGHEST = -(2**15), 2**15 - 1

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.rounding import round_half_away
 from ptq.core.types import FloatArray, IntArray
-from ptq.kernels.float32 import round_half_away
 
 Int64 = NDArray[np.int64]
 

@@ -137,11 +137,10 @@ class Session:
         return cls(graph, threads=threads, tuning=tuning)
 
     @classmethod
-    def for_float_island(cls, graph: Graph, *, threads: int) -> Session:
+    def for_float_island(cls, graph: Graph, *, threads: int, moves: bool) -> Session:
         """Session of float nodes between integer steps: no integer kernels, and the cores free between runs."""
-        return cls(
-            graph, threads=threads, tuning=SessionTuning(integer_kernels=False, busy_wait=False)
-        )
+        tuning = SessionTuning(integer_kernels=False, busy_wait=False, moves_transposes=moves)
+        return cls(graph, threads=threads, tuning=tuning)
 
     def output_types(self) -> dict[str, tuple[str, list[int | str | None]]]:
         """Type of each output as ONNX Runtime writes it, ``tensor(float)``, and its axes: lengths, names or None.
@@ -242,7 +241,7 @@ def _open_session(
         data,
         options,
         providers=["CPUExecutionProvider"],
-        disabled_optimizers=[] if tuning.integer_kernels else ["QDQSelectorActionTransformer"],
+        disabled_optimizers=tuning.disabled_optimizers(),
     )
     release_mapped_pages()
     return session, values

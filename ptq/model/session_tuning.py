@@ -18,6 +18,7 @@ OPTIMIZATION_LEVELS = {
 
 _MATMULNBITS_IN_FLOAT32 = "1"
 """Accuracy level of MatMulNBits at which it rounds no activation; ONNX Runtime's default is 4, int8."""
+_TRANSPOSE_OPTIMIZERS = ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class SessionTuning:
             weights above 512 MB are not copied; the last bits of results may then differ.
         copy_single_rows: It copies matrices that multiply one row, too (`has_single_row_weights`).
         integer_kernels: Integer kernels replace quantizer-operator-quantizer patterns.
+        moves_transposes: ONNX Runtime moves transpositions past other operators. It then rounds a float output that a
+            quantizer reads too, if one is between them.
         qdq_optimization: ONNX Runtime optimizes quantizers at all. Without it, every operator computes in float,
             no tensor is rounded except by its quantizer, and scales may be model inputs.
         given_order: Nodes run in about the order of the graph, not all weights' DequantizeLinear nodes first.
@@ -44,9 +47,15 @@ class SessionTuning:
     copy_large_weights: bool = True
     copy_single_rows: bool = True
     integer_kernels: bool = True
+    moves_transposes: bool = True
     qdq_optimization: bool = True
     given_order: bool = False
     own_rounding: bool = False
+
+    def disabled_optimizers(self) -> list[str]:
+        """ONNX Runtime's names of the optimizers that a session goes without."""
+        integers = [] if self.integer_kernels else ["QDQSelectorActionTransformer"]
+        return [*integers, *(() if self.moves_transposes else _TRANSPOSE_OPTIMIZERS)]
 
 
 DEFAULT_TUNING = SessionTuning()

@@ -81,7 +81,7 @@ def test_an_island_without_inputs_runs_once_unless_it_is_random(
     )
     counted, run = [], Session.run
     monkeypatch.setattr(Session, "run", lambda *args: counted.append(1) or run(*args))
-    runner = prepare_island(FloatIsland("y", ("any",), graph, (), ("y",)))
+    runner = prepare_island(FloatIsland("y", ("any",), graph, (), ("y",)), moves_transposes=True)
     for _ in range(3):
         [result] = runner(())
         assert result.array.shape == (2,)

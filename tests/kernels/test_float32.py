@@ -5,11 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptq.kernels.float32 import fma, round_half_away
+from ptq.kernels.float32 import fma
 
 float32 = st.floats(-(2.0**40), 2.0**40, width=32, allow_subnormal=False)
 
@@ -42,15 +41,3 @@ def test_fma_rounds_once_where_a_float64_sum_rounds_twice() -> None:
 
 def test_fma_broadcasts() -> None:
     assert fma(np.ones((3, 1)), np.ones(4), 2.0).shape == (3, 4)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_round_half_away_takes_ties_away_from_zero(dtype: type) -> None:
-    x = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49999997, -7.2, 7.8], dtype)
-    expected = np.array([-3, -2, -1, 1, 2, 3, 0, -7, 8], dtype)
-    np.testing.assert_array_equal(round_half_away(x), expected)
-
-
-def test_round_half_away_keeps_the_largest_number_below_a_half() -> None:
-    below = np.nextafter(np.array([0.5]), 0.0)
-    assert round_half_away(below).item() == 0.0

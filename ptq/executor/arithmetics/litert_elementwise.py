@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
+from ptq.core.rounding import round_half_away
 from ptq.core.types import FloatArray, IntArray, QuantParams
 from ptq.executor.arithmetics.node_site import (
     Kernel,
@@ -34,7 +35,6 @@ from ptq.executor.arithmetics.node_site import (
 )
 from ptq.kernels.c_functions import c_function
 from ptq.kernels.fixed_point import Int64, rescale
-from ptq.kernels.float32 import round_half_away
 from ptq.kernels.lookup import Function, PairFunction, PairTable, lookup, tabulate
 
 _HEADROOM = 20

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.rounding import round_half_away
 from ptq.core.types import FloatArray
 from ptq.executor.arithmetics.litert_elementwise import (
     binary_table_kernel,
@@ -48,7 +49,6 @@ from ptq.kernels.fixed_point import (
     reciprocal,
     rescale,
 )
-from ptq.kernels.float32 import round_half_away
 
 _SATURATING_LSB = 2**20
 """LSB beyond every output."""

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.rounding import round_half_away
 from ptq.core.types import FloatArray, IntArray
 from ptq.executor.arithmetics.node_site import Site, output_bounds, output_qparams
 from ptq.kernels.channel_broadcast import apply_per_channel, repeat_channels
 from ptq.kernels.fixed_point import multiply, quantize_multiplier
-from ptq.kernels.float32 import round_half_away
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 from ptq.kernels.thread_pool import scratch_buffer
 

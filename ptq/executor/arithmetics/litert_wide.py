@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.rounding import round_half_away
 from ptq.core.types import INT8, UINT8, QuantParams
 from ptq.executor.arithmetics import (
     data_movement,
@@ -44,7 +45,6 @@ from ptq.executor.arithmetics.node_site import (
     require_input,
 )
 from ptq.kernels.fixed_point import Int64, quantize_multiplier, rescale
-from ptq.kernels.float32 import round_half_away
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
 _HEADROOM = 15

@@ -57,8 +57,6 @@ from ptq.kernels.resize import xnnpack_bilinear
 _SUM_RATIOS = (2.0**-10, 2.0**8)
 _PRODUCT_RATIOS = (2.0**-16, 2.0**8)
 _RATIOS = (2.0**-8, 2.0**7)
-_FAR = 2.0**20
-"""Integers beyond every type of activations."""
 
 
 def _conv(site: Site) -> Kernel:
@@ -229,13 +227,7 @@ def _log_softmax(site: Site) -> Kernel:
 
 def _quantize(site: Site) -> Kernel:
     y = output_qparams(site)
-    inverse = np.float32(1) / y.scale
-
-    def kernel(inputs: Inputs) -> NDArray[Any]:
-        real = np.asarray(require_input(site, inputs, 0), np.float32)
-        return saturate_to_output(site, np.rint(np.clip(real * inverse, -_FAR, _FAR)))
-
-    return kernel
+    return lambda inputs: y.quantize_by_inverse(require_input(site, inputs, 0))
 
 
 KERNELS: Mapping[str, KernelMaker] = {

@@ -10,14 +10,8 @@ The quotient is float32 in both; the result saturates. Only ONNX Runtime's takes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ptq.executor.arithmetics.litert_elementwise import saturate_to_output
 from ptq.executor.arithmetics.node_site import (
-    Inputs,
     Kernel,
     KernelMaker,
     Site,
@@ -25,7 +19,6 @@ from ptq.executor.arithmetics.node_site import (
     output_qparams,
     require_input,
 )
-from ptq.kernels.float32 import round_half_away
 
 
 def _dequantize(site: Site) -> Kernel:
@@ -40,12 +33,7 @@ def _ort_quantize(site: Site) -> Kernel:
 
 def _litert_quantize(site: Site) -> Kernel:
     y = output_qparams(site)
-
-    def kernel(inputs: Inputs) -> NDArray[Any]:
-        ratio = np.asarray(require_input(site, inputs, 0), np.float32) / y.scale
-        return saturate_to_output(site, round_half_away(ratio))
-
-    return kernel
+    return lambda inputs: y.quantize_half_away(require_input(site, inputs, 0))
 
 
 ORT: Mapping[str, KernelMaker] = {

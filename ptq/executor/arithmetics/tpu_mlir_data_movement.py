@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.rounding import round_half_away
 from ptq.executor.arithmetics import data_movement
 from ptq.executor.arithmetics.litert_elementwise import unary_table_kernel
 from ptq.executor.arithmetics.node_site import (
@@ -28,7 +29,6 @@ from ptq.executor.arithmetics.node_site import (
     output_qparams,
     require_input,
 )
-from ptq.kernels.float32 import round_half_away
 from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
 
 

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.rounding import round_half_away
 from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import unary_functions
 from ptq.executor.arithmetics.activation_clamp import with_clamp
@@ -45,7 +46,6 @@ from ptq.executor.arithmetics.node_site import (
     require_input,
     scale_ratio,
 )
-from ptq.kernels.float32 import round_half_away
 from ptq.kernels.multiplier_shift import Int64, mantissa_and_shift, shift_right
 from ptq.kernels.pool import window_sums
 from ptq.kernels.window import window_axes

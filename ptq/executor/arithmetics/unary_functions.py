@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
+from ptq.core.rounding import round_half_away
 from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
@@ -32,7 +33,6 @@ from ptq.executor.arithmetics.node_site import (
     output_qparams,
     require_input,
 )
-from ptq.kernels.float32 import round_half_away
 from ptq.kernels.lookup import lookup, tabulate
 from ptq.kernels.real_functions import FUNCTIONS, real_function
 

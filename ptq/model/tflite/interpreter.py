@@ -150,7 +150,7 @@ class LitertModel:
 
         Args:
             feed: Arrays by input name, in the axes of the ONNX model. Float arrays are quantized where an input of
-                the file is quantized.
+                the file is quantized, as a QUANTIZE of these kernels does it.
 
         Returns:
             Arrays by output name, in the axes of the ONNX model. Quantized outputs are dequantized.
@@ -219,7 +219,9 @@ class LitertModel:
         detail = self._input_details[name]
         params = _params_of(detail)
         if params is not None and array.dtype.kind == "f":
-            array = params.quantize(array)
+            as_reference = self.kernels == "reference"
+            quantize = params.quantize_half_away if as_reference else params.quantize_by_inverse
+            array = quantize(array)
         order = self._orders.get(name)
         if order is not None and len(order) == array.ndim:
             array = array.transpose(order)

@@ -79,12 +79,13 @@ def _reshape(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Reshape", [b.read(o.inputs[0]), shape]))
 
 
-def _with_constants(op: str) -> Row:
-    """Further inputs are constants of int64 in ONNX."""
+def _with_constants(op: str, *options: str) -> Row:
+    """Further inputs are constants of int64 in ONNX; options that are flags have ONNX's names."""
 
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
         more = [b.literal(b.constant_of(i).astype(np.int64)) for i in o.inputs[1:]]
-        b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0]), *more]))
+        attrs: dict[str, Any] = {name: int(getattr(o.options, name)) for name in options}
+        b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0]), *more], **attrs))
 
     return row
 
@@ -255,6 +256,7 @@ ROWS: Mapping[str, Row] = {
     "CAST": _cast,
     "CONCATENATION": _concat,
     "CONV_2D": read_conv,
+    "CUMSUM": _with_constants("CumSum", "exclusive", "reverse"),
     "DEPTHWISE_CONV_2D": read_conv,
     "DEPTH_TO_SPACE": read_regrouping("DepthToSpace"),
     "DEQUANTIZE": _dequantize,
@@ -273,6 +275,7 @@ ROWS: Mapping[str, Row] = {
     "QUANTIZE": _quantize,
     "REDUCE_MAX": _reduce("ReduceMax"),
     "REDUCE_MIN": _reduce("ReduceMin"),
+    "REDUCE_PROD": _reduce("ReduceProd"),
     "RELU6": _clip(0.0, 6.0),
     "RELU_N1_TO_1": _clip(-1.0, 1.0),
     "RESHAPE": _reshape,

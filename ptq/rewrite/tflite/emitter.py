@@ -7,7 +7,7 @@ order keeps that of its input, and model inputs that an image operator reads are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,12 +52,13 @@ class Emitter:
         measured: MeasuredShapes,
         model: FlatbufferModel,
         make_table: TableMaker | None,
-        feature_orders: Mapping[str, NDArray[np.int64]],
+        free_features: Collection[str],
         prefers_last: Collection[str],
     ) -> None:
         self.listed, self.measured, self.model = listed, measured, model
         self.make_table = make_table
-        self.feature_orders, self.prefers_last = feature_orders, prefers_last
+        self.free_features, self.prefers_last = free_features, prefers_last
+        self.features: dict[str, NDArray[np.int64]] = {}  # the ONNX feature at each stored position
         self.float_nodes: dict[str, str] = {}
         self._stored: dict[str, Stored] = {}
         self._copies: dict[tuple[str, Order], int] = {}

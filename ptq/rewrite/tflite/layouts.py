@@ -1,19 +1,18 @@
-"""Which values are better stored channels last, and which flattened images keep that order in their features."""
+"""Which values are better stored channels last, and which flattened values may have their features in any order."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ptq.rewrite.tflite.measured_shapes import MeasuredShapes
 from ptq.rewrite.tflite.operations import Operation, OperationList
-from ptq.rewrite.tflite.orders import KEEPS_ORDER, channels_last, reads_images
-from ptq.rewrite.tflite.rows_views import find_view_order
+from ptq.rewrite.tflite.orders import KEEPS_ORDER, reads_images
 
 _FLATTENING = ("Flatten", "Reshape")
-_UNARY_BETWEEN = ("Relu", "Clip", "QuantizeLinear", "DequantizeLinear", "Requantize")
+KEEPS_FEATURES = ("Relu", "Clip", "QuantizeLinear", "DequantizeLinear", "Requantize")
+"""Functions of single values that may stand between a flattened value and its matrices."""
 
 
 def values_preferring_last(listed: OperationList, measured: MeasuredShapes) -> frozenset[str]:
@@ -49,44 +48,15 @@ def values_stored_last(
     return found
 
 
-def find_feature_orders(
-    listed: OperationList, measured: MeasuredShapes, images: Collection[str]
-) -> dict[str, NDArray[np.int64]]:
-    """Flattened images whose only readers are constant matrices, which can take the features in another order.
-
-    Args:
-        listed: The operators.
-        measured: Shapes of all values.
-        images: Names of values that are stored channels last.
-
-    Returns:
-        By value, the ONNX feature at each stored position.
-    """
+def find_free_features(listed: OperationList) -> frozenset[str]:
+    """Names of flattened values whose only readers are constant matrices, which take features in any order."""
     readers: dict[str, list[Operation]] = {}
     for o in listed.operations:
         for name in o.inputs:
             if name:
                 readers.setdefault(name, []).append(o)
-    orders: dict[str, NDArray[np.int64]] = {}
-    for o in listed.operations:
-        name = o.inputs[0] if o.inputs else None
-        if name is None or not o.outputs:
-            continue
-        y = o.outputs[0]
-        if name in orders and o.op in _UNARY_BETWEEN:
-            orders[y] = orders[name]
-        if o.op not in _FLATTENING or name not in images:
-            continue
-        shape, result = measured.shapes[name], measured.shapes[y]
-        if len(shape) < 3 or len(result) != 2 or shape[0] != result[0]:
-            continue
-        order = channels_last(len(shape))
-        if find_view_order(shape, order, result) is None and _is_only_multiplied(
-            y, readers, listed
-        ):
-            features = np.arange(result[1]).reshape(shape[1:])
-            orders[y] = features.transpose([a - 1 for a in order[1:]]).ravel()
-    return orders
+    flattened = (o.outputs[0] for o in listed.operations if o.op in _FLATTENING)
+    return frozenset(name for name in flattened if _is_only_multiplied(name, readers, listed))
 
 
 def _is_only_multiplied(
@@ -97,7 +67,7 @@ def _is_only_multiplied(
         return False
     found = readers.get(name, [])
     for o in found:
-        if o.op in _UNARY_BETWEEN and o.inputs[0] == name:
+        if o.op in KEEPS_FEATURES and o.inputs[0] == name:
             if not _is_only_multiplied(o.outputs[0], readers, listed):
                 return False
         elif (

@@ -182,7 +182,7 @@ def _fully_connected(
     e: Emitter, o: Operation, source: int, stored: NDArray[Any], *, beta: float = 1.0
 ) -> None:
     x, y, w = str(o.inputs[0]), o.outputs[0], str(o.inputs[1])
-    features = e.feature_orders.get(x)
+    features = e.features.get(x)
     if features is not None:
         stored = stored[:, features]
     params = e.params(w)

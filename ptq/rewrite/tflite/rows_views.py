@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter, common_order
@@ -20,15 +21,20 @@ _PROBE_BATCH = 3
 
 
 def write_view(e: Emitter, o: Operation) -> None:
-    """RESHAPE, of Reshape, Flatten, Squeeze and Unsqueeze."""
+    """RESHAPE, of Reshape, Flatten, Squeeze and Unsqueeze.
+
+    Matrices take the features of a flattened value in the order that is recorded here.
+    """
     x, y = str(o.inputs[0]), o.outputs[0]
     order = e.order(x)
     target = None
     if order is not None:
         is_image = y in e.prefers_last or order != natural_order(e.rank(x))
         target = find_view_order(_with_batch(e, x), order, _with_batch(e, y), is_image)
-    if target is None and y in e.feature_orders:
-        target, order = natural_order(e.rank(y)), e.order(x)
+    if target is None and order is not None and y in e.free_features:
+        features = _find_features(_with_batch(e, x), order, _with_batch(e, y))
+        if features is not None:
+            e.features[y], target = features, natural_order(e.rank(y))
     if target is None:
         order, target = natural_order(e.rank(x)), natural_order(e.rank(y))
     source = e.read(x, order)
@@ -60,6 +66,14 @@ def find_view_order(
         if np.array_equal(positions.reshape(result).transpose(candidate).ravel(), stored):
             return candidate
     return None
+
+
+def _find_features(shape: Shape, order: Order, result: Shape) -> NDArray[np.int64] | None:
+    """The ONNX feature at each position of a stored value that is flattened as it is; None if it has no such form."""
+    if order[0] != 0 or len(result) != 2 or shape[0] != result[0]:
+        return None
+    features = np.arange(result[1], dtype=np.int64).reshape(shape[1:])
+    return features.transpose([axis - 1 for axis in order[1:]]).ravel()
 
 
 def write_transpose(e: Emitter, o: Operation) -> None:

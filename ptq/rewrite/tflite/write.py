@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
@@ -21,7 +24,8 @@ from ptq.rewrite.tflite.inputs_outputs import (
     write_float16_output,
 )
 from ptq.rewrite.tflite.layouts import (
-    find_feature_orders,
+    KEEPS_FEATURES,
+    find_free_features,
     values_preferring_last,
     values_stored_last,
 )
@@ -66,11 +70,13 @@ class TfliteFile:
     Attributes:
         content: Its bytes.
         orders: Stored order of the axes of each value that is one of its tensors, by name.
+        features: Of flattened values whose features are stored in another order, the ONNX feature at each position.
         float_nodes: Nodes that LiteRT computes in float only, found while they were written, each with the reason.
     """
 
     content: bytes
     orders: Mapping[str, tuple[int, ...]]
+    features: Mapping[str, NDArray[np.int64]]
     float_nodes: Mapping[str, str]
 
 
@@ -113,9 +119,8 @@ def _write(
     listed = fuse_clamps(listed)
     images = values_preferring_last(listed, measured)
     last = values_stored_last(listed, measured, images)
-    features = find_feature_orders(listed, measured, last)
     model = FlatbufferModel()
-    e = Emitter(listed, measured, model, make_table, features, images)
+    e = Emitter(listed, measured, model, make_table, find_free_features(listed), images)
     inner = integer_borders(listed) if options.io == "int8" and make_table else ({}, {})
     inputs = {
         name: _write_input(e, name, inner[0].get(name, name), options) for name in listed.inputs
@@ -139,7 +144,7 @@ def _write(
     shapes = {name: model.shape_of(number) for name, number in outputs.items()}
     model.add_metadata(STANDARD, encode_description(description, [*inputs], shapes))
     content = pack_labels(model.to_bytes(), description.labels)
-    return TfliteFile(content, e.orders(), e.float_nodes)
+    return TfliteFile(content, e.orders(), e.features, e.float_nodes)
 
 
 def _has_integer_form(op: str) -> bool:
@@ -163,6 +168,8 @@ def write_operation(e: Emitter, o: Operation) -> None:
             f"{o.op} {o.name} has no form in LiteRT on {kind}; it cannot be in a .tflite file"
         )
     writer(e, o)
+    if o.op in KEEPS_FEATURES and o.inputs[0] in e.features:
+        e.features[o.outputs[0]] = e.features[o.inputs[0]]
 
 
 def _write_input(e: Emitter, name: str, inner: str, options: TfliteOptions) -> int:

@@ -120,3 +120,20 @@ def test_a_converted_model_keeps_the_types_of_its_border(io: str, tmp_path: Path
     assert detail["dtype"].__name__ == io
     few = {"x": ROWS["x"][:8]}
     assert ptq.verify(tmp_path / "m.tflite", few, threads=1).passed
+
+
+@pytest.mark.parametrize("counted", [0, 1])
+def test_a_float_output_that_a_quantizer_reads_too_is_not_rounded(
+    counted: int, tmp_path: Path
+) -> None:
+    pool = f"kernel_shape = [2, 2], strides = [1, 2], pads = [0, 1, 1, 0], count_include_pad = {counted}"
+    model = build_network(
+        f"c = Conv(x, w)\np = AveragePool<{pool}>(c)\ny = Conv(p, v)",
+        {"x": ("n", 2, 8, 7)},
+        ("p", "y"),
+        w=gaussian_array(2, 2, 1, 1),
+        v=gaussian_array(3, 2, 1, 1, seed=1),
+    )
+    data = {"x": gaussian_array(20, 2, 8, 7, seed=2)}
+    _quantize(model, data).save(tmp_path / "m.tflite")
+    assert ptq.verify(tmp_path / "m.tflite", {"x": data["x"][:4]}, threads=1).passed

@@ -24,6 +24,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.litert_comparison import compare_with_executor
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
+from ptq.model.open import open_model
 from ptq.model.session import Session
 from ptq.rewrite.tflite.write import TfliteOptions
 
@@ -192,9 +193,34 @@ def test_inputs_and_outputs_of_int8_have_no_quantizers():
     assert model._input_details["image"]["dtype"] is np.int8
     [ours] = Executor(small_network(), "litert").run(images(2)).values()
     [theirs] = model.run(images(2)).values()
-    assert (
-        np.abs(theirs - ours).max() <= 1.5
-    )  # a tie of the input rounds to even here, away from zero in QUANTIZE
+    np.testing.assert_array_equal(theirs, ours)
+
+
+@pytest.mark.parametrize("kernels", ["reference", "xnnpack"])
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+def test_an_input_of_integers_is_quantized_as_the_file_would_quantize_it(
+    kind: type, kernels: Kernels
+) -> None:
+    scale, most = np.float32(0.0123), np.iinfo(kind).max
+    nodes = (
+        "q = QuantizeLinear(x, s, z)\nd = DequantizeLinear(q, s, z)\nr = Relu(d)\n"
+        "p = QuantizeLinear(r, s, z)\ny = DequantizeLinear(p, s, z)"
+    )
+    # a multiple of a vector's length: LiteRT's default kernels round the rest of a tensor by another loop
+    ties = ((np.arange(2 * most // 32 * 32, dtype=np.float64)[None] - most + 0.5) * scale).astype(
+        np.float32
+    )
+    model = build_network(nodes, {"x": ("n", ties.size)}, opset=21, s=scale, z=kind(0))
+    files = [
+        encode_tflite(Graph.from_proto(model), TfliteOptions(io)).content
+        for io in ("float", "int8")
+    ]
+    expected, found = (
+        LitertModel(content, kernels=kernels).run({"x": ties})["y"] for content in files
+    )
+    assert "QUANTIZE" in operators(files[0])
+    assert "QUANTIZE" not in operators(files[1])
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_inputs_and_outputs_of_float16():
@@ -216,6 +242,7 @@ FLOAT_NODES = {
     "ReduceL2": "y = ReduceL2(x, last)",
     "ReduceL2 of all axes but one": "y = ReduceL2(x, first)",
     "ReduceSumSquare": "y = ReduceSumSquare(x, last)",
+    "ReduceProd": "y = ReduceProd(x, last)",
     "CumSum": "y = CumSum(x, axis)",
     "CumSum, from the end": "y = CumSum<exclusive=1, reverse=1>(x, axis)",
     "HardSigmoid": "y = HardSigmoid(x)",
@@ -224,7 +251,7 @@ FLOAT_NODES = {
 
 
 @pytest.mark.parametrize("op", FLOAT_NODES)
-def test_a_float_node_becomes_float_operators(op: str):
+def test_a_float_node_becomes_float_operators_that_are_read_again(op: str):
     text = f"""<ir_version: 9, opset_import: ["": 20]>
     g (float[N, 3, 4] x) => (float[N, 3, m] y)
     <float[4] scale = {{1.0, 0.5, 2.0, 1.5}}, float[4] shift = {{0.0, 1.0, -1.0, 0.5}}, int64[1] last = {{2}},
@@ -232,11 +259,12 @@ def test_a_float_node_becomes_float_operators(op: str):
     {{ {FLOAT_NODES[op]} }}"""
     graph = Graph.from_proto(onnx.parser.parse_model(text))
     feed = {"x": np.random.default_rng(0).normal(0, 1, (2, 3, 4)).astype(np.float32)}
-    from ptq.model.session import Session
-
+    content = encode_tflite(graph).content
     [expected] = Session(graph).run(feed)
-    [found] = LitertModel(encode_tflite(graph).content, kernels="reference").run(feed).values()
+    [found] = LitertModel(content, kernels="reference").run(feed).values()
+    [read] = Session(open_model(content)).run(feed)
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(read, expected, rtol=2e-5, atol=2e-5)
 
 
 def test_positions_of_tokens_are_computed_in_int64():
@@ -482,3 +510,24 @@ def test_the_difference_of_a_float_output_is_measured_against_its_largest_value(
     )
     [output] = found.outputs.values()
     assert output.largest_share == pytest.approx(1 / 5)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.filterwarnings("error")
+def test_outputs_that_are_not_finite_are_equal_if_they_are_the_same(value: float) -> None:
+    def build(mask: float, shift: float) -> Graph:
+        added = np.array([0, mask, shift, 0], np.float32)
+        return Graph.from_proto(build_network("y = Add(x, b)", {"x": (1, 4)}, b=added))
+
+    def compare(mask: float, shift: float) -> Any:
+        return compare_with_executor(
+            file.content, build(mask, shift), [feed], kernels="reference", orders=file.orders
+        ).outputs["y"]
+
+    file = encode_tflite(build(value, 0.0))
+    feed = {"x": np.array([[1.0, -2.0, 0.5, 4.0]], np.float32)}
+    same, shifted, other = compare(value, 0.0), compare(value, 0.5), compare(1.0, 0.0)
+    assert (same.differing, same.largest_share) == (0, 0.0)
+    assert (shifted.differing, shifted.largest_share) == (1, pytest.approx(0.5 / 4))
+    assert other.differing == 1
+    assert other.largest_share > 1e30  # LiteRT's reference kernels clamp an infinity

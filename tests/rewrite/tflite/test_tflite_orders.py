@@ -10,12 +10,15 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
-from ptq.executor.tflite_export import encode_tflite
+from ptq.executor.litert_comparison import compare_with_executor
+from ptq.executor.tflite_export import as_qdq, encode_tflite
 from ptq.model.graph import Graph
 from ptq.model.open import open_model
 from ptq.model.session import Session
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+
+from ai_edge_litert.interpreter import Interpreter
 
 from ptq.model.tflite.describe_orders import describe_orders
 from ptq.model.tflite.interpreter import ORDERS, LitertModel, read_metadata
@@ -126,3 +129,80 @@ def test_a_file_that_is_fully_integer_has_no_float_node(target: str, tmp_path) -
     inspection = ptq.inspect(tmp_path / "m.tflite")
     assert inspection.target == target
     assert [row for row in inspection.nodes if row.fate == "float"] == []
+
+
+def _run_plain(content: bytes, stored: np.ndarray) -> np.ndarray:
+    """The output of a file for an input as it stores it, in LiteRT's interpreter alone."""
+    interpreter = Interpreter(model_content=content, num_threads=1)
+    [given], [result] = interpreter.get_input_details(), interpreter.get_output_details()
+    interpreter.resize_tensor_input(given["index"], stored.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(given["index"], np.ascontiguousarray(stored))
+    interpreter.invoke()
+    found: np.ndarray = interpreter.get_tensor(result["index"])
+    return found
+
+
+_FLATTENED = {
+    "Gemm": "f = Flatten(s)\ny = Gemm(f, m)",
+    "MatMul": "f = Reshape(s, to)\ny = MatMul(f, m)",
+}
+
+
+def _build_flattened(function: str, axis: int, product: str, rank: int) -> onnx.ModelProto:
+    nodes = f"c = Conv(x, w)\ns = {function}<axis = {axis}>(c)\n{_FLATTENED[product]}"
+    shape = {3: (3, 8), 4: (3, 7, 5)}[rank]
+    constants = {
+        "w": gaussian_array(4, 3, *(1,) * (rank - 2), seed=1),
+        "m": gaussian_array(4 * int(np.prod(shape[1:])), 6, seed=3),
+        "to": np.array([-1, 4 * int(np.prod(shape[1:]))]),
+    }
+    return build_network(nodes, {"x": ("n", *shape)}, **constants)
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize("product", ["Gemm", "MatMul"])
+@pytest.mark.parametrize("function", ["Softmax", "LogSoftmax", "LpNormalization"])
+def test_a_matrix_reads_features_in_the_order_in_which_a_function_along_an_axis_stores_them(
+    function: str, product: str, rank: int
+) -> None:
+    x = gaussian_array(2, 3, *{3: (8,), 4: (7, 5)}[rank], seed=2)
+    for axis in range(rank):
+        model = _build_flattened(function, axis, product, rank)
+        [expected] = Session(Graph.from_proto(model)).run({"x": x})
+        found = _run_plain(encode_tflite(Graph.from_proto(model)).content, np.moveaxis(x, 1, -1))
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4, err_msg=f"axis {axis}")
+
+
+@pytest.mark.parametrize("target", ["litert", "litert-xnnpack"])
+def test_a_quantized_matrix_reads_the_features_of_a_softmax_along_a_spatial_axis(
+    target: str,
+) -> None:
+    model = _build_flattened("Softmax", 3, "Gemm", 4)
+    x = gaussian_array(24, 3, 7, 5, seed=2)
+    options = {"form": "tflite", "effort": "fast", "threads": 1, "force": True}
+    result = ptq.quantize(model, x, target=target, **options)
+    [expected] = Session(Graph.from_proto(model)).run({"x": x})
+    found = _run_plain(result.tflite, np.moveaxis(x, 1, -1))
+    assert np.square(found - expected).mean() < 1e-3 * np.square(expected).mean()
+
+
+def test_flattened_images_are_compared_feature_by_feature(tmp_path) -> None:
+    nodes = "c = Conv(x, w)\nr = Relu(c)\nf = Flatten(r)\ny = Gemm(f, m)"
+    weights = {"w": gaussian_array(4, 3, 1, 1, seed=1), "m": gaussian_array(4 * 35, 6, seed=3)}
+    model = build_network(nodes, {"x": ("n", 3, 7, 5)}, **weights)
+    x = gaussian_array(16, 3, 7, 5, seed=2)
+    options = {"target": "litert", "effort": "fast", "threads": 1, "force": True}
+    ptq.quantize(model, x, **options).save(tmp_path / "q.onnx")
+    graph = as_qdq(Graph.load(tmp_path / "q.onnx"))
+    file = encode_tflite(graph)
+    [(flat, features)] = [
+        (name, order) for name, order in file.features.items() if name.endswith("_quantized")
+    ]
+    assert not np.array_equal(features, np.arange(4 * 35))
+    found = compare_with_executor(
+        file.content, graph, [{"x": x[:1]}], kernels="reference", orders=file.orders,
+        features=file.features,
+    )  # fmt: skip
+    assert found.tensors[flat].elements == 4 * 35
+    assert found.first is None
