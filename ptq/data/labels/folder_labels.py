@@ -13,13 +13,13 @@ A file that looks like labels and is not read is named in the report, or refused
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ptq.core.errors import DataError
 from ptq.core.files import require_regular
-from ptq.data.folder import SAMPLE_SUFFIXES, FolderListing
+from ptq.data.folder import SAMPLE_SUFFIXES, FolderListing, ListingPart
 from ptq.data.labelling import Labelling
 from ptq.data.labels.class_names import (
     CLASS_LIST,
@@ -58,51 +58,119 @@ class FolderLabels:
     labelling: Labelling
 
 
+@dataclass(frozen=True)
+class _PartFiles:
+    """Files of a folder, or of a shard, that may hold labels.
+
+    Attributes:
+        part: The folder or shard.
+        named: Those that are named ``labels``.
+        readable: Those of ``named`` that can be read.
+        tables: Other tables and lists of samples.
+    """
+
+    part: ListingPart
+    named: Sequence[str]
+    readable: Sequence[str]
+    tables: Sequence[str]
+
+    @property
+    def names(self) -> list[str]:
+        """All of them."""
+        return [*self.named, *self.tables]
+
+
 def find_labels(listing: FolderListing) -> FolderLabels:
     """Labels of the images of a folder.
 
     Raises:
         DataError: A file of labels is damaged, names an unknown class or image, or cannot be understood.
     """
-    root, images = listing.root, frozenset(listing.files)
-    inside = sorted({image.split("/")[0] for image in listing.files if "/" in image})
+    root = listing.root
+    parts = listing.parts or (ListingPart(root, {name: name for name in listing.files}),)
+    different = {id(part.samples): part.samples for part in parts}  # shards may share their samples
+    paths = {name: path for samples in different.values() for path, name in samples.items()}
+    inside = sorted({path.split("/")[0] for path in paths.values() if "/" in path})
     has_boxes = not _BOX_FOLDERS.isdisjoint(set(listing.folders) - set(inside))
     folders = [] if has_boxes else inside
-    listed, files = read_class_list(root), _list_files(root, images)
+    listed = read_class_list(root)
+    files = [_find_files(part) for part in parts]
+    numbers = _class_numbers(listed, folders, root)
+    found = {}
+    for of_part in files:
+        if (read := _read_file(of_part, numbers, use_tables=len(folders) < 2)) is not None:
+            found[of_part.part.folder / read[0]] = read[1]
+    unread = {of.part.folder / name: name for of in files for name in of.names}
+    if found:
+        return _from_files(found, listed, [n for path, n in unread.items() if path not in found])
+    lists: dict[Path, Mapping[str, int] | None] = {root / CLASS_LIST: listed}
+    if listed is None and folders:
+        lists = _find_class_lists(files, folders) or lists
+    list_path, numbered = next(iter(lists.items()))
+    notes = _unread_notes([name for path, name in unread.items() if path not in lists])
+    damaged = [of.part.folder / n for of in files for n in of.named if n not in of.readable]
+    if not inside and damaged:
+        raise DataError(
+            f"{damaged[0]}: is not read as labels; write labels.csv with the columns path and label"
+        )
+    if has_boxes:
+        return FolderLabels({}, (), Labelling("", notes=notes))
+    return _from_folders(listing, paths, folders, numbered, list_path, notes)
+
+
+def _find_class_lists(
+    files: Sequence[_PartFiles], folders: Sequence[str]
+) -> dict[Path, Mapping[str, int] | None]:
+    """The files named as labels that list the class folders instead, with the number of each class.
+
+    Raises:
+        DataError: A list has a class twice, or those of two shards differ.
+    """
+    lists: dict[Path, Mapping[str, int] | None] = {}
+    for path in (of_part.part.folder / name for of_part in files for name in of_part.readable):
+        names = parse_class_list(read_lines(path), str(path))
+        if not set(folders) <= set(names):
+            continue
+        first = next(iter(lists), path)
+        if lists.setdefault(first, names) != names:
+            raise DataError(
+                f"{path}: differs from {first}; give all shards the same list of classes"
+            )
+        lists[path] = names
+    return lists
+
+
+def _find_files(part: ListingPart) -> _PartFiles:
+    files = _list_files(part.folder, part.samples)
     named = [name for name in files if Path(name).stem.lower() == "labels"]
     readable = [n for suffix in _READABLE for n in named if Path(n).suffix.lower() == suffix]
     if len(readable) > 1:
-        raise DataError(f"{root}: has both {' and '.join(readable)}; keep one")
-    tables = [name for name in files if name not in named and _is_table(root / name, images)]
-    for name in readable:
-        lines = read_lines(root / name)
-        found = parse_label_file(lines, root / name, images, _class_numbers(listed, folders, root))
-        if found is not None:
-            return _from_file(name, found, listed, [n for n in named + tables if n != name])
-    if tables and len(folders) < 2:
-        if len(tables) > 1:
-            raise DataError(f"{root}: has {' and '.join(tables)}; keep one, or name one labels.csv")
-        (name,) = tables
-        names = _class_numbers(listed, folders, root)
-        found = parse_label_file(read_lines(root / name), root / name, images, names)
-        if found is None:
+        raise DataError(f"{part.folder}: has both {' and '.join(readable)}; keep one")
+    others = [n for n in files if n not in named and _is_table(part.folder / n, part.samples)]
+    return _PartFiles(part, named, readable, others)
+
+
+def _read_file(
+    files: _PartFiles, numbers: Mapping[str, int], *, use_tables: bool
+) -> tuple[str, LabelFile] | None:
+    """The file of labels of a folder or shard, by its name, with samples as in the listing; None without one."""
+    folder, samples = files.part.folder, files.part.samples
+    named = [*files.readable, *(files.tables if use_tables else ())]
+    for name in named:
+        if name in files.tables and len(files.tables) > 1:
             raise DataError(
-                f"{root / name}: names no image of the folder; give columns path and label, or remove the file"
+                f"{folder}: has {' and '.join(files.tables)}; keep one, or name one labels.csv"
             )
-        return _from_file(name, found, listed, named)
-    list_name = CLASS_LIST
-    for name in readable if listed is None and folders else ():
-        names = parse_class_list(read_lines(root / name), str(root / name))
-        if set(folders) <= set(names):
-            listed, list_name = names, name
-    unread = [name for name in named + tables if name != list_name]
-    if not inside and (damaged := [name for name in named if name not in readable]):
-        raise DataError(
-            f"{root / damaged[0]}: is not read as labels; write labels.csv with the columns path and label"
-        )
-    if has_boxes:
-        return FolderLabels({}, (), Labelling("", notes=_unread_notes(unread)))
-    return _from_folders(listing, folders, listed, list_name, unread)
+        path = folder / name
+        found = parse_label_file(read_lines(path), path, samples, numbers)
+        if found is not None:
+            labels = {samples[image]: accepted for image, accepted in found.labels.items()}
+            return name, replace(found, labels=labels)
+        if name in files.tables:
+            raise DataError(
+                f"{path}: names no image of the folder; give columns path and label, or remove the file"
+            )
+    return None
 
 
 def find_unused_label_files(root: Path) -> tuple[str, ...]:
@@ -113,41 +181,54 @@ def find_unused_label_files(root: Path) -> tuple[str, ...]:
     )
 
 
-def _from_file(
-    name: str, found: LabelFile, listed: Mapping[str, int] | None, unread: Sequence[str]
+def _from_files(
+    found: Mapping[Path, LabelFile], listed: Mapping[str, int] | None, unread: Sequence[str]
 ) -> FolderLabels:
-    source = name
-    if found.names:
+    """The labels of the files of one folder, or of all shards.
+
+    Raises:
+        DataError: Two files give one sample other labels.
+    """
+    labels: Labels = {}
+    for path, of_file in found.items():
+        for image, accepted in of_file.labels.items():
+            if labels.setdefault(image, accepted) != accepted:
+                raise DataError(
+                    f"{path}: gives image {image!r} another label than the file of another shard; correct one"
+                )
+    names = {name: number for of_file in found.values() for name, number in of_file.names.items()}
+    source = " and ".join(dict.fromkeys(path.name for path in found))
+    if names:
         source += f", names numbered by {'the class folders' if listed is None else CLASS_LIST}"
-    return FolderLabels(found.labels, (), Labelling(source, found.names, _unread_notes(unread)))
+    return FolderLabels(labels, (), Labelling(source, names, _unread_notes(unread)))
 
 
 def _from_folders(
     listing: FolderListing,
+    paths: Mapping[str, str],
     folders: Sequence[str],
     listed: Mapping[str, int] | None,
-    list_name: str,
-    unread: Sequence[str],
+    list_path: Path,
+    notes: Sequence[str],
 ) -> FolderLabels:
+    """The labels that class folders give; ``paths`` are those of samples in their shards."""
     if not folders:
-        return FolderLabels({}, _empty_classes(listing), Labelling("", notes=_unread_notes(unread)))
+        return FolderLabels({}, _empty_classes(listing), Labelling("", notes=tuple(notes)))
     every = [*listing.folders, *(f for f in folders if f not in listing.folders)]
-    numbers, source = number_folders(
-        every, listed, listing.root / list_name, required=frozenset(folders)
-    )
+    numbers, source = number_folders(every, listed, list_path, required=frozenset(folders))
     labels: Labels = {
-        image: (numbers[image.split("/")[0]],) for image in listing.files if "/" in image
+        image: (numbers[path.split("/")[0]],) for image, path in paths.items() if "/" in path
     }
     classes = tuple(sorted(numbers, key=lambda name: numbers[name]))
-    notes = (*_note_inner_folders(listing), *_unread_notes(unread))
+    notes = (*_note_inner_folders(paths.values()), *notes)
     return FolderLabels(labels, classes, Labelling(source, numbers, notes))
 
 
-def _note_inner_folders(listing: FolderListing) -> tuple[str, ...]:
+def _note_inner_folders(paths: Iterable[str]) -> tuple[str, ...]:
     """A note if a class folder has several folders of images, which may be the classes that are meant."""
     inner: dict[str, set[str]] = {}
-    for image in listing.files:
-        outer, *rest = image.split("/")
+    for path in paths:
+        outer, *rest = path.split("/")
         if len(rest) > 1:
             inner.setdefault(outer, set()).add(rest[0])
     several = sorted(name for name, folders in inner.items() if len(folders) > 1)
@@ -177,10 +258,10 @@ def _class_numbers(
 
 
 def _unread_notes(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"{name} is not used" for name in names)
+    return tuple(f"{name} is not used" for name in dict.fromkeys(names))
 
 
-def _list_files(root: Path, samples: frozenset[str] = frozenset()) -> list[str]:
+def _list_files(root: Path, samples: Collection[str] = ()) -> list[str]:
     """Files at the top that may hold labels, sorted; none of the samples.
 
     Raises:
@@ -204,7 +285,7 @@ def _list_files(root: Path, samples: frozenset[str] = frozenset()) -> list[str]:
     ]
 
 
-def _is_table(path: Path, images: frozenset[str]) -> bool:
+def _is_table(path: Path, images: Collection[str]) -> bool:
     """Whether a file is a table, or a text whose first line names an image of the folder."""
     if path.suffix.lower() in TABLE_SUFFIXES:
         return True

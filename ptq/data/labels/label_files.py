@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class LabelFile:
 
 
 def parse_label_file(
-    lines: Sequence[str], path: Path, images: frozenset[str], classes: Mapping[str, int]
+    lines: Sequence[str], path: Path, images: Collection[str], classes: Mapping[str, int]
 ) -> LabelFile | None:
     """Accepted classes by image; None if no line names an image, for example in a list of class names.
 
@@ -106,7 +106,7 @@ _PATH_FIRST, _LABEL_FIRST = ("path", "label"), ("label", "path")
 
 
 def _read_header(
-    lines: Sequence[str], path: Path, images: frozenset[str]
+    lines: Sequence[str], path: Path, images: Collection[str]
 ) -> tuple[str, ...] | None:
     """Kinds of the two columns of a table with a header; None if the first line is no header.
 
@@ -148,7 +148,7 @@ def _reverse(line: str) -> tuple[str, list[str]]:
     return (_clean_path(cells[-1]), cells[:-1]) if cells else ("", [])
 
 
-def split_line(line: str, images: frozenset[str]) -> tuple[str, list[str]]:
+def split_line(line: str, images: Collection[str]) -> tuple[str, list[str]]:
     """Image and labels of one line; without an image of the folder, its text without numbers at the end."""
     rest, numbers = line.strip(), list[str]()
     while match := re.search(r"[\s,;](-?[0-9]{1,9})$", rest):
