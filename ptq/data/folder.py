@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,6 +30,19 @@ _SIDECARS = (
 
 
 @dataclass(frozen=True)
+class ListingPart:
+    """A shard, whose files of labels name its samples as it does.
+
+    Attributes:
+        folder: The folder of its files of labels.
+        samples: Samples of the listing by the paths that its files of labels give.
+    """
+
+    folder: Path
+    samples: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class FolderListing:
     """Files and sub-folders of a folder; relative POSIX paths, sorted.
 
@@ -40,6 +53,7 @@ class FolderListing:
         folders: Top-level sub-folders.
         kind: What ``files`` are.
         is_selection: Whether a pattern may leave out samples of the folder.
+        parts: The shards that the files are from; empty if labels are found in ``root`` and by ``files`` alone.
     """
 
     root: Path
@@ -48,6 +62,7 @@ class FolderListing:
     folders: tuple[str, ...]
     kind: Kind = "images"
     is_selection: bool = False
+    parts: tuple[ListingPart, ...] = ()
 
     @property
     def known(self) -> Container[str]:
@@ -163,7 +178,7 @@ def pick_samples(files: Iterable[str]) -> tuple[str, ...]:
     by_suffix = [(Path(file).suffix.lower(), file) for file in files]
     found = tuple(file for suffix, file in by_suffix if suffix not in _SIDECARS)
     return found or tuple(
-        file for suffix, file in by_suffix if suffix == ".txt" and not _names_labels(file)
+        file for suffix, file in by_suffix if suffix == ".txt" and not names_labels(file)
     )
 
 
@@ -173,6 +188,6 @@ def _name_kinds(archives: bool, images: bool, audio: bool) -> list[str]:
     return [name for name, is_there in there.items() if is_there]
 
 
-def _names_labels(file: str) -> bool:
+def names_labels(file: str) -> bool:
     """Whether a .txt lists labels or class names: ``labels.txt`` and ``classes.txt`` at the top."""
     return file.lower() in ("labels.txt", "classes.txt")

@@ -19,7 +19,7 @@ from ptq.data.input_spec import (
 )
 from ptq.data.labelling import WITH_SAMPLES, Labelling
 from ptq.data.labels.class_names import CLASS_LIST
-from ptq.data.labels.folder_labels import find_unused_label_files
+from ptq.data.labels.found_label_files import find_unused_label_files
 from ptq.data.labels.label_rows import (
     ONE_HOT_CONVERTED,
     LabelReader,

@@ -14,15 +14,16 @@ import tempfile
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from ptq.core.errors import DataError, PtqError
-from ptq.data.folder import FolderListing, classify_files
+from ptq.data.folder import FolderListing, ListingPart, classify_files, names_labels
 from ptq.data.labelling import Labelling
+from ptq.data.labels.class_names import CLASS_LIST
 from ptq.data.sample import BadSample, Sample, SampleSource
 from ptq.data.trees.readers import Readers
 from ptq.data.trees.tree import FileTree
@@ -65,12 +66,16 @@ class FetchedFolder(WrappedSource):
             ) from error
         weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
         self._lock = threading.Lock()
-        names = sorted(tree.sizes)
-        folders = sorted({name.split("/")[0] for name in names if "/" in name})
+        paths = {n: n.removeprefix(tree.shard_of.get(n, "")) for n in sorted(tree.sizes)}
+        folders = sorted({path.split("/")[0] for path in paths.values() if "/" in path})
         with self._naming():
+            names = [n for n, path in paths.items() if path == n or not names_labels(path)]
             listing = classify_files(self._root, names, folders)
-            self._fetch_sidecars(names, {*listing.files, *listing.archives})
-            super().__init__(open_listing(listing))
+            samples = {*listing.files, *listing.archives}
+            self._fetch_sidecars(paths, samples)
+            self._write_labels({name: paths[name] for name in sorted(samples)})
+            parts = self._list_parts(paths, samples)
+            super().__init__(open_listing(replace(listing, parts=parts)))
 
     @property
     def labelling(self) -> Labelling:
@@ -123,20 +128,68 @@ class FetchedFolder(WrappedSource):
         finally:
             readers.stop()
 
-    def _fetch_sidecars(self, names: Sequence[str], samples: set[str]) -> None:
-        """Fetch files at the top that may hold labels or class names; write the labels that the tree holds."""
-        for name in names:
-            is_sidecar = (
-                "/" not in name and name.lower().endswith(_SIDECARS) and name not in samples
-            )
-            if is_sidecar and self._tree.sizes[name] <= _SIDECAR_BYTES:
+    def _fetch_sidecars(self, paths: Mapping[str, str], samples: Set[str]) -> None:
+        """Fetch files at the top of the folder or shard that may hold labels or class names.
+
+        Args:
+            paths: The path in its shard of each name.
+            samples: The names of samples.
+
+        Raises:
+            DataError: One cannot be read, or lists of classes differ.
+        """
+        sizes = self._tree.sizes
+        sidecars = [
+            name
+            for name in sorted(paths.keys() - samples)
+            if "/" not in paths[name]
+            and name.lower().endswith(_SIDECARS)
+            and sizes[name] <= _SIDECAR_BYTES
+        ]
+        lists = [name for name in sidecars if paths[name] == CLASS_LIST]
+        for name in sidecars:
+            is_replaced = name in self._tree.shard_of or Path(name).stem.lower() == "labels"
+            if name not in lists and not (self._tree.labels and is_replaced):
                 self._keep(name, self._tree.read(name))
-        if labels := {name: text for name, text in self._tree.labels.items() if name in samples}:
+        contents = {name: self._tree.read(name) for name in lists}
+        for name, content in contents.items():
+            if content != contents[lists[0]]:
+                raise DataError(
+                    f"{self._tree.title}: {lists[0]} and {name} differ; give all shards the same list of classes"
+                )
+            self._keep(CLASS_LIST, content)
+
+    def _write_labels(self, paths: Mapping[str, str]) -> None:
+        """Write the labels of samples that the tree holds to a file of labels of their shard.
+
+        Args:
+            paths: The path in its shard of each sample; sorted.
+        """
+        first = min(self._tree.shard_of.values(), default="")
+        rows: dict[str, list[list[str]]] = {}
+        for name, path in paths.items():
+            if name in self._tree.labels:
+                shard = self._tree.shard_of.get(name, first)
+                rows.setdefault(shard, []).append([path, *self._tree.labels[name]])
+        for shard, of_shard in rows.items():
             table = io.StringIO()
             writer = csv.writer(table)
             writer.writerow(["path", "label"])
-            writer.writerows([name, *label] for name, label in sorted(labels.items()))
-            self._keep(_LABELS, table.getvalue().encode())
+            writer.writerows(of_shard)
+            self._keep(f"{shard}{_LABELS}", table.getvalue().encode())
+
+    def _list_parts(
+        self, paths: Mapping[str, str], samples: Iterable[str]
+    ) -> tuple[ListingPart, ...]:
+        """The shards, if names of their files repeat; samples that keep their paths belong to all."""
+        shared: dict[str, str] = {}
+        own: dict[str, dict[str, str]] = {shard: {} for shard in self._tree.shard_of.values()}
+        for name in samples:
+            shard = self._tree.shard_of.get(name)
+            (shared if shard is None else own[shard])[paths[name]] = name
+        for shard in own:
+            (self._root / shard).mkdir(parents=True, exist_ok=True)
+        return tuple(ListingPart(self._root / s, own[s] or shared) for s in sorted(own))
 
     def _keep(self, name: str, content: bytes) -> Path:
         path = self._root / name

@@ -30,7 +30,11 @@ _ARRAYS = ".npz"
 
 
 class TarTree:
-    """The samples of tar shards; if a name occurs in several, the names of the shards stand before all names."""
+    """The samples of tar shards.
+
+    If a sample's name occurs in several, the names of the shards stand before all names. If only other names do, such
+    as ``labels.csv``, they stand before these.
+    """
 
     def __init__(self, places: Sequence[str], only_input: str | None) -> None:
         """List the members.
@@ -49,6 +53,7 @@ class TarTree:
         self.is_remote = any(remote.as_url(place) is not None for place in places)
         self._only_input = only_input
         self._files: dict[str, TarSample] = {}
+        self.shard_of: dict[str, str] = {}
         self.labels: dict[str, tuple[str, ...]] = {}
         self._labels_of_arrays: dict[str, NDArray[Any]] = {}
         shards, contents = list[list[TarSample]](), list[Mapping[str, bytes]]()
@@ -59,12 +64,16 @@ class TarTree:
             contents.append(small)
         often = Counter(sample.name for shard in shards for sample in shard)
         samples = set(pick_samples(often))
-        repeated = any(count > 1 for count in often.values())
+        repeated = {name for name, count in often.items() if count > 1}
+        named = often.keys() if repeated & samples else (often.keys() - samples if repeated else ())
         prefixes = _name_shards(places) if repeated else [""] * len(places)
         reader = TarLabels(has_class_list=CLASS_LIST in often)
         for shard, small, prefix in zip(shards, contents, prefixes, strict=True):
             for sample in shard:
-                name = prefix + sample.name
+                name = sample.name
+                if sample.name in named:
+                    name = prefix + sample.name
+                    self.shard_of[name] = prefix
                 self._files[name] = sample
                 if sample.name in samples:
                     self._keep_label(name, reader.read(sample, small), reader)

@@ -34,6 +34,11 @@ class FileTree(Protocol):
         """Labels that the tree itself holds, by name of the file; numbers or class names."""
         ...
 
+    @property
+    def shard_of(self) -> Mapping[str, str]:
+        """What stands before a file's path in its shard, by name; without files that keep their path."""
+        ...
+
     def read(self, name: str) -> bytes:
         """Content of a file; raise DataError if it cannot be read or is truncated."""
         ...

@@ -16,6 +16,7 @@ class UrlTree:
     is_remote = True
     label_notes: tuple[str, ...] = ()
     labels: Mapping[str, tuple[str, ...]] = {}
+    shard_of: Mapping[str, str] = {}
 
     def __init__(self, url: str) -> None:
         """List the objects.

@@ -340,6 +340,84 @@ def test_only_the_exact_ending_is_the_label(images: Path) -> None:
         read_labels(place)
 
 
+def write_shards(folder: Path, *shards: Iterable[tuple[str, bytes]]) -> str:
+    for number, members in enumerate(shards):
+        write_tar(folder / f"s{number}.tar", members)
+    return f"{folder}/s{{0..{len(shards) - 1}}}.tar"
+
+
+def test_class_folders_in_shards_that_repeat_names_are_those_of_all_shards(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    place = write_shards(
+        images.parent,
+        [("cat/0.png", content), ("dog/0.png", content)],
+        [("bee/0.png", content), ("dog/0.png", content)],
+    )
+    found = ptq.data.open_samples(place, SPECS, PREPROCESS)
+    assert {sample.name: sample.labels for sample in found} == {
+        "s0/cat/0.png": (1,),
+        "s0/dog/0.png": (2,),
+        "s1/bee/0.png": (0,),
+        "s1/dog/0.png": (2,),
+    }
+    assert found.labelling.classes == {"bee": 0, "cat": 1, "dog": 2}
+    assert found.labelling.notes == ()
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("listing", ["labels.csv", "list.tsv"])
+def test_each_shard_has_its_own_file_of_labels(images: Path, repeated: bool, listing: str) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    shards, expected = [], {}
+    for shard in range(2):
+        labels = {f"{n if repeated else n + 3 * shard}.png": n + 3 * shard for n in range(3)}
+        table = "path\tlabel\n" + "".join(f"{name}\t{n}\n" for name, n in labels.items())
+        table = table if listing.endswith("tsv") else table.replace("\t", ",")
+        shards.append([*[(name, content) for name in labels], (listing, table.encode())])
+        expected |= {f"s{shard}/{k}" if repeated else k: (n,) for k, n in labels.items()}
+    place = write_shards(images.parent, *shards)
+    assert read_labels(place) == expected
+    assert ptq.data.open_samples(place, SPECS, PREPROCESS).labelling.source == listing
+
+
+def test_files_of_labels_of_shards_that_contradict_are_refused(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    shards = [
+        [(f"{n}.png", content), ("labels.csv", b"path,label\n0.png,%d\n" % n)] for n in range(2)
+    ]
+    place = write_shards(images.parent, *shards)
+    with pytest.raises(DataError, match=r"s1/labels\.csv: gives image '0\.png' another label"):
+        read_labels(place)
+
+
+def test_names_in_shards_are_numbered_by_one_list_of_classes(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    shards = [
+        [("0.png", content), ("0.cls", name), ("classes.txt", b"dog\ncat\n"), ("labels.csv", b"?")]
+        for name in (b"cat", b"dog")
+    ]
+    assert read_labels(write_shards(images.parent, *shards)) == {
+        "s0/0.png": (1,),
+        "s1/0.png": (0,),
+    }
+    shards[1][2] = ("classes.txt", b"cat\ndog\n")
+    with pytest.raises(DataError, match=r"s0/classes\.txt and s1/classes\.txt differ; give all"):
+        read_labels(write_shards(images.parent, *shards))
+
+
+def test_lists_of_the_class_folders_in_shards_must_agree(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    shards = [
+        [(f"{name}/0.png", content), ("labels.txt", b"dog\ncat\n")] for name in ("cat", "dog")
+    ]
+    found = ptq.data.open_samples(write_shards(images.parent, *shards), SPECS, PREPROCESS)
+    assert [sample.labels for sample in found] == [(1,), (0,)]
+    assert found.labelling.notes == ()
+    shards[1][1] = ("labels.txt", b"cat\ndog\n")
+    with pytest.raises(DataError, match=r"s1/labels\.txt: differs from .*s0/labels\.txt; give all"):
+        read_labels(write_shards(images.parent, *shards))
+
+
 @pytest.mark.parametrize(
     ("record", "expected", "note"),
     [
