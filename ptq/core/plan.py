@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -92,6 +92,7 @@ class Plan:
         rounding: Nodes whose weights are rounded by second order (GPTQ), or were tried so, with the SQNR of both
             ways. None before that is decided. Without calibration samples all weights are rounded to the nearest.
         costs: Name and digest of the table of times that decided which nodes stay float; None if none did.
+        weights: ``u8`` where weights are written as uint8 (the integers of ``operands`` plus 128); None as they are.
         preprocess: How the calibration samples became arrays (see `ptq.core.preprocess_record`); None if unknown.
     """
 
@@ -109,6 +110,7 @@ class Plan:
     rounding: Mapping[str, str] | None = None
     preprocess: Record | None = None
     costs: Record | None = None
+    weights: Literal["u8"] | None = None
 
     def __repr__(self) -> str:
         counts = (
@@ -192,6 +194,8 @@ class Plan:
             document["preprocess"] = decode_record(encode_record(self.preprocess))
         if self.costs is not None:
             document["costs"] = dict(self.costs)
+        if self.weights is not None:
+            document["weights"] = self.weights
         return indent_json(document) + "\n"
 
     def _entry(self, params: QuantParams, key: str) -> dict[str, Any]:
@@ -248,6 +252,7 @@ class Plan:
             rounding=None if rounding is None else read_texts("rounding", rounding),
             preprocess=_read_record(document, "preprocess"),
             costs=_read_record(document, "costs"),
+            weights=_read_weights(document),
             why={name: Why(*why) for part in entries.values() for name, (_, why) in part.items()},
         )
 
@@ -259,6 +264,13 @@ def _read_record(document: Mapping[str, Any], key: str) -> Record | None:
         return decode_record(json.dumps(read_object(key, document[key])))
     except ValueError as error:
         refuse_entry(key, f"is no record: {error}")
+
+
+def _read_weights(document: Mapping[str, Any]) -> Literal["u8"] | None:
+    found = document.get("weights")
+    if found not in (None, "u8"):
+        refuse_entry("weights", f"is {found!r}, not 'u8'; leave it out for other formats")
+    return None if found is None else "u8"
 
 
 def _read_lists(document: Mapping[str, Any], key: str) -> Iterator[tuple[str, list[Any]]]:

@@ -20,7 +20,9 @@ FORMAT = 2
 _REPORT_KEYS = {"model", "evaluation"}
 """Keys of the JSON report of a quantization that no plan has."""
 _KEYS = ("format", "target", "graph", "tensors", "operands", "folded", "clamps", "floats")
-_OPTIONAL_KEYS = ("edges", "channel_factors", "boundaries", "rounding", "preprocess", "costs")
+_OPTIONAL_KEYS = (
+    "edges", "channel_factors", "boundaries", "rounding", "preprocess", "costs", "weights",
+)  # fmt: skip
 _KEYS_OF_FORMAT_1 = {"factors": "channel_factors", "shores": "boundaries"}
 _TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 _ENTRY_KEYS = ("scale", "zero_point", "type", "range", "axis", "why")

@@ -176,7 +176,8 @@ class QuantParams:
         scale, zero_point = self.broadcast_to_rank(np.ndim(x))
         # float32 holds bounds of 16 bits exactly; bounds of 32 bits need float64.
         real = np.float32 if self.qtype.bits <= 16 else np.float64
-        lsb: NDArray[Any] = np.asarray(np.asarray(x, np.float32) / scale)
+        with np.errstate(over="ignore"):  # it saturates, as a bound of the largest float32
+            lsb: NDArray[Any] = np.asarray(np.asarray(x, np.float32) / scale)
         lsb = lsb.astype(real, copy=False)
         # np.clip takes three times as long with bounds for each channel
         np.maximum(lsb, (self.qtype.lo - zero_point).astype(real), out=lsb)

@@ -14,6 +14,8 @@ measurements         what several forms of one model measure, as data
 model_outputs        the outputs of a model on samples, on all processes of the run
 batching             how many samples a model may run at once
 mixed_samples        nodes that compute a value from several samples of a batch
+sample_positions     positions along the batch that are not those of the samples
+batch_layout         where samples stand within an axis
 run_forms            the outputs of several forms in batches, on all processes of the run
 outputs_ahead        outputs of the float model that idle workers compute ahead
 form_meters          accuracy and fidelity of each form, and what decides

@@ -9,7 +9,7 @@ from ptq.core.run_options import RunOptions
 from ptq.data.splits import takes_any_batch
 from ptq.evaluation.mixed_samples import mixes_samples
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, name_of, operator_of, shape_of, values_read_by
+from ptq.model.node import Node, Value, operator_of, shape_of, values_read_by
 from ptq.model.size_values import find_size_values
 from ptq.rewrite.border.batch import with_fixed_batch
 
@@ -65,13 +65,11 @@ def keeps_samples_apart(graph: Graph) -> bool:
     if any(operator_of(n) == "If" and _counts_values(n, sizes) for n in probed.nodes):
         return False  # one sample decides for all
     declared = [shape_of(value) for value in probed.outputs]
-    for value in (v for node in probed.nodes for v in node.outputs):
-        value.shape = None
     try:
-        shaped = probed.with_shapes()
+        shaped = _infer_all_shapes(probed)
     except ModelError:  # the batch contradicts another shape
         return False
-    if mixes_samples(shaped, _PROBE, {name_of(value) for value in sizes}):
+    if mixes_samples(shaped, _PROBE, lambda: _infer_all_shapes(with_fixed_batch(graph, 1))):
         return False
     inferred = [shape_of(value) for value in shaped.outputs]
     return all(
@@ -84,6 +82,13 @@ def keeps_samples_apart(graph: Graph) -> bool:
         )
         for value, shape, own in zip(probed.outputs, inferred, declared, strict=True)
     )
+
+
+def _infer_all_shapes(graph: Graph) -> Graph:
+    """The graph with the shapes that follow from its inputs, whatever it declares."""
+    for value in (v for node in graph.nodes for v in node.outputs):
+        value.shape = None
+    return graph.with_shapes()
 
 
 def _starts_with_batch(shape: Shape) -> bool:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from ptq.core.errors import ModelError
+from ptq.evaluation.batch_layout import BatchLayout
+from ptq.evaluation.sample_positions import SamplePositions
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
 
@@ -17,6 +20,10 @@ _SIZES = frozenset(["Shape", "Size"])
 _AXIS_OPS = frozenset(["Hardmax", "LogSoftmax", "LpNormalization", "Softmax"])
 _LAYER_NORMS = frozenset(["LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"])
 _RECURRENT = frozenset(["GRU", "LSTM", "RNN"])
+_MATRICES = frozenset(["Det", "EyeLike", "Trilu"])
+"""What they give depends on the place in the last two axes."""
+_VALUES_DECIDE_LENGTHS = frozenset(["Compress", "NonMaxSuppression", "NonZero", "Unique"])
+"""All samples follow one another in their outputs, each with as many rows as its values ask for."""
 _WINDOWS = frozenset(
     [
         "AveragePool",
@@ -37,25 +44,36 @@ _WINDOWS = frozenset(
 _Axes = Collection[int]
 
 
-def mixes_samples(graph: Graph, batch: int, sizes: Collection[str]) -> bool:
-    """Whether a node reads several samples for one value. What is not known counts as no.
+def mixes_samples(graph: Graph, batch: int, shape_alone: Callable[[], Graph]) -> bool:
+    """Whether a node reads several samples for one value. An operator that is not known counts as no.
 
     Args:
         graph: A model with inferred shapes and that batch.
         batch: A number that no other length is a multiple of.
-        sizes: Names of the values that hold lengths, not numbers of samples.
+        shape_alone: Makes the same model with a batch of 1 and inferred shapes.
     """
+    positions = SamplePositions(graph, batch, shape_alone)
 
-    def batch_axes(value: Value | None) -> _Axes:
-        shape = None if value is None or name_of(value) in sizes else shape_of(value)
+    def batch_axes(value: Value | None) -> list[int]:
+        shape = None if value is None or name_of(value) in positions.sizes else shape_of(value)
         return [k for k, n in enumerate(shape or ()) if n and n % batch == 0]
 
-    return any(_mixes(node, graph.opset, batch_axes) for node in graph.nodes)
+    layout = BatchLayout(batch, batch_axes)
+    try:
+        return any(
+            _mixes(node, graph.opset, batch_axes)
+            or positions.mix_samples(node, batch_axes)
+            or layout.mixes_samples(node)
+            for node in graph.model.graph.all_nodes()
+            if operator_of(node) not in _SIZES and any(map(batch_axes, node.inputs))
+        ) or any(map(positions.counts_samples, graph.outputs))
+    except ModelError:  # lengths that decide positions are unknown
+        return True
 
 
 def _mixes(node: Node, opset: int, batch_axes: Callable[[Value | None], _Axes]) -> bool:
-    if operator_of(node) in _SIZES or not any(map(batch_axes, node.inputs)):
-        return False
+    if operator_of(node) in _VALUES_DECIDE_LENGTHS:
+        return True
     for value in node.outputs:
         shape = shape_of(value) if value.name else None
         is_known = shape is not None and None not in shape
@@ -64,7 +82,11 @@ def _mixes(node: Node, opset: int, batch_axes: Callable[[Value | None], _Axes]) 
     first = node.inputs[0] if node.inputs else None
     rank = len((shape_of(first) if first is not None else None) or ())
     read = {axis % rank for axis in _list_read_axes(node, opset, rank)} if rank else set()
-    return not read.isdisjoint(batch_axes(first)) or _sums_samples(node, batch_axes)
+    return (
+        not read.isdisjoint(batch_axes(first))
+        or _sums_samples(node, batch_axes)
+        or _numbers_all_pixels(node)
+    )
 
 
 def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
@@ -80,7 +102,11 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
         return [int(axis) for axis in attributes.get("axes", (0, 2, 3))]
     if op == "CumSum":
         axes = constant_of(node.inputs[1])
-        return [] if axes is None else [int(axis) for axis in axes.reshape(-1)]
+        return range(rank) if axes is None else [int(axis) for axis in axes.reshape(-1)]
+    if op == "Scan":
+        return range(rank)
+    if op in _MATRICES:
+        return range(max(rank - 2, 0), rank)
     if op in _RECURRENT:
         return [1 if attributes.get("layout", 0) else 0]
     if op in _WINDOWS:
@@ -94,12 +120,26 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
     return []
 
 
+def _numbers_all_pixels(node: Node) -> bool:
+    """Whether a MaxPool gives positions, which count over the whole batch, to another node than a MaxUnpool."""
+    if operator_of(node) != "MaxPool" or len(node.outputs) < 2:
+        return False
+    positions = node.outputs[1]
+    return positions.is_graph_output() or any(
+        operator_of(use.node) != "MaxUnpool" for use in positions.uses()
+    )
+
+
 def _sums_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bool:
     """Whether an Einsum sums over the batch."""
     if operator_of(node) != "Einsum":
         return False
     terms, arrow, result = attributes_of(node)["equation"].replace(" ", "").partition("->")
-    if not arrow or "." in terms:
-        return False
-    letters = zip(terms.split(","), node.inputs, strict=True)
-    return any(term[axis] not in result for term, value in letters for axis in batch_axes(value))
+    kept = result if arrow else {letter for letter in terms if terms.count(letter) == 1} | {"."}
+    for term, value in zip(terms.split(","), node.inputs, strict=True):
+        shape = None if value is None else shape_of(value)
+        head, _, tail = term.partition("...")
+        letters = [*head, *"." * (len(shape or ()) - len(head) - len(tail)), *tail]
+        if any(axis < len(letters) and letters[axis] not in kept for axis in batch_axes(value)):
+            return True
+    return False

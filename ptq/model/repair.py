@@ -8,6 +8,8 @@
    a LayerNormalization with an empty trailing input.
 5. The long name `ai.onnx` of ONNX's own domain, which its shape inference does not know: it becomes the empty name.
 6. Several versions of one domain: the last one stays, which is the one that ONNX Runtime uses.
+7. An input that is also an output, where only the input has a shape: the output takes it. Otherwise the output's
+   entry would hide the input's.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
     odd = any(o.domain == _LONG_DOMAIN for p in (proto, *proto.functions) for o in p.opset_import)
     odd = odd or len({o.domain for o in proto.opset_import}) < len(proto.opset_import)
     open_ended = any(map(_has_trailing_empty_input, all_nodes(proto)))
-    if not open_ended and not early and not unordered and not undecided and not odd:
+    bare = bool(_list_bare_outputs(proto))
+    if not any((open_ended, early, unordered, undecided, odd, bare)):
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
@@ -46,6 +49,8 @@ def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
         for node in all_nodes(copy):
             while _has_trailing_empty_input(node):
                 node.input.pop()
+    for output, given in _list_bare_outputs(copy):
+        output.type.CopyFrom(given.type)
     if odd:
         _normalize_domain_names(copy)
     if early:
@@ -75,6 +80,18 @@ def _normalize_domain_names(proto: onnx.ModelProto) -> None:
         }
         owner.ClearField("opset_import")
         owner.opset_import.extend(itertools.starmap(helper.make_opsetid, versions.items()))
+
+
+def _list_bare_outputs(
+    proto: onnx.ModelProto,
+) -> list[tuple[onnx.ValueInfoProto, onnx.ValueInfoProto]]:
+    """Outputs without a shape, each with the input of that name, which has one."""
+    inputs = {v.name: v for v in proto.graph.input if v.type.tensor_type.HasField("shape")}
+    return [
+        (output, inputs[output.name])
+        for output in proto.graph.output
+        if output.name in inputs and not output.type.tensor_type.HasField("shape")
+    ]
 
 
 def _has_trailing_empty_input(node: onnx.NodeProto) -> bool:

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.node import Value, operator_of, values_read_by
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    name_of,
+    operator_of,
+    shape_of,
+    values_read_by,
+)
+from ptq.model.session import Session
+
+_LENGTH_OPS = ("Shape", "Size")
 
 
 def find_size_values(graph: Graph) -> set[Value]:
@@ -11,7 +29,55 @@ def find_size_values(graph: Graph) -> set[Value]:
     known: set[Value] = set()
     for node in graph.nodes:
         read = values_read_by(node)
-        lengths_alone = operator_of(node) in ("Shape", "Size")
+        lengths_alone = operator_of(node) in _LENGTH_OPS
         if lengths_alone or all(v.is_initializer() or v in known for v in read):
             known.update(node.outputs)
     return known
+
+
+def compute_size_value(graph: Graph, name: str, unknown_length: int) -> NDArray[Any]:
+    """The array of a value that depends on lengths and constants alone.
+
+    Args:
+        graph: A model with inferred shapes.
+        name: The value.
+        unknown_length: What stands for each length that is not known.
+
+    Raises:
+        ModelError: A tensor has no known rank, or ONNX Runtime cannot compute the value.
+    """
+    makers = {name_of(v): node for node in graph.nodes for v in node.outputs if v.name}
+    nodes, lengths, waiting = set[Node](), dict[str, NDArray[Any]](), [name]
+    while waiting:
+        current = waiting.pop()
+        node = makers.get(current)
+        if node is None or node in nodes:
+            continue
+        if operator_of(node) in _LENGTH_OPS:
+            lengths[current] = _read_lengths(node, unknown_length)
+        else:
+            nodes.add(node)
+            waiting += [name_of(value) for value in values_read_by(node)]
+    if name in lengths:
+        return lengths[name]
+    part = graph.extract([n for n in graph.nodes if n in nodes], list(lengths), [name])
+    try:
+        [array] = Session(part, optimize="none").run(lengths)
+    except Exception as error:  # ONNX Runtime's errors have no narrower common base class
+        raise ModelError(f"{name} cannot be computed: {error}") from error
+    return np.asarray(array)
+
+
+def _read_lengths(node: Node, unknown_length: int) -> NDArray[Any]:
+    """The output of a Shape or Size."""
+    read = node.inputs[0]
+    constant = constant_of(read)
+    shape = None if read is None else shape_of(read)
+    shape = shape if constant is None else constant.shape
+    if shape is None:
+        raise ModelError(f"{node.name}: the rank of its input is unknown")
+    lengths = np.array([unknown_length if n is None else n for n in shape], np.int64)
+    if operator_of(node) == "Size":
+        return np.asarray(lengths.prod())
+    attributes = attributes_of(node)
+    return lengths[attributes.get("start", 0) : attributes.get("end")]

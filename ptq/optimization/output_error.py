@@ -23,7 +23,6 @@ from ptq.observers.stats import TensorStats
 from ptq.optimization.error_energy import measure_energy, measure_error_energy
 from ptq.optimization.significance import is_hopeless
 from ptq.rewrite.instrument.adjustable_scales import make_scales_inputs
-from ptq.rewrite.instrument.logits import logits_graph
 
 Feed = Mapping[str, NDArray[Any]]
 
@@ -143,7 +142,7 @@ class RangeEvaluator:
         """Build the model whose scales are inputs.
 
         Args:
-            graph: The prepared graph.
+            graph: The prepared graph; its outputs are those that ``output_error`` compares.
             plan: A plan of it.
             tensors: The tensors whose parameters vary.
             folds: The folds that evaluate.
@@ -158,7 +157,7 @@ class RangeEvaluator:
             for name, sums in folds[0].calibration.channels.items()
             if sums.mean is not None and name in self._stats[0]
         ]
-        self._adjustable = make_scales_inputs(logits_graph(graph), plan, tensors, summed)
+        self._adjustable = make_scales_inputs(graph, plan, tensors, summed)
         self._model = ModelOutputs(self._adjustable.graph, "range search", run)
         self._output_error, self.folds = output_error, len(folds)
         self._mean_errors: dict[tuple[int, QuantParams], NDArray[np.float32]] = {}

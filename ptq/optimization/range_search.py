@@ -69,12 +69,12 @@ def choose_ranges(
         recipe, candidates = find_candidates(model, recipe, folds if is_search else ())
     if not is_search:
         return _explain_no_search(recipe, effort, count)
-    graph = model.prepared.graph
+    graph = logits_graph(model.prepared.graph)
     undecided = [c for c in candidates if len(c.params) > 1]
     plan = solve_plan(model, recipe)
     names = [n for c in undecided for n in c.group.tensors if n in plan.tensors]
     advance = run.start_stage("choosing ranges", None)
-    output_error = OutputError(logits_graph(graph), [], run)
+    output_error = OutputError(graph, [], run)
     evaluator = RangeEvaluator(graph, plan, names, folds, output_error, run, advance)
     stages = _split_into_stages(folds, effort.range_samples) if names else []
     search = _RangeSearch(undecided, evaluator, effort, stages)

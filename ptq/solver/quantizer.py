@@ -147,7 +147,11 @@ def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> Quant
     changes += _describe_shared_weights(prepared.graph, plan)
     if recipe.weights == "reduced":
         changes.append(REDUCED_NOTE)
-    plan = replace(plan, rounding={node: str(choice) for node, choice in roundings.items()})
+    plan = replace(
+        plan,
+        rounding={node: str(choice) for node, choice in roundings.items()},
+        weights="u8" if recipe.weights == "u8" else None,
+    )
     quantized = _emit(graph, recipe, plan)
     if recipe.form != "tflite" and needs_exact_sums(quantized):
         changes.append(EXACT_NOTE)

@@ -120,7 +120,8 @@ def resolve_weight_format(
     """The weight format that an option stands for.
 
     ``auto`` is ``reduced`` where this processor saturates sums of two products, and the target's runtime does too on
-    such processors, or ONNX Runtime is below 1.32 and cannot do without. Otherwise it is ``s8``.
+    such processors, or ONNX Runtime is below 1.32 and cannot do without. Otherwise it is ``s8``. With a plan it is
+    the plan's.
 
     Args:
         asked: The option.
@@ -130,6 +131,8 @@ def resolve_weight_format(
     Raises:
         UsageError: The target has no such format, or the plan excludes it.
     """
+    if asked == "auto" and plan is not None and plan.weights is not None:
+        asked = plan.weights
     if asked == "u8" and not row.uint8_weights:
         able = ", ".join(target.name for target in TARGETS.values() if target.uint8_weights)
         raise UsageError(f"weights u8 need target {able}, not {row.name}; choose auto or s8")

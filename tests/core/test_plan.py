@@ -37,6 +37,13 @@ def test_every_float32_scale_survives_the_decimal_form(scale: float) -> None:
     assert read.tobytes() == params.scale.tobytes()
 
 
+def test_a_plan_knows_one_other_format_of_weights() -> None:
+    document = json.loads(Plan("ort", "digest", weights="u8").to_json())
+    assert Plan.from_json(json.dumps(document)).weights == "u8"
+    with pytest.raises(PlanError, match="weights is 'u4', not 'u8'"):
+        Plan.from_json(json.dumps(document | {"weights": "u4"}))
+
+
 FORMAT_1 = """{
  "format": 1,
  "target": "ort",

@@ -9,6 +9,7 @@ import pytest
 
 from ptq.core.errors import DataError, UsageError
 from ptq.evaluation.tasks.box_heads import BoxHead
+from ptq.evaluation.tasks.box_layouts import list_heads
 from ptq.evaluation.tasks.boxes import Boxes, compute_iou, match_boxes, suppress_overlaps
 from ptq.evaluation.tasks.detect import DetectTask
 from ptq.evaluation.tasks.request import recognize_task
@@ -277,6 +278,16 @@ def test_shares_for_each_cell_are_no_boxes(kind: str) -> None:
     array = found[kind] if kind == "labels" else found[kind].astype(np.float32)
     _, choice = recognize_task(TaskRequest(), [Example(PICTURE, {"y": array})] * 2)
     assert choice.name != "detect"
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_a_table_too_narrow_for_boxes_is_not_read_as_corners(columns: int) -> None:
+    """Two maps of four columns; the 24 rows of the first are ``columns`` numbers each of the second."""
+    boxes = np.repeat(np.arange(6), 16).reshape(1, 6, 4, 4).astype(np.float32)
+    other = np.sort(np.random.default_rng(0).normal(size=24 * columns)).astype(np.float32)
+    outputs = {"boxes": boxes, "other": other.reshape(1, -1, 4)}
+    [head] = [h for h in list_heads(outputs, {}) if h.boxes == "boxes"]
+    assert head.scores == "other"
 
 
 def test_overlap_is_intersection_over_union() -> None:

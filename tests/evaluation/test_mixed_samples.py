@@ -23,6 +23,21 @@ CONSTANTS = {
     "one": np.array(1),
     "first": np.array([0]),
     "more": np.array([1]),
+    "places": np.array([[0, 1], [0, 3]]),
+    "values": gaussian_array(2, 6, seed=4),
+    "row": np.zeros((1, 1, 6), np.int64),
+    "patch": np.full((1, 1, 6), 7, np.float32),
+    "flat": np.array([-1, 6]),
+    "steps_first": np.array([5, -1, 6]),
+    "wide": np.array([30, -1]),
+    "last": np.array([-1000]),
+    "back": np.array([-1]),
+    "edges": np.array([1, 2]),
+    "some": np.array([True, False, True]),
+    "half": np.array(0.5, np.float32),
+    "image": np.array([0, 1, 5, 6]),
+    "table": gaussian_array(5, 6, seed=5),
+    "second": np.array([[1]]),
 }
 MIXED = {
     "the largest of all": "a = Abs(x); m = ReduceMax<keepdims = 0>(a); y = Div(x, m)",
@@ -38,6 +53,39 @@ MIXED = {
         "q = MatMul(p, r); y = Reshape(q, rows)"
     ),
     "a sum that is equal for all": 'e = Einsum<equation = "nij->ij">(x); y = Add(x, e)',
+    "writes into the first sample": "y = ScatterND(x, places, values)",
+    "writes into the first row": "y = ScatterElements<axis = 1>(x, row, patch)",
+    "a triangle of samples": ("r = Reshape(x, all); t = Trilu<upper = 0>(r); y = Reshape(t, rows)"),
+    "a diagonal of samples": (
+        "r = Reshape(x, all); e = EyeLike(r); t = Add(r, e); y = Reshape(t, rows)"
+    ),
+    "positions among all pixels": (
+        "i = Reshape(x, image); m, p = MaxPool<kernel_shape = [2, 2]>(i); y = Cast<to = 1>(p)"
+    ),
+    "steps that become samples": "r = Reshape(x, wide); t = Transpose<perm = [1, 0]>(r); y = Reshape(t, rows)",
+    "rows of other samples": (
+        "t = Transpose<perm = [1, 0, 2]>(x); f = Reshape(t, flat); r = Reshape(f, rows); y = Abs(r)"
+    ),
+    "samples in reverse": "y = Slice(x, back, last, first, back)",
+    "the number of the sample": (
+        "s = Shape(x); n = Gather(s, zero); r = Range(zero, n, one); c = Cast<to = 1>(r); "
+        "u = Unsqueeze(c, edges); y = Add(x, u)"
+    ),
+    "the number of samples": (
+        "s = Shape(x); n = Gather(s, zero); c = Cast<to = 1>(n); y = Mul(x, c)"
+    ),
+    "the largest of the distinct values": (
+        "u = Unique<sorted = 1>(x); m = ReduceMax<keepdims = 0>(u); y = Sub(x, m)"
+    ),
+    "some of all values": ("c = Compress(x, some); m = ReduceMax<keepdims = 0>(c); y = Sub(x, m)"),
+    "positions of values": (
+        "g = Greater(x, half); z = NonZero(g); c = Cast<to = 1>(z); m = ReduceMax<keepdims = 0>(c); y = Sub(x, m)"
+    ),
+    "a class that is picked from the batch": (
+        "m = ReduceMean<axes = [1, 2], keepdims = 0>(x); q = Cast<to = 7>(m); k = Mul(q, zero); "
+        "g = Gather<axis = 0>(x, k); y = Sub(x, g)"
+    ),
+    "a sum of the batch before other axes": 'e = Einsum<equation = "n...->...">(x); y = Add(x, e)',
     "a scale of all values": "q, s, z = DynamicQuantizeLinear(x); y = DequantizeLinear(q, s, z)",
 }
 APART = {
@@ -54,6 +102,42 @@ APART = {
         "k = Transpose<perm = [0, 2, 1]>(x); p = MatMul(x, k); s = Softmax(p); y = MatMul(s, x)"
     ),
     "dense layers of rows": "m = MatMul(x, square); r = Reshape(m, all); y = Reshape(r, rows)",
+    "writes into a step of each": (
+        "t = Transpose<perm = [1, 0, 2]>(x); f = Gather<axis = 0>(t, more); n = Neg(f); "
+        "w = ScatterND(t, second, n); y = Transpose<perm = [1, 0, 2]>(w)"
+    ),
+    "writes into each by its number": (
+        "s = Shape(x); n = Gather(s, zero); r = Range(zero, n, one); u = Unsqueeze(r, more); "
+        "o = Mul(u, zero); i = Concat<axis = 1>(u, o); f = Gather<axis = 1>(x, one); y = ScatterND(x, i, f)"
+    ),
+    "the largest step of each": (
+        "m = ReduceMax<axes = [2], keepdims = 0>(x); a = ArgMax<axis = 1, keepdims = 0>(m); s = Shape(x); "
+        "n = Gather(s, zero); r = Range(zero, n, one); k = Unsqueeze(r, more); j = Unsqueeze(a, more); "
+        "i = Concat<axis = 1>(k, j); y = GatherND(x, i)"
+    ),
+    "the largest step of each, among all": (
+        "m = ReduceMax<axes = [2], keepdims = 0>(x); a = ArgMax<axis = 1, keepdims = 0>(m); s = Shape(x); "
+        "n = Gather(s, zero); r = Range(zero, n, one); five = Gather(s, one); k = Mul(r, five); "
+        "i = Add(k, a); f = Reshape(x, flat); y = Gather<axis = 0>(f, i)"
+    ),
+    "steps of all samples as rows": (
+        "t = Transpose<perm = [1, 0, 2]>(x); f = Reshape(t, flat); m = MatMul(f, square); "
+        "r = Reshape(m, steps_first); y = Transpose<perm = [1, 0, 2]>(r)"
+    ),
+    "all samples twice": (
+        "n = Neg(x); d = Concat<axis = 0>(x, n); a, b = Split<axis = 0>(d); m = Exp(a); y = Add(m, b)"
+    ),
+    "positions that are put back": (
+        "i = Reshape(x, image); m, p = MaxPool<kernel_shape = [1, 2], strides = [1, 2]>(i); "
+        "u = MaxUnpool<kernel_shape = [1, 2], strides = [1, 2]>(m, p); y = Relu(u)"
+    ),
+    "a mean by the number of steps": (
+        "t = ReduceSum<keepdims = 1>(x, more); s = Shape(x); n = Gather(s, one); c = Cast<to = 1>(n); y = Div(t, c)"
+    ),
+    "places of steps": (
+        "s = Shape(x); n = Gather(s, one); r = Range(zero, n, one); e = Gather<axis = 0>(table, r); y = Add(x, e)"
+    ),
+    "a triangle of steps": "y = Trilu(x)",
     "a product of features": 'y = Einsum<equation = "nij,jk->nik">(x, square)',
 }
 

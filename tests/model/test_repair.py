@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 from ptq.core.errors import ModelError
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
+from ptq.model.node import shape_of
 from ptq.model.repair import repair
 from ptq.model.session import Session
 from ptq.rewrite.prepare.prepare import prepare
@@ -174,3 +175,17 @@ def test_of_several_versions_the_last_is_meant_by_whichever_name(
     graph = prepare(Graph.from_proto(proto)).graph
     np.testing.assert_allclose(Session(graph).run(X)[0], expected, rtol=1e-5)
     assert len(proto.opset_import) == len(imports)
+
+
+def test_an_input_that_is_an_output_keeps_its_shape() -> None:
+    proto = layer(17)
+    proto.graph.output.append(helper.make_tensor_value_info("x", 1, None))
+    graph = Graph.from_proto(proto)
+    assert [shape_of(value) for value in graph.inputs] == [(None, 3, 6, 6)]
+    declared = [
+        d.dim_value or d.dim_param
+        for d in graph.to_proto().graph.output[1].type.tensor_type.shape.dim
+    ]
+    assert declared == ["n", 3, 6, 6]
+    [_, returned] = Session(graph).run(X)
+    np.testing.assert_array_equal(returned, X["x"])

@@ -89,7 +89,8 @@ def _heads_of_two(boxes: str, outputs: Arrays) -> Iterator[BoxHead]:
         for name in scores
     ]
     for name, table in flat.items():
-        other_boxes = outputs[name].shape[-1:] == (4,) and corners and _are_corners(table)
+        has_corners = corners and outputs[name].shape[-1:] == (4,) and table.shape[1] >= 4
+        other_boxes = has_corners and _are_corners(table)
         if (
             outputs[name].dtype.kind == "f"
             and table.shape[1] > 1

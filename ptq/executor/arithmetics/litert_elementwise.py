@@ -147,7 +147,11 @@ def activation_bounds(y: QuantParams, lo: float | None, hi: float | None) -> tup
 
 
 def _quantize_bound(y: QuantParams, real: float) -> int:
-    return int(y.zero_point) + int(round_half_away(np.asarray(np.float32(real) / y.scale)))
+    """The integer of a bound; one beyond the type, as of infinity, is the type's own."""
+    lo, hi = (end - int(y.zero_point) for end in (y.qtype.lo, y.qtype.hi))
+    with np.errstate(over="ignore"):
+        steps = np.clip(np.float32(real) / y.scale, lo, hi)
+    return int(y.zero_point) + int(round_half_away(np.asarray(steps)))
 
 
 def _float32_scale_ratio(site: Site) -> FloatArray:

@@ -29,7 +29,7 @@ from ptq.data import Sample, Samples, rank_by_digest
 from ptq.kernels.thread_pool import map_ahead
 from ptq.model.external_data import weight_bytes
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of
+from ptq.model.node import constant_of, name_of
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import InputMean, find_float_means
 from ptq.optimization.effort import (
@@ -45,7 +45,7 @@ from ptq.optimization.range_candidates import METHODS, find_candidates, params_b
 from ptq.optimization.significance import MAX_ERROR_RATIO, NEGLIGIBLE_ERROR
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import set_weights
-from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.instrument.logits import find_common_cut, logits_graph
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import AUTO, Recipe
@@ -93,6 +93,7 @@ class CandidateComparison:
         is_small = measured is None or measured.count_values(max(self._counts)) < COMPARED_VALUES
         self._checks, self._measured = effort.range_checks, None if is_small else measured
         self._known = known
+        self._cut = frozenset(name_of(value) for value in prepared.graph.outputs)
         self._reference = OutputError(logits_graph(prepared.graph), [], run)
 
     def select_best(self, candidates: Iterable[PreparedModel]) -> PreparedModel:
@@ -109,6 +110,11 @@ class CandidateComparison:
         rewritten = [*candidates]
         if not rewritten:
             return self._prepared
+        graph = self._prepared.graph
+        cut = find_common_cut([graph, *(one.graph for one in rewritten)])
+        if cut != self._cut:
+            self._cut = cut
+            self._reference = OutputError(logits_graph(graph, cut), [], self._run)
         plain = self._to_contender(self._prepared, 1.0)
         rivals = [
             self._to_contender(one, 1 / MAX_ERROR_RATIO if one.boundaries else 1.0)
@@ -238,7 +244,7 @@ class CandidateComparison:
         names = [n for c in ranges for n in c.group.tensors if n in plan.tensors]
         corrected = plan.tensors if recipe.correct_bias else ()
         means = {n: InputMean(mean, 0.0) for n, mean in find_float_means(whole, corrected).items()}
-        graph = _with_weight_errors(candidate.graph, plan, means)
+        graph = logits_graph(_with_weight_errors(candidate.graph, plan, means), self._cut)
         evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, run)
         first, count = self._methods[0], len(folds)
         params: dict[str, ParamsByFold] = {

@@ -13,10 +13,8 @@ import numpy as np
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.evaluation.model_outputs import ModelOutputs
-from ptq.model.graph import Graph
-from ptq.model.node import name_of
 from ptq.optimization.error_energy import measure_energy, measure_error_energy
-from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.instrument.logits import find_common_cut, logits_graph
 from ptq.solver.quantizer import QuantizedModel
 
 
@@ -42,9 +40,8 @@ class FrontierError:
         whole = made.calibrated_model.prepared.graph
         logits = logits_graph(whole)
         # pieces of a Concat are no outputs that can be compared one by one: nearly all boxes show background
-        self._on_logits = _count_replaced(whole, logits) == _count_replaced(
-            made.quantized_graph, logits_graph(made.quantized_graph)
-        ) and len(logits.outputs) == len(whole.outputs)
+        cut = find_common_cut([whole, made.quantized_graph])
+        self._on_logits = len(cut) == len(logits.outputs) == len(whole.outputs)
         self.graph = logits if self._on_logits else whole
         self._samples, self._run = samples, run
         self._reference = list(ModelOutputs(self.graph, "result", run).run(samples))
@@ -74,8 +71,3 @@ class FrontierError:
         counted = signal > 0
         share = float((noise[counted] / signal[counted]).mean()) if counted.any() else 0.0
         return -10 * math.log10(share) if share > 0 else math.inf
-
-
-def _count_replaced(graph: Graph, logits: Graph) -> int:
-    """How many outputs are probabilities."""
-    return len({name_of(v) for v in graph.outputs} - {name_of(v) for v in logits.outputs})

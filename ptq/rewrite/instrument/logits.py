@@ -8,7 +8,7 @@ outputs for the same reason: the input with the largest numbers would hide the e
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, is_constant, name_of, operator_of
@@ -18,14 +18,20 @@ _DATA_MOVEMENT_OPS = frozenset(
     ["Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"]
 )
 
+_Path = tuple[tuple[str, int], ...]
 
-def logits_graph(graph: Graph) -> Graph:
+
+def logits_graph(graph: Graph, cut: Collection[str] | None = None) -> Graph:
     """A graph whose outputs are the logits; the graph itself if its outputs are not probabilities.
 
     The input of a last Softmax, LogSoftmax or Sigmoid replaces it. The inputs of a last Concat replace it too,
     because next to boxes in pixels the errors of scores would not count.
+
+    Args:
+        graph: The graph.
+        cut: Names of the outputs that are replaced; None for all.
     """
-    return _with_outputs(graph, logits_of)
+    return _with_outputs(graph, lambda v: logits_of(v) if cut is None or v.name in cut else [v])
 
 
 def segments_graph(graph: Graph) -> Graph:
@@ -35,6 +41,32 @@ def segments_graph(graph: Graph) -> Graph:
     few objects count.
     """
     return _with_outputs(graph, list_segments)
+
+
+def find_common_cut(graphs: Sequence[Graph]) -> frozenset[str]:
+    """Names of the outputs whose logits can be compared between graphs: the same nodes end in them in each.
+
+    A rewrite may put nodes behind a Concat or a Softmax, as those that undo the scales of channels. What the Concat
+    reads is then something else than before.
+
+    Args:
+        graphs: Rewrites of one graph, with outputs of the same names.
+    """
+    found = [
+        {name_of(v): [path for _, path in _list_logits(v)] for v in graph.outputs}
+        for graph in graphs
+    ]
+    cut = frozenset(
+        name for name, paths in found[0].items() if all(f.get(name) == paths for f in found)
+    )
+    first, *others = (_list_repetitions(graph, cut) for graph in graphs)
+    return cut if all(other == first for other in others) else frozenset()
+
+
+def _list_repetitions(graph: Graph, cut: Collection[str]) -> list[int]:
+    """For each tensor in place of an output, which is the first that is the same one."""
+    parts = [p for v in graph.outputs for p in (logits_of(v) if v.name in cut else [v])]
+    return [parts.index(part) for part in parts]
 
 
 def _with_outputs(graph: Graph, parts_of: Callable[[Value], list[Value]]) -> Graph:
@@ -53,13 +85,24 @@ def _with_outputs(graph: Graph, parts_of: Callable[[Value], list[Value]]) -> Gra
 
 def logits_of(output: Value) -> list[Value]:
     """The logits of an output, one tensor for each input of a Concat; the output itself if it has none."""
+    return [value for value, _ in _list_logits(output)]
+
+
+def _list_logits(output: Value, path: _Path = ()) -> list[tuple[Value, _Path]]:
+    """The logits of an output, each with the operators and inputs that lead to it, the last operator first."""
     segments = segments_of(output)
     if segments != [output]:
-        return [logits for value in segments for logits in logits_of(value)]
+        return [
+            found
+            for index, value in enumerate(segments)
+            for found in _list_logits(value, (*path, ("Concat", index)))
+        ]
     node = _skip_movement(output)
     if node is None or operator_of(node) not in _PROBABILITY_OPS or node.inputs[0] is None:
-        return [output]
-    return [node.inputs[0]] if _is_computed(node.inputs[0]) else [output]
+        return [(output, path)]
+    if not _is_computed(node.inputs[0]):
+        return [(output, path)]
+    return [(node.inputs[0], (*path, (operator_of(node), 0)))]
 
 
 def list_segments(output: Value) -> list[Value]:

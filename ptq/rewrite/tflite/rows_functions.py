@@ -133,13 +133,14 @@ def clamp_bound(bound: np.ndarray[Any, Any], params: QuantParams) -> np.ndarray[
 def _bound(e: Emitter, o: Operation, name: str, position: int, absent: float) -> float:
     """A bound of a Clip, as an int for integers: beyond 2^53 a float rounds them.
 
-    ``absent`` stands for a bound that is not given, or is the limit of the integers' type.
+    ``absent`` stands for a bound that is not given, or is the limit of the type.
     """
     x, given = str(o.inputs[0]), _given_bound(e, o, name, position)
     if given is None or np.size(given) == 0:
         return absent
     if e.params(x) is not None or e.dtype(x).kind == "f":
-        return float(np.reshape(given, ()))
+        real = float(np.reshape(given, ()))
+        return absent if real == np.copysign(np.finfo(np.float32).max, absent) else real
     info, bound = np.iinfo(e.dtype(x)), int(np.reshape(given, ()))
     return absent if bound == (info.min if absent < 0 else info.max) else bound
 

@@ -87,6 +87,15 @@ def test_fused_activation_bounds_round_half_away_from_zero() -> None:
     assert activation_bounds(params(0.01, 100), 0.0, 6.0) == (100, 127)
 
 
+@pytest.mark.parametrize("huge", [np.inf, float(np.finfo(np.float32).max)])
+def test_bounds_beyond_the_type_are_those_of_the_type(huge: float) -> None:
+    for y in (params(0.01, 100), params(1e-6, -128), params(1e6, 5)):
+        assert activation_bounds(y, -huge, huge) == (-128, 127)
+        assert activation_bounds(y, 0.0, huge) == (int(y.zero_point), 127)
+        assert activation_bounds(y, huge, None) == (127, 127)
+        assert activation_bounds(y, None, -huge) == (-128, -128)
+
+
 def test_quantize_takes_ties_away_from_zero() -> None:
     x = np.array([-1.5, -0.5, 0.5, 1.5, 2.5], np.float32)
     got = litert.KERNELS["QuantizeLinear"](Site("QuantizeLinear", {}, (None,), (params(1.0),)))([x])

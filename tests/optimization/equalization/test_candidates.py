@@ -305,3 +305,32 @@ def test_a_negligible_error_ends_the_race_before_another_candidate_runs(plain, m
 def test_an_error_that_is_not_negligible_is_compared(plain, monkeypatch):
     set_errors(monkeypatch, {"a": 0.0}, plain=1.1 * NEGLIGIBLE_ERROR)
     assert comparison(plain).select_best([rename(plain, "a")]).notes[0].startswith("a; SQNR")
+
+
+def test_a_joined_output_with_scales_is_compared_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The candidate's Concat joins doubled channels, which a Mul halves for the output."""
+    nodes = "h = Gemm<transB = 1>(x, w, b)\ni = Gemm<transB = 1>(x, u)\nj = Concat<axis = 1>(h, i)\n{}z = Gemm(j, t)"
+    weights = {**WEIGHTS, "u": gaussian_array(2, 4, seed=4), "t": gaussian_array(8, 3, seed=5)}
+    doubled = {name: 2 * weights[name] for name in ("w", "b", "u")}
+    scaled = nodes.format("y = Mul(j, half)\n")
+    models = [
+        build_network(nodes.format("").replace("j", "y"), {"x": ("n", 4)}, ("y", "z"), **weights),
+        build_network(
+            scaled, {"x": ("n", 4)}, ("y", "z"),
+            **{**weights, **doubled, "t": weights["t"] / 2, "half": np.array(0.5, np.float32)},
+        ),
+    ]  # fmt: skip
+    plain, rewritten = (prepare(Graph.from_proto(model)) for model in models)
+    measured: list[NDArray[np.float64]] = []
+    errors = CandidateComparison._errors
+
+    def measure(self: CandidateComparison, contender: Contender) -> NDArray[np.float64]:
+        measured.append(errors(self, contender))
+        return measured[-1]
+
+    monkeypatch.setattr(CandidateComparison, "_errors", measure)
+    comparison(plain).select_best([replace(rewritten, notes=("doubled",))])
+    assert len(measured) > 1
+    assert max(np.median(found) for found in measured) < 0.01

@@ -9,7 +9,7 @@ from networks import build_network, gaussian_array
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session import Session
-from ptq.rewrite.instrument.logits import logits_graph, segments_graph
+from ptq.rewrite.instrument.logits import find_common_cut, logits_graph, segments_graph
 
 BODY = "r = Relu(x)\ns = Gemm(r, w, b)\n"
 X = {"x": ("n", 4)}
@@ -95,3 +95,27 @@ def test_an_output_that_is_an_input_or_a_constant_stays() -> None:
     constant = graph.add_constant(np.ones(3, np.float32), "c")
     graph.set_outputs([*graph.outputs, *graph.inputs, constant])
     assert [name_of(v) for v in logits_graph(graph).outputs] == ["s", "x", "c"]
+
+
+def make_joined() -> Graph:
+    """A graph with a Concat and probabilities as outputs."""
+    graph = made("n = Neg(s)\nj = Concat<axis=1>(n, s)\np = Softmax(s)", "j")
+    made_values = [v for node in graph.nodes for v in node.outputs]
+    graph.set_outputs([v for v in made_values if v.name in ("j", "p")])
+    return graph
+
+
+@pytest.mark.parametrize(("changed", "common"), [("j", "p"), ("p", "j")])
+def test_only_outputs_that_end_in_the_same_nodes_are_cut_alike(changed: str, common: str) -> None:
+    plain, rewritten = make_joined(), make_joined()
+    [old] = [v for v in rewritten.outputs if v.name == changed]
+    factors = [rewritten.add_constant(np.array(k, np.float32), "k") for k in (2.0, 0.5)]
+    scaled = rewritten.insert("Mul", [old, factors[0]], output="scaled")
+    rewritten.replace_output(old, rewritten.insert("Mul", [scaled, factors[1]], output="same"))
+    cut = find_common_cut([plain, rewritten])
+    assert cut == {common}
+    feed = {"x": gaussian_array(5, 4, seed=2)}
+    before, after = (Session(logits_graph(g, cut)).run(feed) for g in (plain, rewritten))
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert find_common_cut([plain, plain.copy()]) == {"j", "p"}

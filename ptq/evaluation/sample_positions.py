@@ -1,0 +1,171 @@
+"""Whether positions along the batch are those of the samples: sample 3 reads and writes place 3, not place 0.
+
+Positions are read off at two batches: what depends on constants and lengths alone is computed for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.model.graph import Graph
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    dtype_of,
+    name_of,
+    operator_of,
+    shape_of,
+    values_read_by,
+)
+from ptq.model.size_values import compute_size_value, find_size_values
+
+_UNKNOWN_LENGTH = 64
+"""Stands for the lengths that samples decide, as of an image: most networks halve it a few times."""
+_POSITIONS = {
+    "Gather": 1,
+    "GatherElements": 1,
+    "GatherND": 1,
+    "RoiAlign": 2,
+    "Scatter": 1,
+    "ScatterElements": 1,
+    "ScatterND": 1,
+}
+"""The input that holds positions along axes of the first input."""
+
+
+class SamplePositions:
+    """Finds positions and numbers that mean another sample in a batch than alone.
+
+    Attributes:
+        sizes: Names of the values that follow from constants and lengths alone.
+    """
+
+    def __init__(self, graph: Graph, batch: int, shape_alone: Callable[[], Graph]) -> None:
+        """Prepare a graph; nothing is computed before it is asked for.
+
+        Args:
+            graph: A model with inferred shapes and that batch.
+            batch: A number that no other length is a multiple of.
+            shape_alone: Makes the same model with a batch of 1 and inferred shapes.
+        """
+        self._graph, self._batch, self._shape_alone = graph, batch, shape_alone
+        self.sizes = {name_of(value) for value in find_size_values(graph) if value.name}
+        self._computed: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
+
+    @cached_property
+    def _alone(self) -> Graph:
+        return self._shape_alone()
+
+    def mix_samples(self, node: Node, batch_axes: Callable[[Value | None], list[int]]) -> bool:
+        """Whether a node reads or writes by positions that are not those of the samples.
+
+        Args:
+            node: A node that reads samples.
+            batch_axes: The axes of a value along which its samples lie.
+
+        Raises:
+            ModelError: A position that follows from lengths cannot be computed.
+        """
+        if any(self._is_number_of_samples(value) for value in node.inputs):
+            return True
+        index = _POSITIONS.get(operator_of(node))
+        positions = None if index is None else node.inputs[index]
+        axes, first = batch_axes(node.inputs[0]), node.inputs[0]
+        if positions is None or first is None or not axes:
+            return False
+        array = self._compute(positions)
+        for axis, column in _list_indexed_axes(node, positions):
+            if axis in axes and not self._are_own(positions, array, column):
+                return True
+        if operator_of(node) in ("Scatter", "ScatterElements"):
+            lengths, whole = shape_of(positions) if array is None else array.shape, shape_of(first)
+            return any(
+                lengths and whole and lengths[axis] not in (None, whole[axis]) for axis in axes
+            )
+        return False
+
+    def counts_samples(self, value: Value) -> bool:
+        """Whether an output that follows from lengths alone is another one in a batch."""
+        return name_of(value) in self.sizes and self._differs(value)
+
+    def _is_number_of_samples(self, value: Value | None) -> bool:
+        """Whether a float or a mask follows from the length of the batch, or numbers its samples."""
+        if value is None or not value.name or value.name not in self.sizes:
+            return False
+        dtype = dtype_of(value)
+        return dtype is not None and dtype.kind in "fb" and self._differs(value)
+
+    def _are_own(self, value: Value, array: NDArray[Any] | None, column: int | None) -> bool:
+        """Whether each sample's positions are its own place in the batch."""
+        if (
+            array is None
+        ):  # samples decide where in their part; a count of samples says in which part
+            return any(self._differs(count) for count in self._list_sizes_behind(value))
+        array = array if column is None else array[..., column]
+        count = np.arange(self._batch)
+        return any(
+            length == self._batch
+            and bool((array == np.expand_dims(count, tuple(range(1, array.ndim - axis)))).all())
+            for axis, length in enumerate(array.shape)
+        )
+
+    def _list_sizes_behind(self, value: Value) -> Iterator[Value]:
+        """The integers from lengths alone that are added to, or joined with, those of samples."""
+        waiting, seen = [value], set[Value]()
+        while waiting:
+            node = waiting.pop().producer()
+            if node is None:
+                continue
+            for read in values_read_by(node):
+                dtype = dtype_of(read)
+                if read in seen or not read.name or (dtype is not None and dtype.kind not in "iu"):
+                    continue
+                seen.add(read)
+                if read.name not in self.sizes:
+                    waiting.append(read)
+                elif operator_of(node) in ("Add", "Concat"):
+                    yield read
+
+    def _compute(self, value: Value) -> NDArray[Any] | None:
+        constant = constant_of(value)
+        if constant is not None:
+            return constant
+        return self._compute_both(value)[0] if value.name in self.sizes else None
+
+    def _differs(self, value: Value) -> bool:
+        batched, alone = self._compute_both(value)
+        try:
+            return not np.array_equal(batched, np.broadcast_to(alone, batched.shape))
+        except ValueError:  # one does not repeat the other
+            return True
+
+    def _compute_both(self, value: Value) -> tuple[NDArray[Any], NDArray[Any]]:
+        name = name_of(value)
+        if name not in self._computed:
+            graphs = self._graph, self._alone
+            batched, alone = (compute_size_value(g, name, _UNKNOWN_LENGTH) for g in graphs)
+            self._computed[name] = batched, alone
+        return self._computed[name]
+
+
+def _list_indexed_axes(node: Node, positions: Value) -> Iterator[tuple[int, int | None]]:
+    """The axes of the first input that positions count along, and the column of the positions, None for all."""
+    op, attributes = operator_of(node), attributes_of(node)
+    first = node.inputs[0]
+    rank = len((shape_of(first) if first is not None else None) or ())
+    if op == "RoiAlign":
+        yield 0, None
+    elif op in ("GatherND", "ScatterND"):
+        start, shape = int(attributes.get("batch_dims", 0)), shape_of(positions)
+        count = shape[-1] if shape else None
+        for column in range(rank - start if count is None else count):
+            yield start + column, column
+    elif rank:
+        yield int(attributes.get("axis", 0)) % rank, None
