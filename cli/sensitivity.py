@@ -49,7 +49,8 @@ def sensitivity(
     """Rank nodes by the accuracy regained when each stays in float.
 
     All nodes are estimated from a few dozen runs of the float model with quantization errors added.
-    The first few are measured. To keep nodes in float, use ptq quantize with --skip or --max-drop.
+    The first few are measured. To keep a row in float, give ptq quantize a --skip for each of its
+    nodes, or use --max-drop.
     """
     from functools import partial
 

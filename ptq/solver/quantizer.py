@@ -21,7 +21,7 @@ from ptq.observers.input_means import input_means
 from ptq.observers.input_statistics import InputStatistics
 from ptq.observers.kept_inputs import KeptInputs
 from ptq.rewrite.emit.bias_correction import correct_biases
-from ptq.rewrite.emit.check_plan import check_plan
+from ptq.rewrite.emit.check_plan import check_completeness, check_plan
 from ptq.rewrite.emit.keep_float import keep_float_everywhere
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 from ptq.rewrite.emit.set_weights import replace_weights
@@ -129,6 +129,7 @@ def complete_user_plan(calibrated: CalibratedModel, plan: Plan) -> Plan:
     """
     plan.check(calibrated.prepared.graph.digest())
     check_plan(calibrated.prepared.graph, plan)
+    check_completeness(calibrated.prepared.graph, plan)
     return with_derived_biases(calibrated.prepared.graph, plan)
 
 

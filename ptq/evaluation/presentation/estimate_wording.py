@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from ptq.core.wording import plural
@@ -30,7 +31,12 @@ def describe_frontier(report: FrontierReport) -> Iterator[str]:
 def describe_ranking(ranking: Ranking) -> Iterator[str]:
     """What a row is, and how the gains were found."""
     if ranking.nodes:
-        yield "a row is one node kept in float, with the nodes that go with it; ptq quantize --skip NODE keeps it"
+        first = ranking.nodes[0]
+        skipped = " ".join(f"--skip {shlex.quote(name)}" for name in (first.node, *first.along))
+        yield (
+            "a row is one node kept in float, with the nodes that go with it; the gain is that of all together; "
+            f"for the first row: ptq quantize {skipped}"
+        )
     yield (
         f"estimated from {plural(ranking.runs, 'run')} of the float model on "
         f"{plural(ranking.estimated_on, 'sample')} for {plural(ranking.sources, 'quantizer')}; "

@@ -5,11 +5,23 @@ from __future__ import annotations
 from math import prod
 
 from ptq.core.errors import PlanError
+from ptq.core.ops import OPS
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import channel_axis
-from ptq.model.node import Node, constant_shape, name_of, values_read_by
+from ptq.model.node import (
+    FLOAT_TYPES,
+    Node,
+    constant_shape,
+    consumers_of,
+    dtype_of,
+    is_constant,
+    name_of,
+    operator_of,
+    spec_name,
+    values_read_by,
+)
 
 
 def check_plan(graph: Graph, plan: Plan) -> None:
@@ -34,6 +46,11 @@ def check_plan(graph: Graph, plan: Plan) -> None:
     for name in nodes_in_plan:
         if name not in nodes:
             raise PlanError(f"the plan names node {name}, which is not in the graph")
+    for name, producer in [
+        *plan.folded.items(),
+        *((n, c.producer) for n, c in plan.clamps.items()),
+    ]:
+        _check_activation(nodes[name], producer)
     for (name, position), params in plan.edges.items():
         if not 0 <= position < len(nodes[name].inputs):
             raise PlanError(f"the plan requantizes {name}[{position}], which is not an input")
@@ -48,6 +65,43 @@ def check_plan(graph: Graph, plan: Plan) -> None:
             raise PlanError(f"the plan has a scale for {name}[{position}], which is not a constant")
         if params.axis is not None:
             _check_channels(nodes[name], position, shape, params, params.axis)
+
+
+def _check_activation(node: Node, producer: str) -> None:
+    """Refuse a node that the requantization of another one cannot do, or that does not stand behind it alone."""
+    spec, before = OPS.get(spec_name(node)), node.inputs[0] if node.inputs else None
+    maker = None if before is None else before.producer()
+    if spec is None or not spec.is_activation:
+        raise PlanError(
+            f"the plan folds or clamps node {node.name} ({operator_of(node)}), which is no Relu and no Clip"
+        )
+    if before is None or maker is None or maker.name != producer or consumers_of(before) != [node]:
+        raise PlanError(
+            f"the plan gives node {node.name} to {producer}, but does not find it alone behind that node"
+        )
+
+
+def check_completeness(graph: Graph, plan: Plan) -> None:
+    """Refuse a plan that gives a node neither scales nor a reason to stay float, for example after an edit.
+
+    Raises:
+        PlanError: There is such a node; the text names the tensor that has no scale.
+    """
+    for node in graph.nodes:
+        name = node.name or ""
+        if name in plan.floats or name in plan.folded or name in plan.clamps:
+            continue
+        read = {
+            name_of(value): name_of(value) in plan.tensors or (name, position) in plan.edges
+            for position, value in enumerate(node.inputs)
+            if value is not None and not is_constant(value) and dtype_of(value) in FLOAT_TYPES
+        }
+        # a target may leave one summand of an Add in float
+        if read and not any(read.values()):
+            raise PlanError(
+                f"the plan keeps node {name} ({operator_of(node)}) out of floats, but has no scale for its input "
+                f"{next(iter(read))}; add the scale, or give the node a reason in floats"
+            )
 
 
 def _check_channels(
