@@ -62,8 +62,8 @@ def test_a_node_needs_scales_or_a_reason_to_stay_float(done: QuantizedNetwork) -
 
     with pytest.raises(PlanError, match=r"node Conv_d \(Conv\) out of floats, .* its input r; add"):
         check_completeness(done.prepared, without("r"))
-    told = replace(without("r"), floats={"Conv_d": "kept in float by you"})
-    check_completeness(done.prepared, told)
+    with_reason = replace(without("r"), floats={"Conv_d": "kept in float by you"})
+    check_completeness(done.prepared, with_reason)
     floats = quantize_network(done.model, skip=["Conv_c"])
     with pytest.raises(PlanError, match=r"node Conv_c \(Conv\) out of floats, .* its input x; add"):
         check_completeness(floats.prepared, replace(floats.plan, floats={}))

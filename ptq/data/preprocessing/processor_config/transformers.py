@@ -24,9 +24,9 @@ _OTHERS = frozenset(["", "Blip"])
 _CROPPED = frozenset(
     ["Bit", "CLIP", "ChineseCLIP", "DeiT", "MobileNetV1", "MobileNetV2", "MobileViT"]
 )
-"""Processors that crop unless told otherwise."""
+"""Processors that crop unless the configuration says otherwise."""
 _FLIPPED = frozenset(["MobileViT"])
-"""Processors that flip channels, and do not normalize, unless told otherwise."""
+"""Processors that flip channels, and do not normalize, unless the configuration says otherwise."""
 
 _STEPS = frozenset(
     """
