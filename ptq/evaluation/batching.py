@@ -69,7 +69,7 @@ def keeps_samples_apart(graph: Graph) -> bool:
         shaped = _infer_all_shapes(probed)
     except ModelError:  # the batch contradicts another shape
         return False
-    if mixes_samples(shaped, _PROBE, lambda: _infer_all_shapes(with_fixed_batch(graph, 1))):
+    if mixes_samples(shaped, _PROBE, lambda n: _infer_all_shapes(with_fixed_batch(graph, n))):
         return False
     inferred = [shape_of(value) for value in shaped.outputs]
     return all(

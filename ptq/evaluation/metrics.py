@@ -239,7 +239,7 @@ def numeric_output(output: Any) -> NDArray[Any]:
 def is_scores(output: NDArray[Any]) -> bool:
     """Whether the output of one sample is one score for each class: exactly one axis is longer than 1.
 
-    Integers of 32 or 64 bits are none: they are indices, such as those of TopK.
+    Integers of 64 bits are none: they are indices, as ONNX's TopK and ArgMax give them. Accumulators have 32 bits.
     """
     return _is_list(output) and not _has_indices(output)
 
@@ -254,7 +254,7 @@ def _is_list(output: NDArray[Any]) -> bool:
 
 
 def _has_indices(output: NDArray[Any]) -> bool:
-    return output.dtype.kind in "iu" and output.dtype.itemsize >= 4
+    return output.dtype == np.int64
 
 
 def find_class_output(

@@ -44,15 +44,15 @@ _WINDOWS = frozenset(
 _Axes = Collection[int]
 
 
-def mixes_samples(graph: Graph, batch: int, shape_alone: Callable[[], Graph]) -> bool:
+def mixes_samples(graph: Graph, batch: int, shape: Callable[[int], Graph]) -> bool:
     """Whether a node reads several samples for one value. An operator that is not known counts as no.
 
     Args:
         graph: A model with inferred shapes and that batch.
         batch: A number that no other length is a multiple of.
-        shape_alone: Makes the same model with a batch of 1 and inferred shapes.
+        shape: Makes the same model with another batch and inferred shapes.
     """
-    positions = SamplePositions(graph, batch, shape_alone)
+    positions = SamplePositions(graph, batch, shape)
 
     def batch_axes(value: Value | None) -> list[int]:
         shape = None if value is None or name_of(value) in positions.sizes else shape_of(value)
@@ -85,6 +85,7 @@ def _mixes(node: Node, opset: int, batch_axes: Callable[[Value | None], _Axes]) 
     return (
         not read.isdisjoint(batch_axes(first))
         or _sums_samples(node, batch_axes)
+        or _scans_samples(node, batch_axes)
         or _numbers_all_pixels(node)
     )
 
@@ -103,8 +104,6 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
     if op == "CumSum":
         axes = constant_of(node.inputs[1])
         return range(rank) if axes is None else [int(axis) for axis in axes.reshape(-1)]
-    if op == "Scan":
-        return range(rank)
     if op in _MATRICES:
         return range(max(rank - 2, 0), rank)
     if op in _RECURRENT:
@@ -128,6 +127,18 @@ def _numbers_all_pixels(node: Node) -> bool:
     return positions.is_graph_output() or any(
         operator_of(use.node) != "MaxUnpool" for use in positions.uses()
     )
+
+
+def _scans_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bool:
+    """Whether a Scan takes the samples one after another; its state may follow from each."""
+    if operator_of(node) != "Scan":
+        return False
+    attributes = attributes_of(node)
+    count = int(attributes["num_scan_inputs"])
+    scanned = list(node.inputs)[-count:]
+    axes = attributes.get("scan_input_axes") or [0] * count
+    pairs = zip(scanned, axes, strict=True)
+    return any(int(axis) % len(shape_of(v) or [0]) in batch_axes(v) for v, axis in pairs if v)
 
 
 def _sums_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bool:

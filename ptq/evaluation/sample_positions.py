@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -24,10 +25,15 @@ from ptq.model.node import (
     shape_of,
     values_read_by,
 )
-from ptq.model.size_values import compute_size_value, find_size_values
+from ptq.model.random_nodes import find_random_nodes
+from ptq.model.size_values import LENGTH_OPS, SizeValues, find_size_values
 
-_UNKNOWN_LENGTH = 64
-"""Stands for the lengths that samples decide, as of an image: most networks halve it a few times."""
+_UNKNOWN_LENGTHS = (64, 16, 4, 1)
+"""Stand for the lengths that samples decide, as of an image: most networks halve it a few times. A table of positions
+may be shorter, so the first with which the model computes is taken.
+"""
+_FEW = 3
+"""The batch for which values are computed: the largest ones grow with it."""
 _POSITIONS = {
     "Gather": 1,
     "GatherElements": 1,
@@ -47,21 +53,44 @@ class SamplePositions:
         sizes: Names of the values that follow from constants and lengths alone.
     """
 
-    def __init__(self, graph: Graph, batch: int, shape_alone: Callable[[], Graph]) -> None:
+    def __init__(self, graph: Graph, batch: int, shape: Callable[[int], Graph]) -> None:
         """Prepare a graph; nothing is computed before it is asked for.
 
         Args:
             graph: A model with inferred shapes and that batch.
             batch: A number that no other length is a multiple of.
-            shape_alone: Makes the same model with a batch of 1 and inferred shapes.
+            shape: Makes the same model with another batch and inferred shapes.
         """
-        self._graph, self._batch, self._shape_alone = graph, batch, shape_alone
+        self._graph, self._batch, self._shape = graph, batch, shape
         self.sizes = {name_of(value) for value in find_size_values(graph) if value.name}
-        self._computed: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
+        self._varying = self._find_varying()
+        self._computed: dict[str, tuple[NDArray[Any], bool]] = {}
 
     @cached_property
-    def _alone(self) -> Graph:
-        return self._shape_alone()
+    def _graphs(self) -> tuple[Graph, Graph]:
+        """The graph with a few samples, and with one."""
+        return self._shape(_FEW), self._shape(1)
+
+    @cached_property
+    def _evaluators(self) -> list[tuple[SizeValues, SizeValues]]:
+        few, one = self._graphs
+        return [(SizeValues(few, n), SizeValues(one, n)) for n in _UNKNOWN_LENGTHS]
+
+    def _find_varying(self) -> frozenset[str]:
+        """Those of the sizes that may follow from the batch: weights follow from constants, and are left alone."""
+        random, found = frozenset(find_random_nodes(self._graph)), set[str]()
+        for node in self._graph.nodes:
+            read = values_read_by(node)
+            if operator_of(node) in LENGTH_OPS:
+                shape = None if node.inputs[0] is None else shape_of(node.inputs[0])
+                varies = shape is None or any(
+                    n is None or (n and n % self._batch == 0) for n in shape
+                )
+            else:
+                varies = node in random or any(value.name in found for value in read)
+            if varies:
+                found.update(name_of(v) for v in node.outputs if v.name in self.sizes)
+        return frozenset(found)
 
     def mix_samples(self, node: Node, batch_axes: Callable[[Value | None], list[int]]) -> bool:
         """Whether a node reads or writes by positions that are not those of the samples.
@@ -93,11 +122,11 @@ class SamplePositions:
 
     def counts_samples(self, value: Value) -> bool:
         """Whether an output that follows from lengths alone is another one in a batch."""
-        return name_of(value) in self.sizes and self._differs(value)
+        return value.name in self._varying and self._differs(value)
 
     def _is_number_of_samples(self, value: Value | None) -> bool:
         """Whether a float or a mask follows from the length of the batch, or numbers its samples."""
-        if value is None or not value.name or value.name not in self.sizes:
+        if value is None or value.name not in self._varying:
             return False
         dtype = dtype_of(value)
         return dtype is not None and dtype.kind in "fb" and self._differs(value)
@@ -109,9 +138,10 @@ class SamplePositions:
         ):  # samples decide where in their part; a count of samples says in which part
             return any(self._differs(count) for count in self._list_sizes_behind(value))
         array = array if column is None else array[..., column]
-        count = np.arange(self._batch)
+        batch = _FEW if value.name in self._varying else self._batch
+        count = np.arange(batch)
         return any(
-            length == self._batch
+            length == batch
             and bool((array == np.expand_dims(count, tuple(range(1, array.ndim - axis)))).all())
             for axis, length in enumerate(array.shape)
         )
@@ -140,19 +170,29 @@ class SamplePositions:
         return self._compute_both(value)[0] if value.name in self.sizes else None
 
     def _differs(self, value: Value) -> bool:
-        batched, alone = self._compute_both(value)
-        try:
-            return not np.array_equal(batched, np.broadcast_to(alone, batched.shape))
-        except ValueError:  # one does not repeat the other
-            return True
+        return value.name in self._varying and self._compute_both(value)[1]
 
-    def _compute_both(self, value: Value) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _compute_both(self, value: Value) -> tuple[NDArray[Any], bool]:
+        """The value with a few samples, and whether it is another one with one sample."""
         name = name_of(value)
         if name not in self._computed:
-            graphs = self._graph, self._alone
-            batched, alone = (compute_size_value(g, name, _UNKNOWN_LENGTH) for g in graphs)
-            self._computed[name] = batched, alone
+            batched, alone = self._compute_first(name)
+            try:
+                differs = not np.array_equal(batched, np.broadcast_to(alone, batched.shape))
+            except ValueError:  # one does not repeat the other
+                differs = True
+            self._computed[name] = batched, differs
         return self._computed[name]
+
+    def _compute_first(self, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The value for a few samples and for one, with the first lengths that fit."""
+        for few, one in self._evaluators[:-1]:
+            try:
+                return few.compute(name), one.compute(name)
+            except ModelError:
+                continue
+        few, one = self._evaluators[-1]
+        return few.compute(name), one.compute(name)
 
 
 def _list_indexed_axes(node: Node, positions: Value) -> Iterator[tuple[int, int | None]]:

@@ -21,7 +21,7 @@ from ptq.model.node import (
 )
 from ptq.model.session import Session
 
-_LENGTH_OPS = ("Shape", "Size")
+LENGTH_OPS = ("Shape", "Size")
 
 
 def find_size_values(graph: Graph) -> set[Value]:
@@ -29,43 +29,52 @@ def find_size_values(graph: Graph) -> set[Value]:
     known: set[Value] = set()
     for node in graph.nodes:
         read = values_read_by(node)
-        lengths_alone = operator_of(node) in _LENGTH_OPS
+        lengths_alone = operator_of(node) in LENGTH_OPS
         if lengths_alone or all(v.is_initializer() or v in known for v in read):
             known.update(node.outputs)
     return known
 
 
-def compute_size_value(graph: Graph, name: str, unknown_length: int) -> NDArray[Any]:
-    """The array of a value that depends on lengths and constants alone.
+class SizeValues:
+    """Computes values that depend on lengths and constants alone."""
 
-    Args:
-        graph: A model with inferred shapes.
-        name: The value.
-        unknown_length: What stands for each length that is not known.
+    def __init__(self, graph: Graph, unknown_length: int) -> None:
+        """Compute nothing yet.
 
-    Raises:
-        ModelError: A tensor has no known rank, or ONNX Runtime cannot compute the value.
-    """
-    makers = {name_of(v): node for node in graph.nodes for v in node.outputs if v.name}
-    nodes, lengths, waiting = set[Node](), dict[str, NDArray[Any]](), [name]
-    while waiting:
-        current = waiting.pop()
-        node = makers.get(current)
-        if node is None or node in nodes:
-            continue
-        if operator_of(node) in _LENGTH_OPS:
-            lengths[current] = _read_lengths(node, unknown_length)
-        else:
-            nodes.add(node)
-            waiting += [name_of(value) for value in values_read_by(node)]
-    if name in lengths:
-        return lengths[name]
-    part = graph.extract([n for n in graph.nodes if n in nodes], list(lengths), [name])
-    try:
-        [array] = Session(part, optimize="none").run(lengths)
-    except Exception as error:  # ONNX Runtime's errors have no narrower common base class
-        raise ModelError(f"{name} cannot be computed: {error}") from error
-    return np.asarray(array)
+        Args:
+            graph: A model with inferred shapes.
+            unknown_length: What stands for each length that is not known.
+        """
+        self._graph, self._unknown_length = graph, unknown_length
+        self._places = {node: place for place, node in enumerate(graph.nodes)}
+        self._makers = {name_of(v): n for n in self._places for v in n.outputs if v.name}
+
+    def compute(self, name: str) -> NDArray[Any]:
+        """The array of a value.
+
+        Raises:
+            ModelError: A tensor has no known rank, or ONNX Runtime cannot compute the value.
+        """
+        nodes, lengths, waiting = set[Node](), dict[str, NDArray[Any]](), [name]
+        while waiting:
+            current = waiting.pop()
+            node = self._makers.get(current)
+            if node is None or node in nodes:
+                continue
+            if operator_of(node) in LENGTH_OPS:
+                lengths[current] = _read_lengths(node, self._unknown_length)
+            else:
+                nodes.add(node)
+                waiting += [name_of(value) for value in values_read_by(node)]
+        if name in lengths:
+            return lengths[name]
+        ordered = sorted(nodes, key=self._places.__getitem__)
+        part = self._graph.extract(ordered, list(lengths), [name])
+        try:
+            [array] = Session(part, optimize="none").run(lengths)
+        except Exception as error:  # ONNX Runtime's errors have no narrower common base class
+            raise ModelError(f"{name} cannot be computed: {error}") from error
+        return np.asarray(array)
 
 
 def _read_lengths(node: Node, unknown_length: int) -> NDArray[Any]:

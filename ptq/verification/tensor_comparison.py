@@ -202,9 +202,11 @@ def _measure_change(plain: Any, exposed: Any) -> tuple[int, int, float]:
     if plain.tobytes() == exposed.tobytes():
         return plain.size, 0, 0.0
     if plain.dtype.kind not in "fiu":
-        return plain.size, int(np.count_nonzero(plain != exposed)), 1.0
+        count = int(np.count_nonzero(plain != exposed))
+        return plain.size, count, 1.0 if count else 0.0
     wide, read = plain.astype(np.float64), exposed.astype(np.float64)
-    apart = np.abs(np.subtract(wide, read, out=np.zeros_like(wide), where=wide != read))
+    differs = (wide != read) & ~(np.isnan(wide) & np.isnan(read))
+    apart = np.abs(np.subtract(wide, read, out=np.zeros_like(wide), where=differs))
     largest = float(np.max(np.abs(plain), initial=0, where=np.isfinite(plain)))
     share = float(apart.max()) / largest if largest and np.isfinite(apart).all() else 1.0
     # NaN, and zeros of another sign, have other bits too

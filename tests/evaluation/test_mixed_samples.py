@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnxruntime
 import pytest
 from networks import build_network, gaussian_array
+from numpy.typing import NDArray
 
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.evaluation.batching import choose_batch
 from ptq.model.graph import Graph
+from ptq.model.size_values import SizeValues
 
 CONSTANTS = {
     "wx": gaussian_array(1, 12, 6, seed=1),
@@ -176,3 +180,36 @@ def test_a_softmax_before_opset_13_reads_all_axes_behind_its_own() -> None:
         graph = Graph.from_proto(model)
         assert differs_in_a_batch(graph) == (batch == 1)
         assert choose_batch(DEFAULT_RUN, graph) == batch
+
+
+def test_a_table_of_positions_may_be_shorter_than_usual_inputs() -> None:
+    text = "s = Shape(x)\nn = Gather(s, one)\nr = Range(zero, n, one)\ne = Gather<axis = 0>(table, r)\ny = Add(x, e)"
+    table = {"table": gaussian_array(20, 6), "zero": np.int64(0), "one": np.int64(1)}
+    graph = Graph.from_proto(build_network(text, {"x": ("n", "s", 6)}, **table))
+    assert not differs_in_a_batch(graph)
+    assert choose_batch(DEFAULT_RUN, graph) == DEFAULT_RUN.evaluation_batch
+
+
+def test_weights_are_not_computed_and_masks_only_for_a_few_samples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes, compute = [], SizeValues.compute
+
+    def measure(self: SizeValues, name: str) -> NDArray[Any]:
+        found = compute(self, name)
+        sizes.append(found.size)
+        return found
+
+    monkeypatch.setattr(SizeValues, "compute", measure)
+    text = (
+        "w = DequantizeLinear(q, scale)\nm = MatMul(x, w)\ns = Shape(x)\nn = Slice(s, first, second)\n"
+        "f = Concat<axis = 0>(n, rest)\ne = Expand(mask, f)\ny = Add(m, e)"
+    )
+    constants = {
+        "q": np.ones((6, 6), np.int8), "scale": np.float32(0.5), "mask": gaussian_array(1, 5, 6),
+        "first": np.int64([0]), "second": np.int64([1]), "rest": np.int64([5, 6]),
+    }  # fmt: skip
+    graph = Graph.from_proto(build_network(text, {"x": ("n", 5, 6)}, **constants))
+    assert not differs_in_a_batch(graph)
+    assert choose_batch(DEFAULT_RUN, graph) == DEFAULT_RUN.evaluation_batch
+    assert sorted(sizes) == [30, 90]  # the mask for one sample and for three

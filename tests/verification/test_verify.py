@@ -188,6 +188,15 @@ def test_what_reading_changed_adds_up_over_parts() -> None:
         assert found.changed_share == 1
 
 
+def test_nan_and_texts_that_stay_are_no_change() -> None:
+    found = Compared({})
+    found.add_change(np.float32([np.nan, 1, 2]), np.float32([np.nan, 1, 3]))
+    found.add_change(np.array(["a", "b"], object), np.array(["a" * 1, "b" * 1], object))
+    assert (found.outputs, found.changed, found.changed_share) == (5, 1, 0.5)
+    found.add_change(np.array(["a", "b"], object), np.array(["a", "c"], object))
+    assert (found.outputs, found.changed, found.changed_share) == (7, 2, 1)
+
+
 def test_a_zero_of_another_sign_is_a_change() -> None:
     found = Compared({})
     found.add_change(np.float32([0.0, 1]), np.float32([-0.0, 1]))

@@ -86,8 +86,8 @@ def number_folders(
     """Label of each class folder, how it was found, and a note if numbers in the names are not used.
 
     The list of class names decides. Names that are integers are the labels if the list has none of them. Without a
-    list, so are integers before ``_`` or a full stop. Else labels are the positions in sorted order. This holds for
-    ``1_a`` … too, because numbers from 1 to n are not the classes 0 … n − 1.
+    list, so are integers before ``_`` or a full stop, if one of them is 0. Else labels are the positions in sorted
+    order, as for ``1_a``, ``2_b`` … or ``2019_x``, ``2020_y``.
 
     Args:
         folders: Names of the class folders.
@@ -123,10 +123,11 @@ def number_folders(
         return Labelling(f"folder names, numbered by {where.name}", numbers)
     prefixed = _read_numbers(_PREFIXED, names, used)
     others = _read_numbers(_PREFIXED, beside, ())
-    present = sorted(prefixed.values())
-    from_one = present == list(range(1, len(present) + 1)) and 0 not in others.values()
-    measured = present != list(range(len(present))) and any(map(_MEASURED.fullmatch, used))
-    if prefixed and not from_one and not measured:
+    counted = sorted(prefixed.values()) == list(range(len(prefixed)))
+    measured = any(map(_MEASURED.fullmatch, used))
+    # a missing number is a missing class where numbers begin at 0; others may be years, sizes, or count from 1
+    from_zero = 0 in {*prefixed.values(), *others.values()} and not measured
+    if prefixed and (counted or from_zero):
         return Labelling("folder names", prefixed)
     positions = {n: position for position, n in enumerate(names)}
     return Labelling(SORTED_ORDER, positions, _note_numbers(positions))

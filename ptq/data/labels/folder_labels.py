@@ -79,7 +79,7 @@ def find_labels(listing: FolderListing) -> FolderLabels:
         )
         for part in parts
     ]
-    numbers = _class_numbers(listed, folders, root)
+    numbers = _class_numbers(listed, () if listing.is_selection else folders, root)
     found = {}
     for of_part in files:
         if (read := read_label_file(of_part, numbers, use_tables=len(folders) < 2)) is not None:
@@ -158,14 +158,16 @@ def _from_folders(
     """The labels that class folders give; ``paths`` are those of samples in their shards."""
     if not folders:
         return FolderLabels({}, _empty_classes(listing), Labelling("", notes=tuple(notes)))
-    every = [*listing.folders, *(f for f in folders if f not in listing.folders)]
     entries = () if listing.parts else list_entries(listing.root)
     beside = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    found = number_folders(every, listed, list_path, frozenset(folders), beside)
+    # where a pattern selects folders, the others count too
+    every = {*listing.folders, *folders, *(beside if listing.is_selection else ())}
+    found = number_folders(sorted(every), listed, list_path, frozenset(folders), beside)
     numbers = found.classes
     classes = tuple(sorted(numbers, key=lambda name: numbers[name]))
     notes = (*_note_inner_folders(paths.values()), *notes)
-    if len(folders) == 1 and found.source == SORTED_ORDER:
+    is_single = len(folders) == 1 and not (listing.is_selection and len(every) > 1)
+    if is_single and found.source == SORTED_ORDER:
         notes = (*_note_single_folder(listing.root, folders[0]), *notes)
         return FolderLabels({}, classes, Labelling("", notes=notes))
     labels: Labels = {
@@ -179,7 +181,7 @@ def _note_single_folder(root: Path, name: str) -> tuple[str, ...]:
     inside = list_label_files(root / name) if (root / name).is_dir() else []
     labels = [file for file in inside if Path(file).stem.lower() == "labels"]
     return (
-        f"folder {name} alone gives no labels; if it is a class, begin its name with the class number, or list all "
+        f"folder {name} alone gives no labels; if it is a class, name it by the class number, or list all "
         f"classes in {CLASS_LIST}",
         *(f"{name}/{file} is not used; give folder {name} itself" for file in labels),
     )
@@ -209,7 +211,7 @@ def _empty_classes(listing: FolderListing) -> tuple[str, ...]:
 def _class_numbers(
     listed: Mapping[str, int] | None, folders: Sequence[str], root: Path
 ) -> Mapping[str, int]:
-    """Class number by name, for names in a file of labels."""
+    """Class number by name, for names in a file of labels; none by folders that a pattern selects."""
     if listed is not None:
         return listed
     try:

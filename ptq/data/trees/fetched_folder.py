@@ -170,7 +170,7 @@ class FetchedFolder(WrappedSource):
         for name, path in paths.items():
             if name in self._tree.labels:
                 shard = self._tree.shard_of.get(name, first)
-                rows.setdefault(shard, []).append([path, *self._tree.labels[name]])
+                rows.setdefault(shard, []).append([path, " ".join(self._tree.labels[name])])
         for shard, of_shard in rows.items():
             table = io.StringIO()
             writer = csv.writer(table)

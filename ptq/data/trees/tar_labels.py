@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core import remote
+from ptq.core.errors import DataError
 from ptq.core.wording import plural
 from ptq.data.labels.class_names import CLASS_LIST
 from ptq.data.labels.label_rows import LabelReader
@@ -19,6 +20,8 @@ from ptq.data.trees.tar_samples import LABEL_SUFFIXES, TarSample
 
 _JSON_KEYS = ("label", "cls", "class", "labels")
 _CLASS_NUMBER = re.compile(r"-?[0-9]{1,9}")
+_BOXES = frozenset(["bbox", "bboxes", "boxes", "objects", "segmentation"])
+"""Keys of records whose labels are of boxes."""
 _MOST = 10**9
 """Integers from here on are identifiers, not classes."""
 
@@ -51,8 +54,6 @@ class TarLabels:
             sample: The sample.
             small: Contents of the members of its shard that may hold labels, by name.
 
-        Raises:
-            DataError: A label is a fraction, or a list that two readings fit.
         """
         unread: list[tuple[str, str]] = []
         for member in sample.labels:
@@ -90,7 +91,10 @@ class TarLabels:
             record = json.loads(text)
         except (ValueError, RecursionError):
             return None, "is no JSON"
-        entries = [record.get(key) for key in _JSON_KEYS] if isinstance(record, dict) else []
+        is_record = isinstance(record, dict)
+        if is_record and not _BOXES.isdisjoint(record) and isinstance(record.get("labels"), list):
+            return None, "has labels of boxes"
+        entries = [record.get(key) for key in _JSON_KEYS] if is_record else []
         label = next((entry for entry in entries if entry is not None), None)
         if label is None or label == []:
             return None, ""
@@ -99,6 +103,10 @@ class TarLabels:
         values = label if isinstance(label, list) else [label]
         if not all(isinstance(value, (bool, int, float)) for value in values):
             return None, "has a label that is neither a number nor a text"
-        where = f"{remote.show(member.place)} member {member.name}"
-        numbers = self._reader.read(label, where)
+        try:
+            numbers = self._reader.read(label, f"{remote.show(member.place)} member {member.name}")
+        except (
+            DataError
+        ):  # scores of quality, and the boxes of a detector, are labels of another kind
+            return None, "has a label that is no class"
         return tuple(map(str, numbers)) or ("-1",), ""

@@ -50,6 +50,8 @@ def check_plan(graph: Graph, plan: Plan) -> None:
         *plan.folded.items(),
         *((n, c.producer) for n, c in plan.clamps.items()),
     ]:
+        if name in plan.floats:
+            raise PlanError(f"the plan lists node {name} in floats, and folds or clamps it too")
         _check_activation(nodes[name], producer)
     for (name, position), params in plan.edges.items():
         if not 0 <= position < len(nodes[name].inputs):
@@ -75,7 +77,10 @@ def _check_activation(node: Node, producer: str) -> None:
         raise PlanError(
             f"the plan folds or clamps node {node.name} ({operator_of(node)}), which is no Relu and no Clip"
         )
-    if before is None or maker is None or maker.name != producer or consumers_of(before) != [node]:
+    is_alone = (
+        before is not None and consumers_of(before) == [node] and not before.is_graph_output()
+    )
+    if maker is None or maker.name != producer or not is_alone:
         raise PlanError(
             f"the plan gives node {node.name} to {producer}, but does not find it alone behind that node"
         )

@@ -561,7 +561,7 @@ def test_a_single_folder_is_no_class_unless_its_name_says_so(tmp_path: Path) -> 
     assert samples.labelling == Labelling(
         "",
         notes=(
-            "folder images alone gives no labels; if it is a class, begin its name with the class number, or list "
+            "folder images alone gives no labels; if it is a class, name it by the class number, or list "
             "all classes in classes.txt",
             "images/labels.csv is not used; give folder images itself",
         ),
@@ -656,3 +656,45 @@ def test_folders_in_class_folders_are_named_as_no_classes(tmp_path: Path) -> Non
 def test_one_folder_in_each_class_folder_is_no_doubt(tmp_path: Path) -> None:
     nested = folder_of(tmp_path, "cat/images/a.png", "dog/images/b.png")
     assert open_samples(nested, [FREE]).labelling.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("folders", "pattern", "expected"),
+    [
+        (["a", "b", "c"], "[bc]/*", {"b": 1, "c": 2}),
+        (["a", "b", "c"], "b/*", {"b": 1}),
+        ([f"{k:03d}.x" for k in range(1, 13)], "00[56].x/*", {"005.x": 4, "006.x": 5}),
+        (["10_cats", "20_dogs"], "*/*", {"10_cats": 0, "20_dogs": 1}),
+        (["2019.summer", "2020.winter"], "", {"2019.summer": 0, "2020.winter": 1}),
+        (["1_star", "5_star"], "", {"1_star": 0, "5_star": 1}),
+        (["0_a", "1_b", "4_e"], "", {"0_a": 0, "1_b": 1, "4_e": 4}),
+        (["0_a", "1_b", "4_e"], "[14]*/*", {"1_b": 1, "4_e": 4}),
+    ],
+)
+def test_a_pattern_numbers_class_folders_as_the_whole_folder_does(
+    tmp_path: Path, folders: list[str], pattern: str, expected: dict[str, int]
+) -> None:
+    folder_of(tmp_path, *(f"{name}/1.png" for name in folders))
+    samples = open_samples(f"{tmp_path}/{pattern}".rstrip("/"), [FREE])
+    assert {sample.name.split("/")[0]: sample.labels for sample in samples} == {
+        name: (number,) for name, number in expected.items()
+    }
+
+
+def test_names_of_classes_need_a_list_where_a_pattern_selects_folders(tmp_path: Path) -> None:
+    table = "path,label\na/1.png,a\nb/1.png,b\nc/1.png,c"
+    folder_of(tmp_path, "a/1.png", "b/1.png", "c/1.png", labels_csv=table)
+    assert labels_of(open_samples(tmp_path, [FREE])) == {
+        "a/1.png": (0,),
+        "b/1.png": (1,),
+        "c/1.png": (2,),
+    }
+    with pytest.raises(
+        DataError, match=r"line 3: image 'b/1.png': 'b' is no class number; .* classes.txt"
+    ):
+        open_samples(f"{tmp_path}/[bc]/*", [FREE])
+    (tmp_path / "classes.txt").write_text("a\nb\nc")
+    assert labels_of(open_samples(f"{tmp_path}/[bc]/*", [FREE])) == {
+        "b/1.png": (1,),
+        "c/1.png": (2,),
+    }

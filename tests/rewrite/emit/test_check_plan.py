@@ -55,6 +55,11 @@ def test_a_node_that_another_one_cannot_do_is_not_removed(
         check_plan(done.prepared, replace(done.plan, folded={}, clamps=clamps))
 
 
+def test_a_node_is_not_float_and_removed(done: QuantizedNetwork) -> None:
+    with pytest.raises(PlanError, match="node Relu_r in floats, and folds or clamps it too"):
+        check_plan(done.prepared, replace(done.plan, floats={"Relu_r": "kept in float by you"}))
+
+
 def test_a_node_needs_scales_or_a_reason_to_stay_float(done: QuantizedNetwork) -> None:
     def without(name: str) -> Plan:
         kept = {key: params for key, params in done.plan.tensors.items() if key != name}
