@@ -41,9 +41,7 @@ def find_input(path: Path, sources: Sequence[Path]) -> str | None:
     modules = [str(options[name]) for name in _CALLABLES if name in options]
     for source in sources:
         if source.is_dir():
-            found = next(
-                (link for link in _list_links(source) if files.is_same_file(path, link)), None
-            )
+            found = None if remote.as_url(path) is not None else _find_link(path, source)
         else:
             found = next(_match(path, str(source)), None)
         if found is not None:
@@ -51,13 +49,21 @@ def find_input(path: Path, sources: Sequence[Path]) -> str | None:
     return next((name for name in modules if _is_file_of(path, name)), None)
 
 
-def _list_links(folder: Path) -> Iterator[Path]:
-    for base, folders, names in os.walk(folder):
-        yield from (
-            Path(base, name)
-            for name in (*folders, *names)
-            if os.path.islink(os.path.join(base, name))
-        )
+def _find_link(path: Path, folder: Path) -> Path | None:
+    """The link in a folder to a file, or to a folder that holds it; None if there is none."""
+    target, waiting = path.resolve(), [os.fspath(folder)]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:  # reading the folder will say so
+            continue
+        for entry in entries:
+            if entry.is_symlink():
+                if target.is_relative_to(os.path.realpath(entry.path)):
+                    return Path(entry.path)
+            elif entry.is_dir():
+                waiting.append(entry.path)
+    return None
 
 
 def _match(path: Path, text: str) -> Iterator[Path]:

@@ -26,6 +26,7 @@ QUANTIZE = "quantize MODEL --data DATA"
         "calibrate MODEL --data folder/{a,b}.npz -o folder/a.npz",
         "quantize MODEL --data DATA --eval folder/?.npz -o folder/a.npz",
         "evaluate MODEL --data links --json folder/a.npz",
+        "evaluate MODEL --data linked_folder --json folder/a.npz",
         "evaluate MODEL --data own_samples:read --json own_samples.py",
         f"{READ} --transcripts text.txt --json text.txt",
         f"{READ} --boxes text.txt --summary text.txt",
@@ -43,6 +44,8 @@ def test_no_output_replaces_a_file_that_an_option_names(ptq, model, data, comman
     for name in "ab":
         shutil.copy(data, f"folder/{name}.npz")
     os.symlink("../folder/a.npz", "links/a.npz")
+    Path("linked_folder").mkdir()
+    os.symlink("../folder", "linked_folder/train")
     texts = [
         "text.txt",
         "options.toml",

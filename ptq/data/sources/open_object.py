@@ -136,7 +136,8 @@ def open_callable(
         DataError: The callable fails, or returns no items.
     """
     found = call_feeds(feeds, title)
-    if _has_indices(found) and not frame.is_frame(found):
+    own_order = hasattr(found, "__iter__") and not isinstance(found, (list, tuple, np.ndarray))
+    if _has_indices(found) and not own_order:
         return _open_sequence(found, inputs, title, images)
     first = [found]  # it serves the first pass, as making it may take long
     return FeedStream(lambda: first.pop() if first else feeds(), inputs, title, images)

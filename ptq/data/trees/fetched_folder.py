@@ -153,7 +153,7 @@ class FetchedFolder(WrappedSource):
                 self._keep(name, self._tree.read(name))
         contents = {name: self._tree.read(name) for name in lists}
         for name, content in contents.items():
-            if content != contents[lists[0]]:
+            if content.strip().splitlines() != contents[lists[0]].strip().splitlines():
                 raise DataError(
                     f"{self._tree.title}: {lists[0]} and {name} differ; give all shards the same list of classes"
                 )

@@ -662,7 +662,7 @@ def test_one_folder_in_each_class_folder_is_no_doubt(tmp_path: Path) -> None:
     ("folders", "pattern", "expected"),
     [
         (["a", "b", "c"], "[bc]/*", {"b": 1, "c": 2}),
-        (["a", "b", "c"], "b/*", {"b": 1}),
+        (["a", "b", "c"], "[b]/*", {"b": 1}),
         ([f"{k:03d}.x" for k in range(1, 13)], "00[56].x/*", {"005.x": 4, "006.x": 5}),
         (["10_cats", "20_dogs"], "*/*", {"10_cats": 0, "20_dogs": 1}),
         (["2019.summer", "2020.winter"], "", {"2019.summer": 0, "2020.winter": 1}),
