@@ -14,6 +14,7 @@ line, because other separators may stand inside a text.
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -31,6 +32,8 @@ _OTHER_TEXT_COLUMNS = frozenset(["label", "labels", "target"])
 """Columns of texts, unless there is a surer one: beside texts these may be classes."""
 _TAB, _COMMA, _BLANKS = r"\t", r"\s*[,;]\s*", r"\s+"
 """Separators of a sample and its text, as patterns."""
+_MOST_BLANKS = 8
+"""Blanks of a line before which its sample is looked for."""
 _ADVICE = "write a table with the header path,text, or a tab between name and text"
 
 
@@ -222,7 +225,8 @@ def _choose_pairs(
     is_complete = len(lines) == len(names)
     if is_complete and (2 * len(rows) < len(lines) or named < len(rows)):
         return None  # texts in order, of which some happen to start like a name
-    if rows and named == len(names) and not is_complete:
+    # texts in order are as many as the samples
+    if not is_complete and named == len(rows) and 2 * named >= min(filled, 2 * len(names)) > 0:
         return rows
     if rows:
         raise DataError(
@@ -240,13 +244,19 @@ def _split(line: str, *, is_table: bool) -> Iterator[tuple[str, str, str]]:
 
     A text stands in quotes if its sample does; in a table, also if commas separate them.
     """
-    for separator in (_TAB, _COMMA, _BLANKS):
+    blanks = list(itertools.islice(re.finditer(_BLANKS, line), _MOST_BLANKS))
+    for separator in (_TAB, _COMMA):
         parts = re.fullmatch(rf'("(?:[^"]|"")*"|.*?){separator}(.*)', line, re.DOTALL)
         if parts is not None:
             sample, text = parts.groups()
             doubled = separator == _COMMA or '""' in text[1:-1]
             quoted = _is_quoted(sample) or (is_table and doubled)
             yield separator, _unquote(sample), _unquote(text) if quoted else text
+    for blank in reversed(blanks):  # a name may have blanks
+        sample = line[: blank.start()]
+        quoted = _is_quoted(sample) or (is_table and '""' in line[blank.end() + 1 : -1])
+        text = line[blank.end() :]
+        yield _BLANKS, _unquote(sample), _unquote(text) if quoted else text
 
 
 def _find(sample: str, known: Mapping[str, str]) -> str | None:

@@ -138,3 +138,20 @@ def test_a_file_that_is_absent_is_named(tmp_path: Path) -> None:
         match=r"absent\.csv: cannot be read \(No such file or directory\); give a text file",
     ):
         read_text_labels(tmp_path / "absent.csv", NAMES)
+
+
+def test_names_may_have_blanks(tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    file.write_text("a b.png HELLO all\nc d.png BYE")
+    expected = {"a b.png": "HELLO all", "c d.png": "BYE"}
+    assert read_text_labels(file, ["a b.png", "c d.png"]) == expected
+
+
+def test_lines_of_other_samples_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "84.trans.txt"
+    file.write_text("84-1 HELLO\n84-2 B\n84-3 X\n84-4 Y")
+    names = ["84-1.wav", "84-2.wav", "85-1.wav"]
+    assert read_text_labels(file, names) == {"84-1.wav": "HELLO", "84-2.wav": "B"}
+    file.write_text("84-1 HELLO\nso\nit\ngoes")
+    with pytest.raises(DataError, match="only 1 of 4 lines begin with a sample"):
+        read_text_labels(file, names)
