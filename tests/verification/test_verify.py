@@ -155,6 +155,8 @@ def test_reading_the_integers_leaves_the_outputs_as_they_were(
 
 def test_a_float_operator_that_reading_changes_does_not_fail_the_integers() -> None:
     """ONNX Runtime lays a cubic Resize out otherwise when tensors beside it are read."""
+    if INSTALLED < (1, 24):
+        pytest.skip("an older ONNX Runtime refuses a cubic Resize between integers")
     rng = np.random.default_rng(11)
     weights = {
         name: rng.normal(0, 0.3, shape)
