@@ -60,9 +60,9 @@ from result_files import describe_code, write_result
 import ptq
 from ptq.data import Preprocess, Sample, Samples, open_samples
 from ptq.data.splits import input_specs, takes_any_batch
-from ptq.evaluation.engines import session_engine
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.runs.engines import session_engine
 from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, Value, name_of

@@ -43,10 +43,10 @@ from unseen import decision_agreement
 
 import ptq
 from ptq.core.wording import format_change
-from ptq.evaluation.benefit_check import check_benefit
 from ptq.evaluation.drop import ERROR
 from ptq.evaluation.intervals import bootstrap_means, percentile_interval
 from ptq.evaluation.presentation.verdict import describe_verdict
+from ptq.evaluation.report.benefit_check import check_benefit
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.optimization.preference import PreferenceName

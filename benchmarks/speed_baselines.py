@@ -44,8 +44,8 @@ def time_evaluations(
     """Return the CPU seconds of the three evaluations of the report, and the number of samples."""
     from ptq.core.run_options import DEFAULT_RUN
     from ptq.data.splits import SampleOptions
-    from ptq.evaluation.engines import integer_engine, session_engine
     from ptq.evaluation.evaluate import evaluate_engines
+    from ptq.evaluation.runs.engines import integer_engine, session_engine
     from ptq.model.node import name_of
     from ptq.model.open import open_model
     from ptq.model.session import Session

@@ -8,10 +8,10 @@ from typing import Any
 
 from ptq.evaluation.compare import Comparison
 from ptq.evaluation.frontier import FrontierReport
-from ptq.evaluation.inspection import Inspection
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.inspection import Inspection
+from ptq.evaluation.report.report_data import ReportData
 from ptq.optimization.benchmark import Benchmark
 from ptq.verification.lint_rules import Finding
 from ptq.verification.node_status import NodeStatus

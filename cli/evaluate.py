@@ -64,8 +64,8 @@ def evaluate(
     from ptq.core.errors import UsageError
     from ptq.data.splits import SampleOptions
     from ptq.data.workers.start_workers import resolve_data
+    from ptq.evaluation.checks.record_check import REFERENCE_MODEL, choose_record
     from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
-    from ptq.evaluation.record_check import REFERENCE_MODEL, choose_record
     from ptq.model.open import open_model, tflite_content
     from ptq.optimization.evaluate import NEEDS_FLOAT_MODEL
     from ptq.rewrite.border.element_types import open_with_float_border

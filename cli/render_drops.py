@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ptq.evaluation.drop import Budget
     from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.ranking import NodeCost, Ranking
-    from ptq.evaluation.report import NodeRow
+    from ptq.evaluation.report.report_data import NodeRow
 
 MAX_RANKED_NODES = 12
 

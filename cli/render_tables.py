@@ -39,9 +39,9 @@ from .screen import (
 from .verbosity import is_quiet, is_verbose
 
 if TYPE_CHECKING:
-    from ptq.evaluation.inspection import Inspection
     from ptq.evaluation.measurements import Evaluation
-    from ptq.evaluation.report import NodeRow
+    from ptq.evaluation.report.inspection import Inspection
+    from ptq.evaluation.report.report_data import NodeRow
     from ptq.observers.calibration_file import Calibration
 
 MAX_ENTRIES = 10

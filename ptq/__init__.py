@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from ptq.core.targets import TargetName
     from ptq.data import AudioPreprocess, Preprocess, Sample, Samples, TextPreprocess, open_samples
     from ptq.evaluation.compare import Comparison, compare
-    from ptq.evaluation.engines import EngineName
     from ptq.evaluation.exports.mlflow_run import log_to_mlflow
     from ptq.evaluation.exports.report import Report
     from ptq.evaluation.frontier import FrontierPoint, FrontierReport
-    from ptq.evaluation.inspection import Inspection
     from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.ranking import NodeCost, Ranking
+    from ptq.evaluation.report.inspection import Inspection
     from ptq.evaluation.result import Result
+    from ptq.evaluation.runs.engines import EngineName
     from ptq.evaluation.tasks.task import TaskName
     from ptq.executor.arithmetics import ArithmeticName
     from ptq.executor.runtimes.registry import RuntimeName
@@ -76,12 +76,12 @@ _MODULES = {
     "ptq.core.targets": "TargetName",
     "ptq.data": "AudioPreprocess Preprocess Sample Samples TextPreprocess open_samples",
     "ptq.evaluation.compare": "Comparison compare",
-    "ptq.evaluation.engines": "EngineName",
+    "ptq.evaluation.runs.engines": "EngineName",
     "ptq.executor.runtimes.registry": "RuntimeName",
     "ptq.evaluation.exports.mlflow_run": "log_to_mlflow",
     "ptq.evaluation.exports.report": "Report",
     "ptq.evaluation.frontier": "FrontierPoint FrontierReport",
-    "ptq.evaluation.inspection": "Inspection",
+    "ptq.evaluation.report.inspection": "Inspection",
     "ptq.evaluation.measurements": "Evaluation",
     "ptq.evaluation.ranking": "NodeCost Ranking",
     "ptq.evaluation.result": "Result",

@@ -16,7 +16,7 @@ from ptq_cli.optable import list_op_rows
 from ptq.core.ops import OPS
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.core.targets import TARGETS
-from ptq.evaluation.engines import EngineName
+from ptq.evaluation.runs.engines import EngineName
 from ptq.executor.arithmetics import ARITHMETICS
 from ptq.observers import OBSERVERS
 from ptq.optimization.benchmark import DEFAULT_SECONDS

@@ -15,7 +15,7 @@ from ptq_cli.process import run
 
 import ptq
 from ptq.core.wording import describe_size_ratio
-from ptq.evaluation import benefit_check
+from ptq.evaluation.report import benefit_check
 from ptq.model.serialize import serialized_size
 
 WIDTH = 16

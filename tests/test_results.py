@@ -18,7 +18,7 @@ from parts import CONV, WB
 import ptq
 from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
-from ptq.evaluation.report import Diagnosis
+from ptq.evaluation.report.report_data import Diagnosis
 
 MODEL = build_network(
     CONV + "r = Relu(c)\ng = GlobalAveragePool(r)\nf = Flatten(g)\ny = Gemm(f, m, k)",

@@ -24,8 +24,8 @@ from ptq.data.splits import SampleOptions
 from ptq.data.workers import run_on_threads, sharing_gain, worker_pool
 from ptq.data.workers.run_part import run_part
 from ptq.data.workers.start_workers import start_workers, stop_workers_at_end
-from ptq.evaluation.reference import ReferenceOutputs
-from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.runs.reference import ReferenceOutputs
+from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.kernels import thread_pool
 from ptq.kernels.thread_pool import map_ahead
 from ptq.model.graph import Graph

@@ -8,27 +8,27 @@ from dataclasses import replace
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit, count_classes
-from ptq.evaluation.benefit_check import check_opset
 from ptq.evaluation.budget import BudgetSearch, check_budget
+from ptq.evaluation.checks.empty_cache_check import check_empty_cache
+from ptq.evaluation.checks.input_range_check import check_input_statistics
+from ptq.evaluation.checks.input_shift_check import InputShiftCheck
+from ptq.evaluation.checks.mode_check import check_mode
+from ptq.evaluation.checks.noise_check import check_noise, leave_noise_undecided
+from ptq.evaluation.checks.output_check import check_outputs
+from ptq.evaluation.checks.overlap_check import find_overlap
+from ptq.evaluation.checks.preprocessing_check import explain_low_accuracy
+from ptq.evaluation.checks.sample_count_check import check_sample_count
+from ptq.evaluation.checks.softmax_length_check import check_softmax_lengths
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.diagnostics import diagnose, fixed_tensors
 from ptq.evaluation.drop import Budget
-from ptq.evaluation.empty_cache_check import check_empty_cache
-from ptq.evaluation.engines import find_float_results, session_engine
 from ptq.evaluation.exports.report import Report
-from ptq.evaluation.input_range_check import check_input_statistics
-from ptq.evaluation.input_shift_check import InputShiftCheck
 from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.mode_check import check_mode
-from ptq.evaluation.noise_check import check_noise, leave_noise_undecided
-from ptq.evaluation.output_check import check_outputs
-from ptq.evaluation.overlap_check import find_overlap
-from ptq.evaluation.preprocessing_check import explain_low_accuracy
 from ptq.evaluation.quantized_forms import QuantizedForms
-from ptq.evaluation.report_rows import node_rows, tensor_rows
-from ptq.evaluation.sample_count_check import check_sample_count
-from ptq.evaluation.session_cache import SessionCache
-from ptq.evaluation.softmax_length_check import check_softmax_lengths
+from ptq.evaluation.report.benefit_check import check_opset
+from ptq.evaluation.report.report_rows import node_rows, tensor_rows
+from ptq.evaluation.runs.engines import find_float_results, session_engine
+from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import PtqError
 from ptq.core.run_options import RunOptions
-from ptq.evaluation.engines import (
+from ptq.evaluation.form_titles import name_runtime
+from ptq.evaluation.runs.engines import (
     Engine,
     match_outputs,
     named_engine,
@@ -19,8 +20,7 @@ from ptq.evaluation.engines import (
     reference_engine,
     session_engine,
 )
-from ptq.evaluation.form_titles import name_runtime
-from ptq.evaluation.run_forms import Opener
+from ptq.evaluation.runs.run_forms import Opener
 from ptq.evaluation.speed import Speed, measure_speed
 from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.runtime import RuntimeModel

@@ -12,9 +12,9 @@ import numpy as np
 from ptq.core.plan import Plan
 from ptq.core.wording import plural
 from ptq.data import Samples
+from ptq.evaluation.checks.preprocessing_check import diagnose_assumption
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.preprocessing_check import diagnose_assumption
-from ptq.evaluation.report import TensorRow
+from ptq.evaluation.report.report_data import TensorRow
 from ptq.model.graph import Graph
 from ptq.model.node import name_of, operator_of, values_read_by
 from ptq.observers.channel_sums import ChannelSums

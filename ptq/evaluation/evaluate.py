@@ -10,17 +10,16 @@ from ptq.core.run_options import DEFAULT_RUN, RunOptions, TrackedItems
 from ptq.data import Sample, Samples
 from ptq.data.labelling import Labelling
 from ptq.data.sample_source import refuse_bad
-from ptq.evaluation.baseline_check import check_baseline, doubt_drops
 from ptq.evaluation.changed_samples import ChangedSamples
-from ptq.evaluation.engines import Engine
+from ptq.evaluation.checks.baseline_check import check_baseline, doubt_drops
+from ptq.evaluation.checks.label_mismatch import find_label_mismatch
 from ptq.evaluation.form_meters import EvaluationMeter
-from ptq.evaluation.label_mismatch import find_label_mismatch
-from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.run_forms import KnownOutputs, Opener, run_forms
+from ptq.evaluation.measurements import REFERENCE, Evaluation
+from ptq.evaluation.runs.engines import Engine
+from ptq.evaluation.runs.run_forms import KnownOutputs, Opener, run_forms
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
 
-REFERENCE = "float"
 ANY_TASK = TaskRequest()
 
 

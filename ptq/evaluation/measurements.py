@@ -13,6 +13,9 @@ from ptq.evaluation.drop import Budget, Drop, TaskChoice
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
 from ptq.executor.runtimes.runtime import Placement
 
+REFERENCE = "float"
+"""Name of the form that the others are compared with."""
+
 
 @dataclass(frozen=True)
 class FormMetrics:

@@ -8,21 +8,21 @@ from functools import partial
 from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples
-from ptq.evaluation.batching import choose_batch
+from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.evaluation.changed_samples import ChangedSamples
+from ptq.evaluation.checks.input_shift_check import InputShiftCheck, calibration_inputs
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.engines import (
+from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.runs.engines import (
     integer_engine,
     open_integer_engine,
     open_session_engine,
     session_engine,
 )
-from ptq.evaluation.evaluate import evaluate_engines
-from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
-from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.model_outputs import SessionOpener
-from ptq.evaluation.run_forms import KnownOutputs
-from ptq.evaluation.session_cache import open_engine
+from ptq.evaluation.runs.model_outputs import SessionOpener
+from ptq.evaluation.runs.run_forms import KnownOutputs
+from ptq.evaluation.runs.session_cache import open_engine
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor

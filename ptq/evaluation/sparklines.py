@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ptq.evaluation.presentation.values import count_values
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 from ptq.observers.stats import TensorStats
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"

@@ -20,11 +20,21 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
-from ptq.evaluation.batching import choose_batch
+from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.evaluation.budget import check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
+from ptq.evaluation.checks.input_shift_check import InputShiftCheck, recorded_inputs
+from ptq.evaluation.checks.mode_check import check_mode
+from ptq.evaluation.checks.noise_check import check_noise, leave_noise_undecided
+from ptq.evaluation.checks.output_check import check_outputs
+from ptq.evaluation.checks.preprocessing_check import diagnose_assumption, explain_low_accuracy
+from ptq.evaluation.checks.record_check import REFERENCE_MODEL, check_other_record, choose_record
+from ptq.evaluation.checks.relation_check import check_reference, check_relation
+from ptq.evaluation.checks.sample_count_check import check_sample_count
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.engines import (
+from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.measurements import REFERENCE, Evaluation
+from ptq.evaluation.runs.engines import (
     Engine,
     EngineName,
     integer_engine,
@@ -32,17 +42,7 @@ from ptq.evaluation.engines import (
     reference_engine,
     session_engine,
 )
-from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
-from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
-from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.mode_check import check_mode
-from ptq.evaluation.noise_check import check_noise, leave_noise_undecided
-from ptq.evaluation.output_check import check_outputs
-from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
-from ptq.evaluation.record_check import REFERENCE_MODEL, check_other_record, choose_record
-from ptq.evaluation.relation_check import check_reference, check_relation
-from ptq.evaluation.run_forms import Opener
-from ptq.evaluation.sample_count_check import check_sample_count
+from ptq.evaluation.runs.run_forms import Opener
 from ptq.evaluation.tasks.label_options import LabelOptions
 from ptq.evaluation.tasks.request import TaskRequest, require_task
 from ptq.evaluation.tasks.task import TaskName

@@ -17,11 +17,11 @@ from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation, Sample
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
+from ptq.evaluation.checks.mode_check import check_mode
+from ptq.evaluation.checks.noise_check import check_noise
+from ptq.evaluation.checks.preprocessing_check import diagnose_assumption
 from ptq.evaluation.frontier import FrontierReport
-from ptq.evaluation.mode_check import check_mode
-from ptq.evaluation.noise_check import check_noise
-from ptq.evaluation.preprocessing_check import diagnose_assumption
-from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.evaluation.speed import measure_speed
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model

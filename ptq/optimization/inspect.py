@@ -9,7 +9,7 @@ from typing import get_args
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import refuse_unknown_options, require_choice, require_names
 from ptq.core.targets import TargetName, get_target
-from ptq.evaluation.inspection import Inspection, build_inspection, inspect_quantized
+from ptq.evaluation.report.inspection import Inspection, build_inspection, inspect_quantized
 from ptq.model.failure import explain_failure
 from ptq.model.open import (
     Model,

@@ -27,7 +27,7 @@ from ptq.core.target import Target
 from ptq.core.types import Range
 from ptq.core.wording import plural
 from ptq.data import Samples, spread_with_validation
-from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.model.graph import Graph
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.optimization.effort import Effort

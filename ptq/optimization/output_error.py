@@ -15,8 +15,8 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.data import Sample
-from ptq.evaluation.model_outputs import ModelOutputs
-from ptq.evaluation.reference import Outputs
+from ptq.evaluation.runs.model_outputs import ModelOutputs
+from ptq.evaluation.runs.reference import Outputs
 from ptq.model.graph import Graph
 from ptq.observers.quantization_error import mean_error
 from ptq.observers.stats import TensorStats

@@ -23,12 +23,12 @@ from ptq.data.preprocessing.recorded_preprocess import (
     list_recorded_options,
 )
 from ptq.data.splits import SampleOptions
-from ptq.evaluation.benefit_check import check_benefit
+from ptq.evaluation.checks.input_shift_check import calibration_inputs
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.exports.report import Report
-from ptq.evaluation.input_shift_check import calibration_inputs
-from ptq.evaluation.litert_check import add_litert_check
+from ptq.evaluation.report.benefit_check import check_benefit
+from ptq.evaluation.report.litert_check import add_litert_check
 from ptq.evaluation.result import Result
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.exact_sums import has_exact_int8_sums

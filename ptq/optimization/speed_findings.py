@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ptq.core.errors import ModelError
 from ptq.evaluation.exports.report import Report
-from ptq.evaluation.report import ONNX_RUNTIME
+from ptq.evaluation.report.report_data import ONNX_RUNTIME
 from ptq.executor.runtimes.registry import RUNTIMES
 from ptq.model.graph import Graph
 from ptq.verification.slow_in_litert import find_slow_in_litert

@@ -15,7 +15,7 @@ from ptq.core.wording import format_decibels, plural
 from ptq.data import Samples
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.exports.report import Report
-from ptq.evaluation.session_cache import open_float_session
+from ptq.evaluation.runs.session_cache import open_float_session
 from ptq.evaluation.speed import Speed, measure_speed
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime, TargetRuntime
 from ptq.executor.runtimes.runtime import RuntimeModel, describe_placement

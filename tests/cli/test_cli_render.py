@@ -11,9 +11,9 @@ from reports import EVALUATION, REPORT
 
 from ptq.data.splits import ON_CALIBRATION
 from ptq.evaluation.drop import top1_drop
-from ptq.evaluation.inspection import Inspection
 from ptq.evaluation.ranking import NodeCost, Ranking
-from ptq.evaluation.report import NodeRow
+from ptq.evaluation.report.inspection import Inspection
+from ptq.evaluation.report.report_data import NodeRow
 from ptq.verification.node_status import NodeStatus
 from ptq.verification.portability import NodeRisk, Portability
 from ptq.verification.verify import TensorDifference, Verification

@@ -13,8 +13,8 @@ from ptq import evaluate
 from ptq.core.errors import DataError
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.data import Sample
-from ptq.evaluation.batching import choose_batch
-from ptq.evaluation.run_forms import run_forms
+from ptq.evaluation.batching.batch_size import choose_batch
+from ptq.evaluation.runs.run_forms import run_forms
 from ptq.model.graph import Graph
 
 STEPS, CLASSES = 8, 12

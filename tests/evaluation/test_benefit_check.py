@@ -9,9 +9,9 @@ import pytest
 
 from ptq.core.errors import NoGainError
 from ptq.core.wording import describe_size_ratio
-from ptq.evaluation.benefit_check import check_benefit, check_opset, require_gain
 from ptq.evaluation.exports.report import Report
-from ptq.evaluation.report import NodeRow
+from ptq.evaluation.report.benefit_check import check_benefit, check_opset, require_gain
+from ptq.evaluation.report.report_data import NodeRow
 
 FASTER, SLOWER, UNSURE = (1.5, (1.4, 1.6)), (0.5, (0.45, 0.55)), (0.9, (0.7, 1.1))
 BARELY = (0.97, (0.96, 0.98))

@@ -23,11 +23,11 @@ from ptq.core.types import UINT8, QuantParams
 from ptq.data import Preprocess, open_samples
 from ptq.data.input_spec import InputSpec
 from ptq.data.splits import input_specs
+from ptq.evaluation.checks.input_range_check import check_input_statistics
+from ptq.evaluation.checks.preprocessing_check import find_better_preprocessing
 from ptq.evaluation.diagnostics import diagnose, fixed_tensors
-from ptq.evaluation.engines import session_engine
-from ptq.evaluation.input_range_check import check_input_statistics
-from ptq.evaluation.preprocessing_check import find_better_preprocessing
-from ptq.evaluation.report import Diagnosis, TensorRow
+from ptq.evaluation.report.report_data import Diagnosis, TensorRow
+from ptq.evaluation.runs.engines import session_engine
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers.channel_sums import ChannelSums

@@ -8,8 +8,8 @@ from networks import Array, build_network, gaussian_array
 import ptq
 from ptq.data import open_samples
 from ptq.data.splits import input_specs
+from ptq.evaluation.checks.empty_cache_check import check_empty_cache, find_caches
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.empty_cache_check import check_empty_cache, find_caches
 from ptq.model.graph import Graph
 
 DECODER = (

@@ -14,10 +14,10 @@ from networks import gaussian_array
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
-from ptq.evaluation.engines import session_engine
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.metrics import Accuracy
-from ptq.evaluation.run_forms import split_into_batches
+from ptq.evaluation.runs.engines import session_engine
+from ptq.evaluation.runs.run_forms import split_into_batches
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 

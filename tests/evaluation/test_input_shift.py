@@ -16,7 +16,7 @@ from PIL import Image
 
 import ptq
 from ptq.data import Sample
-from ptq.evaluation.input_shift_check import InputShiftCheck
+from ptq.evaluation.checks.input_shift_check import InputShiftCheck
 from ptq.observers.input_quantiles import LEVELS, InputQuantiles
 from ptq.observers.stats import TensorStats
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.data import InputSpec, Samples, open_samples
-from ptq.evaluation.run_forms import run_forms
+from ptq.evaluation.runs.run_forms import run_forms
 
 ROWS = np.arange(12, dtype=np.float32).reshape(12, 1)
 COUNT = 6

@@ -10,8 +10,8 @@ import pytest
 from networks import build_network
 
 import ptq
+from ptq.evaluation.checks.label_mismatch import find_label_mismatch
 from ptq.evaluation.confusion import is_low, may_be_low
-from ptq.evaluation.label_mismatch import find_label_mismatch
 
 MODEL = build_network("y = MatMul(x, w)", {"x": ("n", 5)}, w=np.eye(5, dtype=np.float32))
 

@@ -12,8 +12,8 @@ from PIL import Image
 
 import ptq
 from ptq.data.labelling import Labelling
-from ptq.evaluation import label_permutation
-from ptq.evaluation.label_permutation import find_permutation
+from ptq.evaluation.checks import label_permutation
+from ptq.evaluation.checks.label_permutation import find_permutation
 from ptq.evaluation.presentation.html import render_page
 from ptq.evaluation.presentation.html_rankings import render_ranking_page
 

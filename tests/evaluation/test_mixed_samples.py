@@ -11,7 +11,7 @@ from networks import build_network, gaussian_array
 from numpy.typing import NDArray
 
 from ptq.core.run_options import DEFAULT_RUN
-from ptq.evaluation.batching import choose_batch
+from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.model.graph import Graph
 from ptq.model.size_values import SizeValues
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from networks import build_network
 
-from ptq.evaluation.mode_check import check_mode
+from ptq.evaluation.checks.mode_check import check_mode
 from ptq.model.graph import Graph
 
 NORMALIZE = "y{more} = BatchNormalization<training_mode = {mode}>(x, one, one, one, one)"

@@ -8,7 +8,7 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
-from ptq.evaluation.noise_check import check_noise
+from ptq.evaluation.checks.noise_check import check_noise
 from ptq.model.graph import Graph
 
 WEIGHTS = {"w": gaussian_array(8, 4), "b": gaussian_array(4)}

@@ -13,10 +13,10 @@ from networks import gaussian_array
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.evaluation.changed_samples import ChangedSamples
+from ptq.evaluation.checks.output_check import check_outputs
 from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.output_check import check_outputs
 from ptq.evaluation.tasks.task import TaskRequest
 
 Array = np.ndarray[Any, Any]

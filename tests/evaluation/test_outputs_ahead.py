@@ -23,10 +23,11 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Samples
 from ptq.data.splits import SampleOptions
 from ptq.data.workers.worker_pool import ProcessPool
-from ptq.evaluation import evaluate, outputs_ahead
-from ptq.evaluation.engines import open_session_engine
-from ptq.evaluation.outputs_ahead import compute_ahead, find_next_part
-from ptq.evaluation.run_forms import Opener, run_forms
+from ptq.evaluation import evaluate
+from ptq.evaluation.runs import outputs_ahead
+from ptq.evaluation.runs.engines import open_session_engine
+from ptq.evaluation.runs.outputs_ahead import compute_ahead, find_next_part
+from ptq.evaluation.runs.run_forms import Opener, run_forms
 from ptq.kernels.lent_threads import find_lent_threads
 from ptq.model.open import open_model
 

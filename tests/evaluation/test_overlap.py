@@ -13,7 +13,7 @@ from networks import build_network, gaussian_array
 import ptq
 from ptq.data.sample_digest import digest_feed
 from ptq.data.splits import SampleSplit
-from ptq.evaluation.overlap_check import find_overlap
+from ptq.evaluation.checks.overlap_check import find_overlap
 from ptq.observers.calibration_file import from_bytes
 from ptq.observers.sample_prefixes import LIMIT, keep_prefixes, merge_prefixes
 

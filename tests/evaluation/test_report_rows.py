@@ -12,7 +12,7 @@ from onnx.numpy_helper import to_array
 from parts import W
 
 import ptq
-from ptq.evaluation.report_rows import node_rows, tensor_rows
+from ptq.evaluation.report.report_rows import node_rows, tensor_rows
 
 
 def test_rows_are_worst_first_and_say_why() -> None:

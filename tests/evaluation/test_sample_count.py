@@ -7,7 +7,7 @@ import pytest
 from networks import build_network
 
 import ptq
-from ptq.evaluation.sample_count_check import MIN_SAMPLES
+from ptq.evaluation.checks.sample_count_check import MIN_SAMPLES
 
 MODEL = build_network("y = MatMul(x, w)", {"x": ("n", 5)}, w=np.eye(5, dtype=np.float32))
 NOISE = build_network("y = MatMul(x, w)", {"x": ("n", 5)}, w=np.ones((5, 1), np.float32))

@@ -15,8 +15,8 @@ from ptq.core.run_options import RunOptions
 from ptq.core.types import UINT8, QuantParams
 from ptq.data import Preprocess, open_samples
 from ptq.data.splits import input_specs
+from ptq.evaluation.checks.softmax_length_check import check_softmax_lengths
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.softmax_length_check import check_softmax_lengths
 from ptq.model.graph import Graph
 
 RUN = RunOptions(threads=1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import DataError, UsageError
-from ptq.evaluation.baseline_check import check_baseline
+from ptq.evaluation.checks.baseline_check import check_baseline
 from ptq.evaluation.drop import top1_drop
 from ptq.evaluation.intervals import tango_interval
 from ptq.evaluation.measurements import FormMetrics

@@ -7,7 +7,7 @@ import math
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import Accuracy, Fidelity
-from ptq.evaluation.report import NodeRow, TensorRow
+from ptq.evaluation.report.report_data import NodeRow, TensorRow
 
 BEFORE, AFTER = Accuracy(0.9, 0.99, 200), Accuracy(0.885, 0.995, 200)
 NEAR = {"scores": Fidelity(30.0, 0.999, 0.97), "boxes": Fidelity(math.inf, 1.0, None)}

@@ -29,7 +29,7 @@ from onnx import TensorProto, helper
 from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
-from ptq.evaluation.engines import integer_engine
+from ptq.evaluation.runs.engines import integer_engine
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.session import Session

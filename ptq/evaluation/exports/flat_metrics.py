@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.measurements import FormMetrics
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 
 
 def flatten_metrics(report: ReportData) -> dict[str, float]:

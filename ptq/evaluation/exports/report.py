@@ -10,7 +10,7 @@ from ptq.evaluation.exports.flat_metrics import flatten_metrics
 from ptq.evaluation.exports.html_summary import render_fragment
 from ptq.evaluation.exports.markdown import render_markdown
 from ptq.evaluation.exports.summary import summarize_report
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 
 ReportTable = Literal["tensors", "nodes", "forms"]
 

@@ -10,7 +10,7 @@ from ptq.core.wording import describe_size_ratio, format_decibels, format_size, 
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.measurements import Evaluation, FormMetrics
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 from ptq.evaluation.task_wording import describe_forms, describe_task
 
 WORST_TENSORS = 5

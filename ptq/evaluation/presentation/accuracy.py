@@ -17,7 +17,7 @@ from ptq.evaluation.presentation.report_wording import (
     describe_search,
 )
 from ptq.evaluation.presentation.verdict import describe_sqnr
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 from ptq.evaluation.task_wording import describe_forms, describe_task
 from ptq.page.blocks import Cell, Column, Lines, Table, Tone
 from ptq.page.page import Section

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ptq.core.plan import Plan
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 from ptq.page.anchors import link_to
 from ptq.page.blocks import Figure, Figures, Legend
 from ptq.page.channels import build_channels

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ptq.core.wording import format_decibels, plural
 from ptq.evaluation.frontier import FrontierPoint, FrontierReport
 from ptq.evaluation.presentation.estimate_wording import describe_frontier
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 from ptq.page.anchors import link_to
 from ptq.page.blocks import Cell, Column, Lines, Table
 from ptq.page.page import Section

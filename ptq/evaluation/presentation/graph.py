@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ptq.core.wording import format_decibels
 from ptq.evaluation.presentation.report_wording import NODE_RESULTS
-from ptq.evaluation.report import NodeRow, ReportData, TensorRow
+from ptq.evaluation.report.report_data import NodeRow, ReportData, TensorRow
 from ptq.page.anchors import link_to
 from ptq.page.blocks import Strip, StripCell
 from ptq.page.histogram import Histogram

@@ -24,7 +24,7 @@ from ptq.evaluation.presentation.result_page import render_result
 from ptq.evaluation.presentation.tensors import build_tensors
 from ptq.evaluation.presentation.values import build_histograms, build_values
 from ptq.evaluation.presentation.verdict import summarize_verdict
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 from ptq.observers.stats import TensorStats
 from ptq.page.anchors import assign_anchors
 from ptq.page.page import Section

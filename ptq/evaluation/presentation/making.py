@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptq.core.wording import describe_size_ratio, format_size, plural
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 from ptq.page.blocks import Facts, Lines
 from ptq.page.page import Section
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ptq.core.wording import describe_islands, explain_floats
 from ptq.evaluation.presentation.report_wording import NOTHING_QUANTIZED, count_nodes
-from ptq.evaluation.report import NodeRow, ReportData
+from ptq.evaluation.report.report_data import NodeRow, ReportData
 from ptq.page.anchors import link_to
 from ptq.page.blocks import Cell, Column, Lines, Table
 from ptq.page.page import Section

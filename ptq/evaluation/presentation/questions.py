@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ptq.core.topics import Topic
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.presentation.verdict import summarize_verdict
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 
 _SMALLER = 3.5
 """Ratio of sizes from which nobody asks why it is not 4."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ptq.core.wording import plural
 from ptq.evaluation.budget import BudgetSearch
 from ptq.evaluation.drop import Budget, describe_change
-from ptq.evaluation.report import NodeRow
+from ptq.evaluation.report.report_data import NodeRow
 
 NOT_LABELLED = (
     "no sample is labelled: give labels (--boxes for boxes), or the float model with --against"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from ptq.core.wording import format_decibels, plural
-from ptq.evaluation.report import ReportData, TensorRow
+from ptq.evaluation.report.report_data import ReportData, TensorRow
 from ptq.page.anchors import link_to
 from ptq.page.blocks import Cell, Column, Table
 from ptq.page.page import Section

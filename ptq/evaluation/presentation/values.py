@@ -10,7 +10,7 @@ from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.types import QuantParams
 from ptq.core.wording import format_decibels
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 from ptq.observers import OBSERVERS, TensorStats
 from ptq.observers.histogram_cells import histogram_cells
 from ptq.page.anchors import link_to

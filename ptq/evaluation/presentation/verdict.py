@@ -21,7 +21,7 @@ from ptq.evaluation.drop import (
 from ptq.evaluation.intervals import Interval, is_rough
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import LOSSY_DB, Fidelity
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 
 _CLEAR_SPEED = 0.05
 """A speed is another one than float's if its whole interval is that far from 1."""

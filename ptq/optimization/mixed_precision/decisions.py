@@ -9,8 +9,8 @@ import numpy as np
 
 from ptq.core.errors import UsageError
 from ptq.data import Sample
-from ptq.evaluation.model_outputs import ModelOutputs
-from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.runs.model_outputs import ModelOutputs
+from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.evaluation.tasks.request import TaskRequest, recognize_task
 from ptq.evaluation.tasks.task import Example, Task
 from ptq.model.node import name_of

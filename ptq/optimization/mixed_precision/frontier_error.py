@@ -12,7 +12,7 @@ import numpy as np
 
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
-from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.optimization.error_energy import measure_energy, measure_error_energy
 from ptq.rewrite.instrument.logits import find_common_cut, logits_graph
 from ptq.solver.quantizer import QuantizedModel

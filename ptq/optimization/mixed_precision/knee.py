@@ -19,7 +19,7 @@ from ptq.core.wording import plural
 from ptq.data import Sample
 from ptq.data.sample import Samples
 from ptq.evaluation.frontier import EstimatedFrontier
-from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.external_data import weight_bytes
 from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (

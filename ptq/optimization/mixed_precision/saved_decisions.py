@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptq.core.wording import plural
 from ptq.evaluation.intervals import Interval, bootstrap_sums, percentile_interval
-from ptq.evaluation.model_outputs import ModelOutputs
+from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.tasks.task import Task
 from ptq.model.graph import Graph
 from ptq.optimization.mixed_precision.decisions import (

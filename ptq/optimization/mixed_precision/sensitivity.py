@@ -21,11 +21,11 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
+from ptq.evaluation.checks.input_shift_check import InputShiftCheck, calibration_inputs
+from ptq.evaluation.checks.mode_check import check_mode
+from ptq.evaluation.checks.noise_check import check_noise
+from ptq.evaluation.checks.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.drop import Drop
-from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
-from ptq.evaluation.mode_check import check_mode
-from ptq.evaluation.noise_check import check_noise
-from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric

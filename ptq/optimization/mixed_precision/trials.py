@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.data.labelling import Labelling
-from ptq.evaluation.batching import choose_batch
+from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.evaluation.drop import Drop
-from ptq.evaluation.engines import Engine, open_session_engine, session_engine
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.session_cache import open_float_session
+from ptq.evaluation.runs.engines import Engine, open_session_engine, session_engine
+from ptq.evaluation.runs.session_cache import open_float_session
 from ptq.evaluation.tasks.task import NO_LABELS, TaskLabels, TaskName, TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.model.graph import Graph

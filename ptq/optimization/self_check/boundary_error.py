@@ -12,8 +12,8 @@ import numpy as np
 
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
-from ptq.evaluation.model_outputs import ModelOutputs
-from ptq.evaluation.reference import Outputs
+from ptq.evaluation.runs.model_outputs import ModelOutputs
+from ptq.evaluation.runs.reference import Outputs
 from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of, values_read_by

@@ -17,9 +17,9 @@ from typing import Any
 from ptq.core.errors import DataError, ModelError
 from ptq.core.plan import Plan
 from ptq.data import Sample
-from ptq.evaluation.model_outputs import ModelOutputs
-from ptq.evaluation.reference import Outputs, ReferenceOutputs
-from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.runs.model_outputs import ModelOutputs
+from ptq.evaluation.runs.reference import Outputs, ReferenceOutputs
+from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model import external_data
 from ptq.model.graph import Graph
 from ptq.model.load import check_valid

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.decibels import error_db
-from ptq.evaluation.reference import Outputs
+from ptq.evaluation.runs.reference import Outputs
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from ptq.core.decibels import error_db
 from ptq.core.errors import ModelError, PlanError
 from ptq.core.plan import Plan
 from ptq.data import Sample
-from ptq.evaluation.outputs_ahead import run_float_ahead
-from ptq.evaluation.overflow_check import refuse_overflow
-from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.checks.overflow_check import refuse_overflow
+from ptq.evaluation.runs.outputs_ahead import run_float_ahead
+from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.optimization.mixed_precision.float_cost import float_time_model
 from ptq.optimization.pipeline import Job
 from ptq.optimization.self_check.bisection import failing_ends, first_failing_node

@@ -13,7 +13,7 @@ from networks import build_network
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample, open_samples
 from ptq.data.splits import input_specs
-from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.graph import Graph
 from ptq.optimization.effort import EFFORTS, EffortName
 from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions

@@ -18,7 +18,7 @@ from networks import (
 from ptq.api import quantize
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
-from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.session import Session
 from ptq.optimization.self_check import checks

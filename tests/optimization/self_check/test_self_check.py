@@ -21,7 +21,7 @@ from ptq.api import quantize
 from ptq.core.errors import DataError, ModelError, PlanError
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
-from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.optimization.self_check import checks

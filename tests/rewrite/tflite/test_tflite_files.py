@@ -18,8 +18,8 @@ from qdq_builder import QdqBuilder
 
 import ptq
 from ptq.core.errors import UnsupportedError, UsageError
-from ptq.evaluation.litert_check import _find_differences
-from ptq.evaluation.litert_result import LitertCheck, LitertKernelCheck
+from ptq.evaluation.report.litert_check import _find_differences
+from ptq.evaluation.report.litert_result import LitertCheck, LitertKernelCheck
 from ptq.executor.executor import Executor
 from ptq.executor.litert_comparison import compare_with_executor
 from ptq.executor.tflite_export import encode_tflite

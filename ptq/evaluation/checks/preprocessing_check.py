@@ -20,12 +20,12 @@ from ptq.data import Preprocess, Sample, Samples
 from ptq.data.labels.class_names import SORTED_ORDER
 from ptq.data.preprocessing.preprocess import IMAGENET_MEAN_STD
 from ptq.evaluation import intervals
+from ptq.evaluation.checks.label_permutation import count_assigned
 from ptq.evaluation.confusion import may_be_low
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.engines import Engine
-from ptq.evaluation.label_permutation import count_assigned
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.metrics import is_scores
+from ptq.evaluation.runs.engines import Engine
 
 MAX_SAMPLES = 64
 MIN_GAIN = 0.15

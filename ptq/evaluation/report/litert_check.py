@@ -10,8 +10,8 @@ from typing import TypeVar
 from ptq.core.errors import PtqError
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.litert_result import LitertCheck, LitertKernelCheck
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.litert_result import LitertCheck, LitertKernelCheck
+from ptq.evaluation.report.report_data import ReportData
 from ptq.executor.litert_comparison import LitertComparison, compare_with_executor
 from ptq.model.graph import Graph
 from ptq.model.tflite.interpreter import Kernels, litert_version

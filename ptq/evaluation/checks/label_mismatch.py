@@ -8,9 +8,9 @@ import scipy
 
 from ptq.data.labelling import Labelling
 from ptq.data.labels.class_names import SORTED_ORDER
+from ptq.evaluation.checks.label_permutation import find_permutation
 from ptq.evaluation.confusion import Confusion, count_right, is_low
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.label_permutation import find_permutation
 
 MIN_SAMPLES = 50
 """Least number of labelled samples: fewer can be wrong by chance."""

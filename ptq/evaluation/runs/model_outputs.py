@@ -14,7 +14,7 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
-from ptq.evaluation.reference import Outputs, run_sample
+from ptq.evaluation.runs.reference import Outputs, run_sample
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 

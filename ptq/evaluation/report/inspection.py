@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ptq.core.record import Record
 from ptq.core.target import Target
-from ptq.evaluation.report import NodeRow
+from ptq.evaluation.report.report_data import NodeRow
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS, PROVENANCE, read_record
 from ptq.model.node import operator_of

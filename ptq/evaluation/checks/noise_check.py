@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ptq.core.wording import plural
+from ptq.evaluation.checks.mode_check import EVALUATION_MODE
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Budget
-from ptq.evaluation.mode_check import EVALUATION_MODE
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
 from ptq.model.random_nodes import find_random_nodes

@@ -18,11 +18,11 @@ from ptq.data.workers.idle_workers import IdleWorkers
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part, finds_samples
 from ptq.data.workers.worker_pool import ProcessPool
-from ptq.evaluation.batching import choose_batch
-from ptq.evaluation.engines import Engine
-from ptq.evaluation.reference import DigestedOutputs
-from ptq.evaluation.run_forms import Opener, part_size, run_groups, split_into_batches
-from ptq.evaluation.session_cache import SessionCache, open_engine
+from ptq.evaluation.batching.batch_size import choose_batch
+from ptq.evaluation.runs.engines import Engine
+from ptq.evaluation.runs.reference import DigestedOutputs
+from ptq.evaluation.runs.run_forms import Opener, part_size, run_groups, split_into_batches
+from ptq.evaluation.runs.session_cache import SessionCache, open_engine
 from ptq.kernels.lent_threads import lend_threads
 from ptq.solver.quantizer import CalibratedModel
 

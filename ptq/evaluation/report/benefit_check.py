@@ -8,7 +8,7 @@ from ptq.core.errors import NoGainError
 from ptq.core.topics import Topic
 from ptq.core.wording import ABOUT_AS_LARGE, describe_size_ratio
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.report import ReportData
+from ptq.evaluation.report.report_data import ReportData
 
 NOTICEABLY_SLOWER = 0.95
 """Speed relative to float below which the whole interval of a refused result must lie: less does not matter."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptq.evaluation.checks.record_check import REFERENCE_MODEL
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import describe_change
-from ptq.evaluation.evaluate import REFERENCE
-from ptq.evaluation.measurements import Evaluation, FormMetrics
-from ptq.evaluation.record_check import REFERENCE_MODEL
+from ptq.evaluation.measurements import REFERENCE, Evaluation, FormMetrics
 from ptq.model.graph import Graph
 from ptq.model.open import is_quantized
 

@@ -9,9 +9,9 @@ from functools import partial
 from ptq.core.errors import ModelError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
-from ptq.evaluation.engines import Engine, session_engine
-from ptq.evaluation.model_outputs import ModelOutputs, SessionOpener
-from ptq.evaluation.reference import DigestedOutputs, Outputs
+from ptq.evaluation.runs.engines import Engine, session_engine
+from ptq.evaluation.runs.model_outputs import ModelOutputs, SessionOpener
+from ptq.evaluation.runs.reference import DigestedOutputs, Outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.model.single_row_weights import has_single_row_weights

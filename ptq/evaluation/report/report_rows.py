@@ -12,7 +12,7 @@ from ptq.core.decibels import sqnr_db
 from ptq.core.plan import Plan
 from ptq.core.plan_entries import operand_key
 from ptq.core.types import QuantParams
-from ptq.evaluation.report import NodeRow, TensorRow
+from ptq.evaluation.report.report_data import NodeRow, TensorRow
 from ptq.model.graph import Graph
 from ptq.model.node import Value, is_constant, name_of, operator_of, require_constant
 from ptq.observers.quantization_error import quantization_error

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ptq.core.errors import ModelError
-from ptq.evaluation.batch_layout import BatchLayout
-from ptq.evaluation.sample_positions import SamplePositions
+from ptq.evaluation.batching.batch_layout import BatchLayout
+from ptq.evaluation.batching.sample_positions import SamplePositions
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
 from ptq.data.splits import takes_any_batch
-from ptq.evaluation.mixed_samples import mixes_samples
+from ptq.evaluation.batching.mixed_samples import mixes_samples
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, operator_of, shape_of, values_read_by
 from ptq.model.size_values import find_size_values

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ptq.core.wording import plural
 from ptq.data.splits import ON_CALIBRATION, SampleSplit
-from ptq.evaluation.report import Diagnosis
+from ptq.evaluation.diagnosis import Diagnosis
 from ptq.observers.sample_prefixes import BYTES, LIMIT, Prefixes
 
 

@@ -18,8 +18,8 @@ from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
 from ptq.evaluation.drop import Budget
 from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.intervals import describe_speed
-from ptq.evaluation.litert_result import LitertCheck
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.report.litert_result import LitertCheck
 
 ONNX_RUNTIME = "ONNX Runtime"
 _ESTIMATED_WITHIN = 1.25

@@ -16,8 +16,8 @@ from ptq.core.run_options import RunOptions, TrackedItems
 from ptq.data import Sample, Samples
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
-from ptq.evaluation.engines import Engine
-from ptq.evaluation.reference import DigestedOutputs
+from ptq.evaluation.runs.engines import Engine
+from ptq.evaluation.runs.reference import DigestedOutputs
 
 Opener = Callable[[], Engine]
 """Opens an engine; it can be pickled."""
