@@ -1,4 +1,4 @@
-"""Application and its commands; each parses options, calls one verb of ptq, and prints the result.
+"""The application and its commands.
 
 Commands import ptq in their bodies: the import takes a second, and ``--help`` does not need it.
 """
@@ -11,25 +11,26 @@ from typing import Annotated
 
 import typer
 
-from . import options as o
-from .benchmark import benchmark
-from .calibrate import calibrate
-from .compare import compare
-from .configure import add_config_options, write_starter
-from .convert import convert
-from .demo import demo
-from .evaluate import evaluate
-from .explain import explain
-from .frontier import frontier
-from .images import PREPROCESSING_HELP
+from .commands.benchmark import benchmark
+from .commands.calibrate import calibrate
+from .commands.compare import compare
+from .commands.convert import convert
+from .commands.demo import demo
+from .commands.evaluate import evaluate
+from .commands.explain import explain
+from .commands.frontier import frontier
+from .commands.inspect import inspect
+from .commands.lint import lint
+from .commands.ops import ops
+from .commands.quantize import quantize
+from .commands.sensitivity import sensitivity
+from .commands.tune import tune
+from .commands.verify import verify
 from .invocation import record_invocation
-from .lint import lint
+from .options.config_options import add_config_options, write_starter
+from .options.preprocessing import PREPROCESSING_HELP
+from .options.verbosity import add_verbosity_options
 from .process import prepare_process, run
-from .quantize import quantize
-from .sensitivity import sensitivity
-from .tune import tune
-from .verbosity_options import add_verbosity_options
-from .verify import verify
 
 app = typer.Typer(
     name="ptq",
@@ -73,43 +74,6 @@ def ptq(
     """
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
-
-
-def inspect(
-    model: o.AnyModel,
-    target: o.Target = "ort",
-    skip: o.Skip = None,
-    opset: o.Opset = "auto",
-    json: o.Json = None,
-) -> None:
-    """Show what will be quantized, without data.
-
-    Nodes that stay in float are listed with the reason. Of a quantized model, show how it was made, the
-    preprocessing that it records, and which nodes run in integers.
-    """
-    from ptq.optimization import inspect as verb
-
-    from . import documents, outputs, render_tables
-
-    outputs.check_outputs([model], [], json)
-    inspection = verb.inspect(model, target=target, skip=skip or (), opset=opset)
-    if not documents.write_document(json, inspection):
-        render_tables.render_inspection(inspection)
-
-
-def ops(json: o.Json = None) -> None:
-    """Print the operator table.
-
-    For each operator: quantized inputs and outputs, its operator in ONNX Runtime and LiteRT, and the
-    arithmetics that can run it in integers.
-    """
-    from . import documents, outputs, render_operators
-    from .optable import list_op_rows
-
-    outputs.check_outputs([], [], json)
-    rows = list_op_rows()
-    if not documents.write_document(json, rows):
-        render_operators.render_operators(rows)
 
 
 for _command in (quantize, calibrate, evaluate, compare, benchmark, verify, sensitivity, frontier):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ptq.core.remote import show
 
-from .documents import digest_inputs
+from .documents.write_document import digest_inputs
 from .invocation import current_invocation
 
 RunFact = tuple[str, str]

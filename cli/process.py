@@ -29,7 +29,7 @@ from . import signals
 from .github import write_annotations
 from .invocation import find_json_place, reset_invocation
 from .one_line import one_line
-from .parsers import format_option, rename_options
+from .options.parsers import format_option, rename_options
 from .verbosity import reset_verbosity
 
 _ALTERNATIVES = {
@@ -113,7 +113,7 @@ def _write_error_document(
         return
     from ptq.core.errors import PtqError
 
-    from .documents import error_to_json
+    from .documents.write_document import error_to_json
     from .outputs import write_json
 
     with contextlib.suppress(PtqError, OSError):

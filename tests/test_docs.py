@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from ptq_cli import options
-from ptq_cli.frontier import TimedTargetName
-from ptq_cli.lint import LintTargetName
-from ptq_cli.optable import list_op_rows
+from ptq_cli.commands.frontier import TimedTargetName
+from ptq_cli.commands.lint import LintTargetName
+from ptq_cli.operator_table import list_op_rows
+from ptq_cli.options import shared as options
 
 from ptq.core.ops import OPS
 from ptq.core.run_options import DEFAULT_RUN

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from ptq_cli import options
+from ptq_cli.options import shared as options
 
 from ptq.evaluation.tasks.task import TaskName
 

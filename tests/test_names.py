@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = sorted([*(ROOT / "ptq").rglob("*.py"), *(ROOT / "cli").glob("*.py")])
+SOURCES = sorted([*(ROOT / "ptq").rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 TEXTS = [
     *SOURCES,

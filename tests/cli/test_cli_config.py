@@ -8,8 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from ptq_cli.config import find_config
-from ptq_cli.configure import STARTER
+from ptq_cli.options.config_file import find_config
+from ptq_cli.options.config_options import STARTER
 
 
 def options_of(outcome) -> dict[str, object]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import onnx
 import pytest
-from ptq_cli import demo, package_files
+from ptq_cli import package_files
+from ptq_cli.commands import demo
 
 ROOT = Path(__file__).resolve().parents[2]
 

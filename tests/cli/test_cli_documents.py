@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from ptq_cli.document_header import SCHEMA_VERSION
-from ptq_cli.document_types import DOCUMENTS, ROWS
+from ptq_cli.documents.document_header import SCHEMA_VERSION
+from ptq_cli.documents.document_types import DOCUMENTS, ROWS
 
 jsonschema = pytest.importorskip("jsonschema", reason="validates documents; pip install jsonschema")
 

@@ -13,7 +13,7 @@ import pytest
 from command_line import FAST, call, say
 from networks import build_network, gaussian_array
 from parts import CONV, WB
-from ptq_cli.explain import read_sections
+from ptq_cli.commands.explain import read_sections
 
 import ptq
 from ptq.core import errors
@@ -50,7 +50,7 @@ def test_the_topics_are_the_sections_of_the_page_in_order():
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_every_section_is_named_by_a_message(topic):
-    sources = [*(ROOT / "ptq").rglob("*.py"), *(ROOT / "cli").glob("*.py")]
+    sources = [*(ROOT / "ptq").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]
     places = [p.name for p in sources if p.name != "topics.py" and topic in _strings(p)]
     if topic == "accuracy-collapsed":
         places.append("diagnosis.py")

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from networks import build_network, gaussian_array
 from onnx import TensorProto, helper
-from ptq_cli.parsers import parse_scale
+from ptq_cli.options.parsers import parse_scale
 
 MODEL, USAGE = 1, 2
 

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from networks import build_network
 from PIL import Image
-from ptq_cli.render_runtime import render_runtime_check
+from ptq_cli.render.runtime import render_runtime_check
 
 import ptq as ptq_package
 from ptq.executor.runtimes.runtime import Placement

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from networks import build_network, gaussian_array
-from ptq_cli import render_report
+from ptq_cli.render.report import render_report
 from reports import REPORT
 
 import ptq as package
@@ -53,7 +53,7 @@ def test_s10_a_result_larger_and_slower_than_float_is_the_first_that_is_read(ptq
 
 def test_a_verdict_about_preprocessing_is_the_first_line_of_the_report_and_of_the_page(capsys):
     report = replace(REPORT, suspects=(SERIOUS, Diagnosis("a", "b", "c")), saturable=("n",))
-    render_report.render_report(report, "out.onnx", "ptq inspect out.onnx")
+    render_report(report, "out.onnx", "ptq inspect out.onnx")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Warnings"
     assert lines[1].startswith("  preprocessing: the float model gets 6 of 64 samples right")
@@ -66,7 +66,7 @@ def test_a_verdict_about_preprocessing_is_the_first_line_of_the_report_and_of_th
 def test_saturation_without_vnni_is_a_note_that_buries_no_warning(capsys):
     report = replace(REPORT, saturable=("n",))
     assert report.warnings == ()
-    render_report.render_report(report, "out.onnx", "ptq inspect out.onnx")
+    render_report(report, "out.onnx", "ptq inspect out.onnx")
     printed = " ".join(capsys.readouterr().out.split())
     assert printed.startswith("net.onnx → out.onnx")
     note = "x86 processors without VNNI: 1 node may saturate; use weights reduced or u8"
@@ -76,7 +76,7 @@ def test_saturation_without_vnni_is_a_note_that_buries_no_warning(capsys):
 
 
 def test_a_report_without_warnings_begins_with_its_title(capsys):
-    render_report.render_report(REPORT, "out.onnx", "ptq inspect out.onnx")
+    render_report(REPORT, "out.onnx", "ptq inspect out.onnx")
     assert capsys.readouterr().out.startswith("net.onnx → out.onnx")
 
 

@@ -8,9 +8,10 @@ import threading
 import numpy as np
 import onnx.parser
 import pytest
-from ptq_cli import progress, progress_lines
-from ptq_cli.progress_lines import ProgressLines
-from ptq_cli.progress_state import ProgressState, Snapshot
+from ptq_cli.progress import progress_lines
+from ptq_cli.progress import show_progress as progress
+from ptq_cli.progress.progress_lines import ProgressLines
+from ptq_cli.progress.progress_state import ProgressState, Snapshot
 from rich.console import Console
 from rich.progress import Progress
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from networks import build_network
-from ptq_cli import render_tables
-from ptq_cli.screen import show
+from ptq_cli.render.screen import show
+from ptq_cli.render.tables import render_forms
 
 import ptq
 from ptq.evaluation.frontier import FrontierPoint
@@ -43,7 +43,7 @@ def test_the_float_model_has_no_row_where_it_has_no_figure(
     evaluation = result.report.evaluation
     assert evaluation is not None
     titles = {"float": "the float model", "int8": "int8", "integers": "integers"}
-    show(*render_tables.render_forms(evaluation, titles))
+    show(*render_forms(evaluation, titles))
     printed = capsys.readouterr().out
     assert "int8" in printed
     assert "the float model" not in printed

@@ -1,0 +1,119 @@
+"""Command ``ptq evaluate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..options import labels
+from ..options import runtimes as r
+from ..options import shared as o
+from ..options.preprocessing import Images, add_image_options
+from ..options.workers import Cluster, Workers
+
+
+@add_image_options
+def evaluate(
+    model: o.AnyModel,
+    data: o.Data,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", metavar="FLOAT", help="The float model to compare with."),
+    ] = None,
+    engine: Annotated[
+        o.EngineName,
+        typer.Option(
+            "--engine",
+            metavar="ort|integer",
+            parser=str,
+            help="Run in ONNX Runtime, or in ptq's integer executor; --runtime says the same.",
+        ),
+    ] = "ort",
+    runtime: r.Runtime = None,
+    arithmetic: o.Arithmetic = "ort",
+    samples: o.SampleCount = None,
+    skip_bad_samples: o.SkipBad = False,
+    cache: o.Cache = None,
+    batch: o.Batch = o.DEFAULT_BATCH,
+    max_drop: o.MaxDrop = None,
+    strict: o.Strict = False,
+    metric: o.Metric = None,
+    task: o.Task = None,
+    boxes: labels.Boxes = None,
+    transcripts: labels.Transcripts = None,
+    alphabet: labels.Alphabet = None,
+    threads: o.Threads = 0,
+    workers: Workers = 1,
+    cluster: Cluster = None,
+    summary: o.SummaryFile = None,
+    page: o.Page = None,
+    json: o.Json = None,
+    images: Images = None,
+) -> None:
+    """Measure a model on samples.
+
+    Accuracy is measured if the samples are labelled. With --against, the outputs are compared with
+    those of the float model, and the drop is reported. With --max-drop, the drop is checked against
+    the budget.
+    """
+    from functools import partial
+
+    from ptq import api
+    from ptq.core.errors import UsageError
+    from ptq.data.splits import SampleOptions
+    from ptq.data.workers.start_workers import resolve_data
+    from ptq.evaluation.checks.record_check import REFERENCE_MODEL, choose_record
+    from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
+    from ptq.model.open import open_model, tflite_content
+    from ptq.optimization.evaluate import NEEDS_FLOAT_MODEL
+    from ptq.rewrite.border.element_types import open_with_float_border
+
+    from .. import gates, github, outputs
+    from ..documents.write_document import write_document
+    from ..options import inputs
+    from ..page import write_page
+    from ..progress.show_progress import show_progress
+    from ..render import summaries
+    from ..render.tables import render_evaluation
+
+    if against is None and task is not None and boxes is None and transcripts is None:
+        raise UsageError(NEEDS_FLOAT_MODEL)
+    gates.require_gate(strict, max_drop)
+    outputs.check_outputs([model, data, against], [page], json, appended=summary)
+    graph = open_with_float_border(model)
+    is_tflite = tflite_content(model) is not None
+    compared = None if against is None else open_model(against)
+    recorded = None if compared is None else choose_record(graph, compared, REFERENCE_MODEL)
+    reading = SampleOptions(images, samples, skip_bad_samples, cache=cache, recorded=recorded)
+    opened = reading.open(resolve_data(data, cluster), graph)
+    with show_progress() as progress:
+        evaluation = api.evaluate(
+            model if is_tflite else graph, opened, against=compared, engine=engine, runtime=runtime,
+            arithmetic=arithmetic, batch=batch,
+            threads=threads, workers=workers, cluster=cluster, max_drop=max_drop,
+            metric=inputs.read_metric(metric), task=task, boxes=boxes,
+            transcripts=transcripts, alphabet=alphabet, progress=progress,
+        )  # fmt: skip
+    more: dict[str, Any] = {}
+    if opened.preprocess is not None:
+        more["preprocessing"] = opened.preprocess.describe()
+    outputs.print_skipped(evaluation.skipped)
+    github.write_annotations("warning", evaluation.warnings)
+    github.append_summary(
+        summary, lambda: summaries.summarize_evaluation(evaluation, str(model), arithmetic)
+    )
+    write_page(
+        page,
+        partial(
+            render_evaluation_page,
+            evaluation,
+            model=str(model),
+            arithmetic=arithmetic,
+        ),
+    )
+    if not write_document(json, evaluation, **more):
+        render_evaluation(evaluation, model, arithmetic)
+    if evaluation.budget is not None:
+        gates.exit_if_exceeded(evaluation.budget, strict=strict)
