@@ -63,10 +63,10 @@ from ptq.data.splits import input_specs, takes_any_batch
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.runs.engines import session_engine
-from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, Value, name_of
-from ptq.model.session import Session
+from ptq.model.session.exact_sums import has_exact_int8_sums
+from ptq.model.session.session import Session
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parent / "sample_data"

@@ -27,9 +27,9 @@ from ptq.core.run_options import DEFAULT_RUN
 from ptq.data import Sample, open_samples
 from ptq.data.splits import input_specs
 from ptq.kernels.thread_pool import limit_threads
-from ptq.model.exposed_session import session_with_outputs
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.exposed_session import session_with_outputs
+from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"

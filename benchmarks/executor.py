@@ -51,7 +51,7 @@ def main() -> None:
     from ptq.data.splits import input_specs
     from ptq.executor.executor import Executor
     from ptq.model.graph import Graph
-    from ptq.model.session import Session
+    from ptq.model.session.session import Session
 
     console = Console(width=120)
     graph = Graph.load(options.model)

@@ -48,7 +48,7 @@ from ptq.evaluation.intervals import bootstrap_means, percentile_interval
 from ptq.evaluation.presentation.verdict import describe_verdict
 from ptq.evaluation.report.benefit_check import check_benefit
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.optimization.preference import PreferenceName
 
 ALPHABETS = {

@@ -14,7 +14,7 @@ from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.executor.arithmetics.node_site import Kernel, Site
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_output_matrix
+from ptq.model.weights.layer_weights import input_output_matrix
 
 OPS = ("Conv", "Gemm")
 

@@ -21,10 +21,10 @@ from result_files import describe_code, write_result
 from ptq.data.splits import takes_any_batch
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.runs.engines import open_integer_engine, session_engine
-from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.model.session import Session
+from ptq.model.session.exact_sums import has_exact_int8_sums
+from ptq.model.session.session import Session
 
 LITERT = "litert"
 SETTINGS: Mapping[str, Mapping[str, Any]] = {

@@ -48,7 +48,7 @@ def time_evaluations(
     from ptq.evaluation.runs.engines import integer_engine, session_engine
     from ptq.model.node import name_of
     from ptq.model.open import open_model
-    from ptq.model.session import Session
+    from ptq.model.session.session import Session
     from ptq.verification.ort_like_executor import executor_matching_ort
 
     start = time.process_time()

@@ -35,7 +35,7 @@ from ptq.evaluation.intervals import bootstrap_sums, percentile_interval
 from ptq.executor.runtimes.registry import open_in_runtime
 from ptq.executor.runtimes.runtime import summarize_placement
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 _WARM_UP, _RUNS = 20, 200
 _MOST_SECONDS = 60.0

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.executor.tflite_export import encode_tflite
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.model.tflite.interpreter import LitertModel
 from ptq.rewrite.prepare.prepare import open_and_prepare
 from ptq.rewrite.tflite.write import TfliteOptions

@@ -32,7 +32,7 @@ from onnxruntime.quantization import CalibrationMethod
 from result_files import describe_code, write_result
 
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 Array = NDArray[Any]
 Outputs = Sequence[Array]

@@ -17,7 +17,7 @@ import ptq
 from ptq.core.errors import DataError, ModelError, PlanError, StatsError, UsageError
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.solver.recipe import REDUCED_NOTE, resolve_weight_format
 
 MODEL = build_network(
@@ -116,7 +116,7 @@ def test_saved_statistics_do_not_run_the_model_again(
     def refuse(*args: Any, **more: Any) -> None:
         raise AssertionError("the model was run")
 
-    monkeypatch.setattr("ptq.model.exposed_session.Session", refuse)
+    monkeypatch.setattr("ptq.model.session.exposed_session.Session", refuse)
     monkeypatch.setattr("ptq.calibration.calibration.observe", refuse)
     again = ptq.quantize(MODEL, stats=tmp_path / "stats.npz", method=method, threads=1)
     assert method in {why.detail for why in again.plan.why.values()}

@@ -34,12 +34,12 @@ RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer.split(
 
 ALLOWED = {
     "onnxruntime": {
-        "ptq.model.exact_sums",
-        "ptq.model.ort_value",
-        "ptq.model.ort_version",
-        "ptq.model.provider_session",
-        "ptq.model.session",
-        "ptq.model.session_tuning",
+        "ptq.model.session.exact_sums",
+        "ptq.model.session.ort_value",
+        "ptq.model.machine.ort_version",
+        "ptq.model.session.provider_session",
+        "ptq.model.session.session",
+        "ptq.model.session.session_tuning",
     },
     "onnx_ir": {"ptq.model", "ptq.rewrite"},
     "onnx": {"ptq.model", "ptq.rewrite", "ptq.evaluation.result"},  # the last: a type it returns

@@ -190,7 +190,7 @@ class Elsewhere(Executor):
     def submit(self, function: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
         future: Future[Any] = Future()
         with self._monkeypatch.context() as patch:
-            patch.setattr("ptq.model.maker.ORT_VERSION", "1.0")
+            patch.setattr("ptq.model.machine.maker.ORT_VERSION", "1.0")
             future.set_result(function(*arguments))
         return future
 

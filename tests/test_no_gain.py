@@ -16,7 +16,7 @@ from ptq_cli.process import run
 import ptq
 from ptq.core.wording import describe_size_ratio
 from ptq.evaluation.report import benefit_check
-from ptq.model.serialize import serialized_size
+from ptq.model.proto.serialize import serialized_size
 
 WIDTH = 16
 

@@ -12,7 +12,7 @@ from random_networks import BOUNDED_SETTINGS, network_strategy
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 
 @BOUNDED_SETTINGS

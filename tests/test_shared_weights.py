@@ -23,11 +23,11 @@ from networks_of_shared_weights import (
 
 import ptq
 from ptq.core.plan import Plan
-from ptq.model.exact_sums import split_shared_integers
 from ptq.model.graph import Graph
-from ptq.model.ort_version import INSTALLED
-from ptq.model.session import Session
-from ptq.model.shared_weights import weight_families
+from ptq.model.machine.ort_version import INSTALLED
+from ptq.model.session.exact_sums import split_shared_integers
+from ptq.model.session.session import Session
+from ptq.model.weights.shared_weights import weight_families
 
 NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "unrolled": unrolled_recurrent_network,
@@ -216,5 +216,5 @@ def test_sessions_that_add_exactly_read_no_integers_twice(name: str) -> None:
     ):
         assert np.array_equal(expected, found)
     graph.target = "litert"
-    with patch("ptq.model.exact_sums.has_exact_int8_sums", lambda: False):
+    with patch("ptq.model.session.exact_sums.has_exact_int8_sums", lambda: False):
         assert Session(graph, threads=1).computes_as_written == (INSTALLED >= (1, 32))

@@ -18,9 +18,9 @@ from ptq.core.option_checks import require_path
 from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable
 from ptq.data import Sample, Samples, split_folds
 from ptq.data.preprocessing.recorded_preprocess import encode_preprocess
-from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.model.node import name_of, named_values, operator_of, shape_of
+from ptq.model.session.exposed_session import CollectedTensors
 from ptq.observers.calibration_file import Calibration, load
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 from ptq.observers.kept_samples import SampleKeeper

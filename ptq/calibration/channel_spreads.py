@@ -9,9 +9,9 @@ import numpy as np
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
-from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
+from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
 from ptq.observers.channel_spread import ChannelSpread
 
 Spreads = Mapping[str, ChannelSpread]

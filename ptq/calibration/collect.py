@@ -18,9 +18,9 @@ from ptq.core.errors import DataError, StatsError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.kernels.thread_pool import parallel_map, thread_count
-from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
-from ptq.model.session import OutputMemory, Session
+from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.session.session import OutputMemory, Session
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import UNBOUNDED, TensorStats

@@ -29,9 +29,9 @@ from ptq.data.sample_digest import merge_digests
 from ptq.data.sample_source import refuse_bad
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import GoodSamples, Part, Shard
-from ptq.model.exposed_session import session_with_outputs
 from ptq.model.graph import Graph
-from ptq.model.maker import list_differences
+from ptq.model.machine.maker import list_differences
+from ptq.model.session.exposed_session import session_with_outputs
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.keep_limit import KeepLimit
 from ptq.observers.kept_samples import SampleKeeper

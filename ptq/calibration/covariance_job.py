@@ -18,10 +18,10 @@ from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.data.workers.sample_parts import Part
 from ptq.kernels.thread_pool import parallel_map
-from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Node, constant_shape, input_name, operator_of
-from ptq.model.shared_weights import weight_families
+from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock
 from ptq.observers.kept_inputs import KeptInputs

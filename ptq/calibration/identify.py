@@ -8,7 +8,7 @@ from itertools import chain
 
 from ptq.data import Samples
 from ptq.data.sample_digest import combine_digests
-from ptq.model.maker import describe_maker
+from ptq.model.machine.maker import describe_maker
 from ptq.observers.sample_identity import SampleIdentity
 from ptq.observers.sample_listing import count_shard
 from ptq.observers.sample_prefixes import Prefixes, keep_prefixes

@@ -20,9 +20,9 @@ from ptq.core.run_options import RunOptions, SizedIterable, TrackedItems
 from ptq.data import Sample, Samples
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
-from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
+from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.channel_values import (

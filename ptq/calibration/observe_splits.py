@@ -16,8 +16,8 @@ from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions, SizedIterable
 from ptq.data import Sample
 from ptq.data.workers.accumulating_map import AccumulatingMap
-from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
+from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
 from ptq.observers.calibration_file import Calibration
 
 

@@ -22,9 +22,9 @@ from ptq.core.memory import (
 )
 from ptq.core.run_options import RunOptions, SizedIterable
 from ptq.data import Sample, Samples
-from ptq.model.exposed_session import CollectedTensors, session_with_shapes
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
+from ptq.model.session.exposed_session import CollectedTensors, session_with_shapes
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 

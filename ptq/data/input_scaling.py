@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.model.channel_affine import batch_norm_affine
 from ptq.model.node import (
     FLOAT_TYPES,
     Node,
@@ -20,6 +19,7 @@ from ptq.model.node import (
     consumers_of,
     operator_of,
 )
+from ptq.model.weights.channel_affine import batch_norm_affine
 
 PLAIN, UNIT = 1.0, 1 / 255
 RAW_THRESHOLD = 16.0

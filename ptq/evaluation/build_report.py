@@ -36,7 +36,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.runtimes.registry import TargetRuntime
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.model.session import Session, library_versions
+from ptq.model.session.session import Session, library_versions
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes
 from ptq.solver.quantizer import QuantizedModel
 

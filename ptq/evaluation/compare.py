@@ -44,11 +44,11 @@ from ptq.evaluation.tasks.request import TaskRequest, require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.kernels.thread_pool import use_given_threads
-from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
 from ptq.model.open import Model, count_file_bytes, display_name, source_path
-from ptq.model.serialize import serialized_size
+from ptq.model.proto.serialize import serialized_size
+from ptq.model.session.failure import explain_failure
 from ptq.rewrite.border.batch import require_own_batch
 
 AGREEMENT_WITH_OLD = "agreement with the old model"

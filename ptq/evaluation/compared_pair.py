@@ -27,7 +27,7 @@ from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
 from ptq.model.open import Model, tflite_content
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.rewrite.tflite.write import TfliteOptions
 

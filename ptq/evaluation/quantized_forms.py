@@ -29,7 +29,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.runtimes.registry import TargetRuntime
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.node import name_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.solver.quantizer import QuantizedModel
 
 

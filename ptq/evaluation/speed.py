@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ptq.evaluation.intervals import Interval, is_rough, median_interval
 from ptq.executor.runtimes.runtime import RuntimeModel
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 _SECONDS, _MAX_ROUNDS = 0.3, 200
 _MORE_SECONDS, _MORE_ROUNDS = 1.5, 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.model.qdq_units import QuantizedOp, QuantizedTensor, all_attributes
+from ptq.model.qdq.qdq_units import QuantizedOp, QuantizedTensor, all_attributes
 
 
 def is_padded_by_float(found: QuantizedOp) -> bool:

@@ -18,8 +18,6 @@ from ptq.executor.padded_by_float import is_padded_by_float
 from ptq.executor.program import Program, Step
 from ptq.executor.schedule import sort_topologically
 from ptq.model.graph import Graph
-from ptq.model.inferred_qparams import infer_qparams
-from ptq.model.layer_weights import channel_axis
 from ptq.model.node import (
     QUANTIZERS,
     Node,
@@ -30,7 +28,8 @@ from ptq.model.node import (
     operator_of,
     spec_name,
 )
-from ptq.model.qdq_units import (
+from ptq.model.qdq.inferred_qparams import infer_qparams
+from ptq.model.qdq.qdq_units import (
     QuantizedOp,
     QuantizedTensor,
     all_attributes,
@@ -38,7 +37,8 @@ from ptq.model.qdq_units import (
     quantized_op,
     quantized_source,
 )
-from ptq.model.qlinear_inputs import QuantizedOperand, qlinear_unsupported_reason, read_operands
+from ptq.model.qdq.qlinear_inputs import QuantizedOperand, qlinear_unsupported_reason, read_operands
+from ptq.model.weights.layer_weights import channel_axis
 
 _WIDE = 16
 """Bits of wide activations."""

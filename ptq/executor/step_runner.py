@@ -22,7 +22,7 @@ from ptq.executor.step_layout import StepLayout, choose_layout
 from ptq.kernels.thread_pool import thread_count
 from ptq.model.graph import Graph
 from ptq.model.node import named_values
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.prepare.evaluate_node import is_repeatable
 
 Runner = Callable[[Sequence[Tensor | None]], list[Tensor]]

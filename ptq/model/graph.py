@@ -20,10 +20,10 @@ from onnx.version_converter import convert_version
 from onnx_ir.passes import common as passes
 
 from ptq.core.errors import ModelError, short_message
-from ptq.model import external_data, serialize
-from ptq.model.load import read, read_proto, to_ir, to_ir_with_types
 from ptq.model.node import Node, Value, name_of, named_values
-from ptq.model.subgraph import extract_subgraph
+from ptq.model.proto import external_data, serialize
+from ptq.model.proto.load import read, read_proto, to_ir, to_ir_with_types
+from ptq.model.proto.subgraph import extract_subgraph
 
 ProtoChange = Callable[[onnx.ModelProto], onnx.ModelProto]
 
@@ -73,7 +73,7 @@ class Graph:
 
     @property
     def model(self) -> ir.Model:
-        """The underlying onnx_ir model, for `ptq.model.external_data`. Do not change it."""
+        """The underlying onnx_ir model, for `ptq.model.proto.external_data`. Do not change it."""
         return self._model
 
     def copy(self) -> Graph:

@@ -18,10 +18,10 @@ from ptq.core import remote
 from ptq.core.errors import ModelError, UsageError
 from ptq.model.graph import Graph
 from ptq.model.node import Node
-from ptq.model.proto_walk import all_tensors
+from ptq.model.proto.proto_walk import all_tensors
+from ptq.model.proto.weight_files import find_weight_file
 from ptq.model.tflite.read import read_tflite
 from ptq.model.tflite.schema import IDENTIFIER, SUFFIX
-from ptq.model.weight_files import find_weight_file
 
 _QUANTIZED = re.compile("Quantize|QLinear|Integer|^Q[A-Z]")
 """Pattern of the names of quantizers and of integer operators. QGemm and QAttention are Microsoft's."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ptq.core import files, remote
 from ptq.core.errors import PtqError, UsageError
-from ptq.model import external_data, serialize
 from ptq.model.graph import Graph
 from ptq.model.open import model_files
+from ptq.model.proto import external_data, serialize
 
 
 def save_apart(graph: Graph, path: Path, source: Path | None) -> None:

@@ -19,7 +19,7 @@ from ptq.model.node import (
     shape_of,
     values_read_by,
 )
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 LENGTH_OPS = ("Shape", "Size")
 

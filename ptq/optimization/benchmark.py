@@ -34,7 +34,6 @@ from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.registry import RuntimeName, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, RuntimeModel, describe_fallback
 from ptq.kernels.thread_pool import use_given_threads
-from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
 from ptq.model.open import (
@@ -46,8 +45,9 @@ from ptq.model.open import (
     source_path,
     tflite_content,
 )
-from ptq.model.serialize import serialized_size
-from ptq.model.session import Session
+from ptq.model.proto.serialize import serialized_size
+from ptq.model.session.failure import explain_failure
+from ptq.model.session.session import Session
 from ptq.model.tflite.schema import SUFFIX
 from ptq.optimization.peak_memory import measure_peak_memory
 from ptq.rewrite.border.batch import require_own_batch

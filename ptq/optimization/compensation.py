@@ -33,7 +33,7 @@ from ptq.data.holdout import VALIDATION_SHARE
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, name_of, operator_of
-from ptq.model.shared_weights import weight_families
+from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
 from ptq.optimization.compensation_fit import (

@@ -52,11 +52,11 @@ from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, open_in_runtime
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.kernels.thread_pool import use_given_threads
-from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.open import Model, is_quantized, open_model, require_quantized, tflite_content
-from ptq.model.session import Session
+from ptq.model.session.failure import explain_failure
+from ptq.model.session.session import Session
 from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.verification.ort_like_executor import executor_matching_ort
 

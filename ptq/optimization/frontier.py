@@ -25,7 +25,7 @@ from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.evaluation.speed import measure_speed
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
 from ptq.optimization.mixed_precision.decisions import count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (

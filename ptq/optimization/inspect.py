@@ -10,7 +10,6 @@ from ptq.core.errors import UsageError
 from ptq.core.option_checks import refuse_unknown_options, require_choice, require_names
 from ptq.core.targets import TargetName, get_target
 from ptq.evaluation.report.inspection import Inspection, build_inspection, inspect_quantized
-from ptq.model.failure import explain_failure
 from ptq.model.open import (
     Model,
     display_name,
@@ -18,9 +17,10 @@ from ptq.model.open import (
     open_model,
     tflite_content,
 )
+from ptq.model.qdq.wide_activations import has_16_bit_activations
+from ptq.model.session.failure import explain_failure
 from ptq.model.tflite.describe_orders import describe_orders
 from ptq.model.tflite.graph_builder import is_helper
-from ptq.model.wide_activations import has_16_bit_activations
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 from ptq.verification.node_status import node_statuses
 

@@ -25,7 +25,7 @@ from ptq.core.types import FLOAT32
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.node import Node, dtype_of, is_constant, name_of, operator_of, shape_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.instrument.timing_graph import (
     build_block_graph,
     build_crossing_graph,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ptq.core.memory import can_measure_memory, read_peak_memory
 from ptq.model.open import open_model
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 _RUNS = 3
 _MODULE = "ptq.optimization.peak_memory"

@@ -31,12 +31,12 @@ from ptq.evaluation.report.benefit_check import check_benefit
 from ptq.evaluation.report.litert_check import add_litert_check
 from ptq.evaluation.result import Result
 from ptq.executor.tflite_export import encode_tflite
-from ptq.model.exact_sums import has_exact_int8_sums
+from ptq.model.machine.processor import name_machine
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
 from ptq.model.open import count_file_bytes
-from ptq.model.processor import name_machine
-from ptq.model.serialize import serialized_size
-from ptq.model.session import library_versions
+from ptq.model.proto.serialize import serialized_size
+from ptq.model.session.exact_sums import has_exact_int8_sums
+from ptq.model.session.session import library_versions
 from ptq.model.tflite.describe_orders import describe_orders
 from ptq.observers.sample_identity import format_shards
 from ptq.optimization.options import list_result_options

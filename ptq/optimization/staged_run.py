@@ -22,7 +22,7 @@ from ptq.model.node import (
     operator_of,
     values_read_by,
 )
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 _LIVE_LIMIT = 2**27
 """Bytes of values that are kept between stages; with more, each stage runs the graph from its inputs."""

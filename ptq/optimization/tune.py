@@ -23,9 +23,9 @@ from ptq.core.targets import get_target
 from ptq.core.types import FLOAT32
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.graph import Graph
+from ptq.model.machine.ort_version import ORT_VERSION
 from ptq.model.node import Node, dtype_of, is_constant, operator_of, spec_name
 from ptq.model.open import Model
-from ptq.model.ort_version import ORT_VERSION
 from ptq.optimization.kernel_times import DIGITS, measure_unit, time_kernel
 from ptq.optimization.provenance import describe_processor
 from ptq.rewrite.instrument.kernel_grid import build_kernel_grid

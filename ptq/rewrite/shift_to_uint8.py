@@ -36,8 +36,8 @@ from ptq.model.node import (
     operator_of,
     require_constant,
 )
-from ptq.model.qdq_units import QuantizedOp, QuantizedTensor, quantized_op, quantized_source
-from ptq.model.qlinear_inputs import input_positions
+from ptq.model.qdq.qdq_units import QuantizedOp, QuantizedTensor, quantized_op, quantized_source
+from ptq.model.qdq.qlinear_inputs import input_positions
 from ptq.rewrite.imported.deduplicate_quantizers import deduplicate_quantizers
 
 _OFFSET = 128

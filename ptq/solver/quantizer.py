@@ -13,9 +13,9 @@ from statistics import median
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
-from ptq.model.exact_sums import needs_exact_sums
 from ptq.model.graph import Graph
-from ptq.model.shared_weights import weight_families
+from ptq.model.session.exact_sums import needs_exact_sums
+from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import input_means
 from ptq.observers.input_statistics import InputStatistics

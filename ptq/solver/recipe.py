@@ -10,7 +10,7 @@ from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
 from ptq.core.target import Target
 from ptq.core.targets import TARGETS
-from ptq.model.exact_sums import can_add_exactly, has_exact_int8_sums
+from ptq.model.session.exact_sums import can_add_exactly, has_exact_int8_sums
 
 QuantizedForm = Literal["qdq", "qoperator", "tflite"]
 """Forms of a quantized model. ``tflite`` is LiteRT's file; its integers are those of the QDQ form."""

@@ -12,7 +12,7 @@ from ptq.core.target import Target
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import is_constant, name_of
-from ptq.model.shared_weights import weight_families
+from ptq.model.weights.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.solver.assign import assign_precision_and_groups
 from ptq.solver.partition.eligibility import PrecisionAssignment

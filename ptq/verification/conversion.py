@@ -10,7 +10,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, operator_of
-from ptq.model.qdq_units import quantized_op, quantized_source
+from ptq.model.qdq.qdq_units import quantized_op, quantized_source
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.to_qlinear import has_ort_kernel, to_qlinear
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq

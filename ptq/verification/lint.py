@@ -17,7 +17,7 @@ from ptq.core.targets import TARGETS, TargetName, get_target
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_target
 from ptq.model.node import QUANTIZERS, Node, operator_of, spec_name
-from ptq.model.qdq_units import quantized_op, quantized_source
+from ptq.model.qdq.qdq_units import quantized_op, quantized_source
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
 from ptq.verification.lint_rules import Finding, check_operator, clause_name

@@ -11,7 +11,6 @@ import numpy as np
 from ptq.core.opspec import FixedQParams, OpSpec, Role
 from ptq.core.target import Target
 from ptq.core.types import QuantParams
-from ptq.model.layer_weights import channel_axis
 from ptq.model.node import (
     Node,
     Value,
@@ -22,7 +21,8 @@ from ptq.model.node import (
     operator_of,
     require_constant,
 )
-from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source
+from ptq.model.qdq.qdq_units import QuantizedTensor, quantized_result, quantized_source
+from ptq.model.weights.layer_weights import channel_axis
 
 # each of the two roundings in a product of float32 scales may be off by one ULP
 _SCALE_TOLERANCE = 2.0**-22

@@ -27,8 +27,13 @@ from ptq.model.node import (
     operator_of,
     spec_name,
 )
-from ptq.model.qdq_units import match_qdq_op, quantized_result, quantized_source, unsupported_reason
-from ptq.model.qlinear_inputs import qlinear_unsupported_reason, read_operands
+from ptq.model.qdq.qdq_units import (
+    match_qdq_op,
+    quantized_result,
+    quantized_source,
+    unsupported_reason,
+)
+from ptq.model.qdq.qlinear_inputs import qlinear_unsupported_reason, read_operands
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 
 

@@ -13,11 +13,11 @@ import tempfile
 from pathlib import Path
 
 from ptq.core.ops import OPS
-from ptq.model.external_data import merge_weights
 from ptq.model.graph import Graph
-from ptq.model.load import read
 from ptq.model.node import Node, Value, name_of, operator_of
-from ptq.model.session import Session
+from ptq.model.proto.external_data import merge_weights
+from ptq.model.proto.load import read
+from ptq.model.session.session import Session
 
 _MOVEMENT_OPS = ("Transpose", "Reshape", "Identity")
 

@@ -34,9 +34,9 @@ from ptq.executor.arithmetics.node_site import (
 )
 from ptq.executor.executor import Executor
 from ptq.kernels.int16_saturation import saturable_pairs
-from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
-from ptq.model.matrix_layout import input_output_matrix
+from ptq.model.session.failure import explain_failure
+from ptq.model.weights.matrix_layout import input_output_matrix
 from ptq.rewrite.emit.vnni_saturation import REMEDIES
 from ptq.verification.ulp_order import float_order
 

@@ -22,11 +22,11 @@ from ptq.core.wording import plural
 from ptq.data import Sample
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement
-from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import MICROSOFT_PREFIX, QUANTIZERS, Node, Value, name_of, operator_of
-from ptq.model.qdq_units import read_quantizer
-from ptq.model.session import Session
+from ptq.model.qdq.qdq_units import read_quantizer
+from ptq.model.session.exposed_session import with_extra_outputs
+from ptq.model.session.session import Session
 
 NO_SAMPLES = "no sample to verify on; give at least one"
 

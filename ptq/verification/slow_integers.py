@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ptq.core.wording import plural
-from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -26,6 +25,7 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.model.session.exact_sums import has_exact_int8_sums
 from ptq.solver.partition.cost_model import TensorSizes, estimate_sizes
 from ptq.verification.ort_fusions import ort_optimized_graph
 

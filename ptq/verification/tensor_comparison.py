@@ -18,7 +18,7 @@ from ptq.executor.program import Step
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8
 from ptq.verification.ort_fusions import float_tensors
 from ptq.verification.ort_like_executor import comparable_tensors, with_integer_products

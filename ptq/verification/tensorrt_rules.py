@@ -13,7 +13,6 @@ import numpy as np
 
 from ptq.core.ops import QLINEAR_FORMS
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import channel_axis
 from ptq.model.node import (
     QUANTIZERS,
     Node,
@@ -25,6 +24,7 @@ from ptq.model.node import (
     name_of,
     operator_of,
 )
+from ptq.model.weights.layer_weights import channel_axis
 from ptq.verification.lint_rules import Finding
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")

@@ -26,11 +26,11 @@ from ptq.executor.runtimes.registry import OWN_RUNTIMES, RUNTIMES, RuntimeName, 
 from ptq.executor.tflite_export import encode_tflite
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.converted import Converted
-from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.metadata import PROVENANCE, read_record, write_record
 from ptq.model.open import Model, open_model, require_quantized, source_path, tflite_content
-from ptq.model.session import Session
+from ptq.model.session.failure import explain_failure
+from ptq.model.session.session import Session
 from ptq.rewrite.border.element_types import has_integer_border, open_with_float_border
 from ptq.rewrite.tflite.write import DEFAULT_TFLITE, InputOutputType, TfliteOptions
 from ptq.solver.recipe import QuantizedForm

@@ -18,9 +18,9 @@ from ptq.data.workers.sample_map import SampleMap
 from ptq.executor.arithmetics import versioned_name
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
-from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
-from ptq.model.ort_version import ORT_VERSION
+from ptq.model.machine.ort_version import ORT_VERSION
+from ptq.model.session.exact_sums import has_exact_int8_sums
 from ptq.verification.node_status import NodeStatus, node_statuses
 from ptq.verification.runtime_check import NO_SAMPLES, RuntimeCheck
 from ptq.verification.tensor_comparison import (

@@ -12,8 +12,8 @@ from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.executor.arithmetics import versioned_name
 from ptq.executor.litert_comparison import ARITHMETIC_OF, Tally, compare_with_executor
-from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
+from ptq.model.session.exact_sums import has_exact_int8_sums
 from ptq.model.tflite.interpreter import Kernels, litert_version
 from ptq.model.tflite.parsed import parse_tflite
 from ptq.verification.runtime_check import NO_SAMPLES

@@ -21,7 +21,7 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
-from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source
+from ptq.model.qdq.qdq_units import QuantizedTensor, quantized_result, quantized_source
 from ptq.rewrite.imported.infer_types import infer_missing_types
 from ptq.verification.lint_rules import Finding
 

@@ -77,8 +77,8 @@ def test_samples_that_were_counted_are_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     observed(ALL, tmp_path / "state")
-    monkeypatch.setattr("ptq.model.session.Session.run", None)
-    monkeypatch.setattr("ptq.model.session.Session.run_into", None)
+    monkeypatch.setattr("ptq.model.session.session.Session.run", None)
+    monkeypatch.setattr("ptq.model.session.session.Session.run_into", None)
     assert observed(ALL, tmp_path / "state").to_bytes() == WHOLE
 
 

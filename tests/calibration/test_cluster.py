@@ -420,7 +420,7 @@ def test_workers_of_another_version_are_refused(
 
     class Mixed(ThreadPoolExecutor):
         def submit(self, function: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
-            monkeypatch.setattr("ptq.model.maker.ORT_VERSION", f"1.{next(versions)}")
+            monkeypatch.setattr("ptq.model.machine.maker.ORT_VERSION", f"1.{next(versions)}")
             future: Future[Any] = Future()
             future.set_result(function(*arguments))
             return future

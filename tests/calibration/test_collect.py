@@ -25,9 +25,9 @@ from ptq.calibration.collect import (
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
 from ptq.kernels import thread_pool
-from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.session.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.rewrite.prepare.prepare import prepare

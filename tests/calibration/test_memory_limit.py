@@ -18,8 +18,8 @@ from parts import CONV, SAME, WB, V
 import ptq
 from ptq.calibration.calibration import tensors_to_collect
 from ptq.core.memory import can_measure_memory
-from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
+from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
 from ptq.rewrite.prepare.prepare import prepare
 
 pytestmark = pytest.mark.skipif(

@@ -128,8 +128,8 @@ def test_a_name_of_nothing_is_found_out_before_a_sample_is_run(
     def run(*_: object) -> None:
         raise AssertionError("too late")
 
-    monkeypatch.setattr("ptq.model.session.Session.run", run)
-    monkeypatch.setattr("ptq.model.session.Session.run_into", run)
+    monkeypatch.setattr("ptq.model.session.session.Session.run", run)
+    monkeypatch.setattr("ptq.model.session.session.Session.run_into", run)
     result = ptq("quantize", model, "--data", data, option, "nope")
     assert result.code == USAGE
     assert said in result.line

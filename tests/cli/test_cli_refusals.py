@@ -21,8 +21,8 @@ def no_run(monkeypatch):
     def run(*_: object) -> None:
         raise AssertionError("too late")
 
-    monkeypatch.setattr("ptq.model.session.Session.run", run)
-    monkeypatch.setattr("ptq.model.session.Session.run_into", run)
+    monkeypatch.setattr("ptq.model.session.session.Session.run", run)
+    monkeypatch.setattr("ptq.model.session.session.Session.run_into", run)
 
 
 def test_s12_tensorrt_in_qoperator_form_is_refused_before_a_run(ptq, model, data, no_run):

@@ -29,7 +29,7 @@ from ptq.evaluation.diagnostics import diagnose, fixed_tensors
 from ptq.evaluation.report.report_data import Diagnosis, TensorRow
 from ptq.evaluation.runs.engines import session_engine
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 

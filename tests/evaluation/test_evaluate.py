@@ -19,7 +19,7 @@ from ptq.evaluation.metrics import Accuracy
 from ptq.evaluation.runs.engines import session_engine
 from ptq.evaluation.runs.run_forms import split_into_batches
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 Feed = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ import scipy
 from ptq.evaluation import speed
 from ptq.evaluation.intervals import describe_speed, median_interval
 from ptq.evaluation.speed import measure_speed, summarize_ratios
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 
 class Clock:

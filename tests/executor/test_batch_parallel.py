@@ -22,7 +22,7 @@ from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
 from ptq.executor.float_islands import FloatIsland
 from ptq.kernels import thread_pool
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 Feed = dict[str, Any]
 

@@ -22,7 +22,7 @@ from ptq.executor.arithmetics.node_site import Kernel, Site
 from ptq.executor.executor import Executor
 from ptq.kernels import thread_pool
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 PIECES = (
     f"{{y}} = Conv{SAME}({{a}}, v, b)",

@@ -11,7 +11,7 @@ from parts import CONV, WB
 
 from ptq.core.ops import UNARY
 from ptq.executor.executor import Executor
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 STEPS = frozenset(["Ceil", "Floor", "Round", "Sign", "ThresholdedRelu"])
 """Discontinuous: an error of half a step becomes one of the whole jump."""

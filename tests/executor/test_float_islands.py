@@ -13,7 +13,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.float_islands import FloatIsland
 from ptq.executor.step_runner import prepare_island
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -9,7 +9,7 @@ import pytest
 from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 
 from ptq.executor.executor import Executor
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.verification.conversion import convert_graph
 
 x86 = pytest.mark.skipif(

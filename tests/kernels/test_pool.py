@@ -15,7 +15,7 @@ from onnx import helper
 from ptq.core.errors import ModelError
 from ptq.kernels.pool import max_pool, sequential_window_sum, window_sums
 from ptq.kernels.window import WindowAxis, window_axes
-from ptq.model.ort_version import INSTALLED
+from ptq.model.machine.ort_version import INSTALLED
 
 CEIL_MODES = range(1 + (INSTALLED >= (1, 26)))
 """Before ONNX Runtime 1.21 a last window may begin in the padding; before 1.26 it counts what lies beyond it."""

@@ -21,7 +21,7 @@ from ptq.kernels.resize import (
     source_positions,
 )
 from ptq.model.axes import resize_unsupported_reason
-from ptq.model.ort_version import INSTALLED
+from ptq.model.machine.ort_version import INSTALLED
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
 TIE_TOLERANCE = {} if INSTALLED >= (1, 27) else {"tie_tolerance": 0.0}

@@ -17,7 +17,7 @@ from onnx import TensorProto
 
 import ptq
 from ptq.core.errors import DataError, ModelError, PtqError
-from ptq.model.ort_version import INSTALLED
+from ptq.model.machine.ort_version import INSTALLED
 
 RUN = """
 import json, os, resource, sys

@@ -15,10 +15,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq.core.errors import ModelError, PtqError
-from ptq.model import external_data
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
-from ptq.model.session import Session
+from ptq.model.proto import external_data
+from ptq.model.session.session import Session
 
 RANDOM = np.random.default_rng(0)
 MODEL = build_network(
@@ -36,7 +36,7 @@ _LARGE = RANDOM.normal(size=(256, 256)).astype(np.float32)
 def low(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that all of the model's weights pass, quantized too."""
     monkeypatch.setattr(external_data, "MAX_PROTO_BYTES", 2000)
-    monkeypatch.setattr("ptq.model.session._COPY_LIMIT", 2000)
+    monkeypatch.setattr("ptq.model.session.session._COPY_LIMIT", 2000)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from foreign_models import OUTPUT_QDQ, foreign_graph, random_integers, random_sa
 
 from ptq.core.run_options import RunOptions
 from ptq.executor.executor import Executor
-from ptq.model.inferred_qparams import infer_qparams
-from ptq.model.session import Session
+from ptq.model.qdq.inferred_qparams import infer_qparams
+from ptq.model.session.session import Session
 from ptq.verification.conversion import convert_graph
 from ptq.verification.verify import verify_graph
 

@@ -12,7 +12,9 @@ from networks import build_network
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import (
+from ptq.model.node import Node, attributes_of
+from ptq.model.session.session import Session
+from ptq.model.weights.layer_weights import (
     channel_axis,
     input_channel_view,
     input_output_matrix,
@@ -24,8 +26,6 @@ from ptq.model.layer_weights import (
     summation_order_matrix,
     summed_input_count,
 )
-from ptq.model.node import Node, attributes_of
-from ptq.model.session import Session
 
 
 @dataclass(frozen=True)

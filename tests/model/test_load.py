@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
 from ptq.model.node import shape_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare
 
 

@@ -15,8 +15,8 @@ from onnx import TensorProto
 
 import ptq
 from ptq.core.errors import ModelError
-from ptq.model.load import read
-from ptq.model.mapped_weight import MappedWeight, release_mapped_pages
+from ptq.model.proto.load import read
+from ptq.model.proto.mapped_weight import MappedWeight, release_mapped_pages
 
 RANDOM = np.random.default_rng(0)
 MODEL = build_network(
@@ -32,8 +32,8 @@ MB = 2**20
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The model in a file, its weights in another, all of them large enough to stay there."""
-    monkeypatch.setattr("ptq.model.external_data.INLINE_BYTES", 2000)
-    monkeypatch.setattr("ptq.model.mapped_weight._LEAST_BYTES", 2000)
+    monkeypatch.setattr("ptq.model.proto.external_data.INLINE_BYTES", 2000)
+    monkeypatch.setattr("ptq.model.proto.mapped_weight._LEAST_BYTES", 2000)
     copy = onnx.ModelProto()
     copy.CopyFrom(MODEL)
     place = tmp_path / "big.onnx"
@@ -127,7 +127,7 @@ def test_a_file_system_without_mapping_is_read(path, monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise OSError(19, "No such device")
 
-    monkeypatch.setattr("ptq.model.mapped_weight.mmap.mmap", refuse)
+    monkeypatch.setattr("ptq.model.proto.mapped_weight.mmap.mmap", refuse)
     tensors = read(path)[1].tensors
     assert not read_weights(path)
     stored = {t.name: onnx.numpy_helper.to_array(t) for t in MODEL.graph.initializer}
@@ -138,8 +138,8 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from ptq.core.memory import measure_memory
-from ptq.model.load import read
-from ptq.model.mapped_weight import release_mapped_pages
+from ptq.model.proto.load import read
+from ptq.model.proto.mapped_weight import release_mapped_pages
 
 weight = read(Path(sys.argv[1]))[1].tensors["w"]
 before = measure_memory()

@@ -11,14 +11,14 @@ from onnx.reference import ReferenceEvaluator
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.operator_versions import (
+from ptq.model.machine.ort_version import INSTALLED
+from ptq.model.proto.operator_versions import (
     NEWEST_IR_VERSION,
     NEWEST_OPSET,
     lower_to_supported,
     unsupported_nodes,
 )
-from ptq.model.ort_version import INSTALLED
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ptq.model.proto_walk import all_bodies, all_nodes, all_tensors
+from ptq.model.proto.proto_walk import all_bodies, all_nodes, all_tensors
 
 
 def _tensor(name: str) -> onnx.TensorProto:

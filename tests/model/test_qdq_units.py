@@ -12,8 +12,8 @@ from ptq.core.types import INT8, UINT8
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.node import Node
-from ptq.model.qdq_units import QuantizedTensor, quant_params, quantized_op, quantized_source
-from ptq.model.session import Session
+from ptq.model.qdq.qdq_units import QuantizedTensor, quant_params, quantized_op, quantized_source
+from ptq.model.session.session import Session
 
 CONSTANTS = {
     "s": np.float32(0.5),

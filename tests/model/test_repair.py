@@ -12,8 +12,8 @@ from ptq.core.errors import ModelError
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.node import shape_of
-from ptq.model.repair import repair
-from ptq.model.session import Session
+from ptq.model.proto.repair import repair
+from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.verification.lint import lint_graph
 from ptq.verification.node_status import node_statuses

@@ -6,10 +6,10 @@ import onnx
 import pytest
 from networks import build_network, gaussian_array, quantize_network
 
-from ptq.model import runtime_types
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.model.runtime_types import add_runtime_types, explain_unknown_type
+from ptq.model.session import runtime_types
+from ptq.model.session.runtime_types import add_runtime_types, explain_unknown_type
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 
 WEIGHTS = {

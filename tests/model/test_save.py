@@ -11,8 +11,8 @@ import pytest
 from networks import build_network
 from parts import W
 
-from ptq.model import external_data
 from ptq.model.graph import Graph
+from ptq.model.proto import external_data
 from ptq.model.save import save
 
 GRAPH = Graph.from_proto(build_network("y = Conv(x, w)", w=W))

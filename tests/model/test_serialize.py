@@ -9,8 +9,8 @@ import pytest
 from networks import build_network
 from onnx import TensorProto, helper, numpy_helper
 
-from ptq.model import external_data, serialize
 from ptq.model.graph import Graph
+from ptq.model.proto import external_data, serialize
 
 WEIGHT = np.random.default_rng(0).standard_normal((300, 200)).astype(np.float32)
 

@@ -12,11 +12,11 @@ import pytest
 from networks import build_network
 
 from ptq.core.errors import ModelError, short_message
-from ptq.model import session
-from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
-from ptq.model.session import Session
-from ptq.model.session_tuning import DEFAULT_TUNING, SessionTuning, make_session_options
+from ptq.model.session import session
+from ptq.model.session.exact_sums import has_exact_int8_sums
+from ptq.model.session.session import Session
+from ptq.model.session.session_tuning import DEFAULT_TUNING, SessionTuning, make_session_options
 
 
 def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves_unnamed() -> None:
@@ -120,8 +120,8 @@ NEWEST, OLDER = (1, 32), (1, 31)
 def test_where_this_processor_saturates_and_the_target_does_not_sums_are_exact(
     monkeypatch: pytest.MonkeyPatch, target: str, version: tuple[int, int], exact: bool
 ) -> None:
-    monkeypatch.setattr("ptq.model.exact_sums.has_exact_int8_sums", lambda: False)
-    monkeypatch.setattr("ptq.model.exact_sums.INSTALLED", version)
+    monkeypatch.setattr("ptq.model.session.exact_sums.has_exact_int8_sums", lambda: False)
+    monkeypatch.setattr("ptq.model.session.exact_sums.INSTALLED", version)
     graph = Graph.from_proto(build_network("y = Relu(x)", {"x": (1, 4)}))
     graph.target = target
     opened = Session(graph.copy(), threads=1)

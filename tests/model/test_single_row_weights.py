@@ -8,8 +8,8 @@ import pytest
 from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
-from ptq.model.session import Session
-from ptq.model.single_row_weights import has_single_row_weights
+from ptq.model.session.session import Session
+from ptq.model.session.single_row_weights import has_single_row_weights
 from ptq.rewrite.prepare.prepare import prepare
 
 SIDE = 4100

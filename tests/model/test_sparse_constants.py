@@ -12,8 +12,8 @@ from onnx import helper
 import ptq
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.session import Session
-from ptq.model.sparse_constants import to_dense
+from ptq.model.proto.sparse_constants import to_dense
+from ptq.model.session.session import Session
 
 SHAPE = (4, 3, 3, 3)
 LINEAR = np.array([0, 5, 50, 107])

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq.core.errors import ModelError, UnsupportedError
-from ptq.model.validate import validate
+from ptq.model.proto.validate import validate
 
 
 def without_outputs() -> onnx.ModelProto:
@@ -162,7 +162,7 @@ def test_an_axis_beyond_the_rank_is_refused_with_the_node(tmp_path: Path) -> Non
 
 
 def test_more_weight_than_a_message_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptq.model.validate.MAX_PROTO_BYTES", 10)
+    monkeypatch.setattr("ptq.model.proto.validate.MAX_PROTO_BYTES", 10)
     with pytest.raises(ModelError, match="the limit is 2 GB"):
         ptq.inspect(build_network("y = Add(x, w)", w=np.ones(8, np.float32)))
 

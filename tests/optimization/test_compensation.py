@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 SIZES = (16, 48, 48, 10)
 NOTE = "re-fitted to quantized inputs"

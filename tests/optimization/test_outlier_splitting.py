@@ -15,7 +15,7 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Samples
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.optimization.effort import EFFORTS
 from ptq.optimization.given import NOTHING_GIVEN
 from ptq.optimization.outlier_channels import outlier_channels

@@ -16,9 +16,9 @@ from brightness import brightness_model
 import ptq
 from ptq.data.sample_digest import combine_digests, digest_feed
 from ptq.data.splits import SampleOptions
-from ptq.model.exact_sums import has_exact_int8_sums
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS, PROVENANCE, read_record
+from ptq.model.session.exact_sums import has_exact_int8_sums
 from ptq.optimization.options import QuantizeOptions, list_result_options
 
 RNG = np.random.default_rng(2)

@@ -18,7 +18,7 @@ from ptq.core.targets import TARGETS
 from ptq.core.types import QuantParams
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.optimization import range_search
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.significance import is_significantly_lower

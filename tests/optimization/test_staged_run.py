@@ -11,7 +11,7 @@ import pytest
 from ptq.data import Sample
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.optimization import staged_run
 from ptq.optimization.staged_run import StagedRun
 

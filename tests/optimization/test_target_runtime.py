@@ -18,7 +18,7 @@ from ptq.evaluation.speed import Speed
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 MODEL = build_network(
     "c = Conv<pads = [1, 1, 1, 1]>(x, u)\nr = Relu(c)\ny = Conv<pads = [1, 1, 1, 1]>(r, v)",

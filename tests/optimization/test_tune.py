@@ -17,9 +17,9 @@ from ptq.core.ops import OPS
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.model.graph import Graph
+from ptq.model.machine.ort_version import ORT_VERSION
 from ptq.model.node import spec_name
-from ptq.model.ort_version import ORT_VERSION
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.optimization import kernel_times
 from ptq.optimization.kernel_times import find_channel_block, list_layout_changes
 from ptq.optimization.tune import fit_scales

@@ -13,7 +13,7 @@ from foreign_models import (
 )
 from networks import gaussian_array
 
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8
 
 WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"

@@ -19,7 +19,7 @@ from ptq.executor.arithmetics import gemmlowp
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.kernels.fixed_point import INT32_MAX, multiply, quantize_multiplier
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 
 def test_int32_plus_equals_uint8_times_uint8() -> None:

@@ -10,7 +10,7 @@ import ptq
 from ptq.executor.executor import Executor
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.model.node import dtype_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 SAME = "<pads = [1, 1, 1, 1]>"
 NODES = (

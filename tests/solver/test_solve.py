@@ -21,8 +21,8 @@ from ptq.core.plan import Clamp
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
 from ptq.core.types import INT8, UINT8
-from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
+from ptq.model.session.exposed_session import CollectedTensors
 from ptq.observers import OBSERVERS
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.assign import tensors_to_observe

@@ -22,7 +22,7 @@ from ptq.core.types import INT16, UINT8, UINT16, QuantParams
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.solver.scales.weight_qparams import with_derived_biases
 from ptq.solver.scales.wide_tensors import widen_qparams
 

@@ -13,7 +13,7 @@ from networks_of_rows import OTHER_OP_CASES
 from networks_of_sums import SUM_CASES
 from old_runtime import skip_before
 
-from ptq.model.ort_version import Version
+from ptq.model.machine.ort_version import Version
 
 CASES = {**SUM_CASES, **LAYER_CASES, **EDGE_CASES, **OTHER_OP_CASES}
 _TAKES_FOR_1 = ((1, 21), "takes a ceil_mode of neither 0 nor 1 for 1")

@@ -14,8 +14,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from ptq.model.exact_sums import has_exact_int8_sums
-from ptq.model.ort_version import INSTALLED
+from ptq.model.machine.ort_version import INSTALLED
+from ptq.model.session.exact_sums import has_exact_int8_sums
 
 EXACT_NATIVELY = has_exact_int8_sums()
 """Whether this processor needs no option."""

@@ -22,9 +22,9 @@ from ptq.core.target import Target
 from ptq.core.targets import TARGETS
 from ptq.data import Sample
 from ptq.executor.executor import Executor
-from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.exposed_session import CollectedTensors
+from ptq.model.session.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear

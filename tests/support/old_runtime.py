@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptq.model.ort_version import INSTALLED, ORT_VERSION, Version
+from ptq.model.machine.ort_version import INSTALLED, ORT_VERSION, Version
 
 
 def skip_before(version: Version, flaw: str) -> None:

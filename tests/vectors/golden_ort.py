@@ -14,7 +14,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.arithmetics.node_site import Site
-from ptq.model.layer_weights import matrix_channel_axis
+from ptq.model.weights.layer_weights import matrix_channel_axis
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -22,7 +22,7 @@ from ptq.core.errors import UnsupportedError, UsageError
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, attributes_of, constant_of, name_of, operator_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.verification.conversion import convert_graph, not_converted, runs_in_float
 
 CONV = (1, 3, 8, 8)

@@ -17,7 +17,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from ptq.core.run_options import RunOptions
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.verification.conversion import convert_graph
 from ptq.verification.lint import lint_graph
 from ptq.verification.node_status import node_statuses

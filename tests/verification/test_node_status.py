@@ -32,7 +32,7 @@ from ptq.data import Sample
 from ptq.evaluation.runs.engines import integer_engine
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.verification.lint import lint_graph
 from ptq.verification.node_status import node_statuses

@@ -21,7 +21,7 @@ from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.shift_to_uint8 import weights_to_uint8
 from ptq.verification.conversion import convert_graph
 from ptq.verification.portability import NodeRisk, measure_portability

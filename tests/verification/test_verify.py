@@ -19,7 +19,7 @@ from ptq.data import Sample
 from ptq.executor.executor import Executor
 from ptq.executor.float_islands import FloatIsland
 from ptq.model.graph import Graph
-from ptq.model.ort_version import INSTALLED
+from ptq.model.machine.ort_version import INSTALLED
 from ptq.verification.tensor_comparison import Compared
 from ptq.verification.verify import verify_graph
 

@@ -19,7 +19,7 @@ from ptq.data.workers.dask_adapter import DaskAdapter
 from ptq.data.workers.job_content import digest_pieces, pack_job
 from ptq.data.workers.ray_adapter import RayAdapter
 from ptq.data.workers.run_part import SharedJob, run_part
-from ptq.model.maker import describe_maker
+from ptq.model.machine.maker import describe_maker
 
 _REFRESH_SECONDS = 2.0
 """After how long a cluster is asked for its workers again."""

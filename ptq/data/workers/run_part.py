@@ -20,7 +20,7 @@ from ptq.core.record import Record
 from ptq.data.opened_sources import forget_sources
 from ptq.data.workers.job_content import unpack_job
 from ptq.kernels.thread_pool import limit_threads
-from ptq.model.maker import describe_maker, list_differences
+from ptq.model.machine.maker import describe_maker, list_differences
 
 NO_PART = b""
 """In place of a part: the job is opened, and nothing runs."""

@@ -15,10 +15,10 @@ from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import attributes_of, constant_of, name_of, operator_of
-from ptq.model.session import Session
+from ptq.model.session.exposed_session import with_extra_outputs
+from ptq.model.session.session import Session
 
 MAX_SAMPLES = 16
 MAX_VARIANCE_RATIO = 4.0

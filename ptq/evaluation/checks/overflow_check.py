@@ -18,9 +18,9 @@ from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
 from ptq.core.target import Target
 from ptq.data import Sample
-from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
+from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
 from ptq.observers.stats import TensorStats
 from ptq.solver.partition.eligibility import assign_precision
 

@@ -19,10 +19,10 @@ from ptq.core.wording import plural
 from ptq.data import Preprocess, Sample, Samples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.axes import softmax_axes
-from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of, operator_of, shape_of
-from ptq.model.session import Session
+from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.session.session import Session
 
 _MAX_SAMPLES = 16
 """Samples whose lengths are compared: the float model runs on them once more."""

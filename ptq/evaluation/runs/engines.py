@@ -14,10 +14,10 @@ from ptq.evaluation.metrics import numeric_output
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.executor import Executor
 from ptq.executor.runtimes.runtime import RuntimeModel
-from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import Value, consumers_of, dtype_of, name_of, operator_of, shape_of
-from ptq.model.session import Session
+from ptq.model.session.failure import explain_failure
+from ptq.model.session.session import Session
 
 EngineName = Literal["ort", "integer"]
 """What runs a model: ONNX Runtime, or the integer executor."""

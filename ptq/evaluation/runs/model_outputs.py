@@ -16,7 +16,7 @@ from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
 from ptq.evaluation.runs.reference import Outputs, run_sample
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 Purpose = Literal["reference", "range search", "result", "unoptimized result"]
 """What the session is for; see the constructors of `Session`."""

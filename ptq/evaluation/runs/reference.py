@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.evaluation.metrics import numeric_output
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 Outputs = list[NDArray[Any]]
 DigestedOutputs = tuple[bytes, Outputs]

@@ -13,8 +13,8 @@ from ptq.evaluation.runs.engines import Engine, session_engine
 from ptq.evaluation.runs.model_outputs import ModelOutputs, SessionOpener
 from ptq.evaluation.runs.reference import DigestedOutputs, Outputs
 from ptq.model.graph import Graph
-from ptq.model.session import Session
-from ptq.model.single_row_weights import has_single_row_weights
+from ptq.model.session.session import Session
+from ptq.model.session.single_row_weights import has_single_row_weights
 from ptq.solver.quantizer import CalibratedModel
 
 

@@ -73,7 +73,7 @@ from ptq.executor.arithmetics.node_site import (
     weight_qparams,
 )
 from ptq.kernels.requantizer import Requantizer
-from ptq.model.ort_version import INSTALLED, parse_version
+from ptq.model.machine.ort_version import INSTALLED, parse_version
 
 
 @dataclass(frozen=True, eq=False)

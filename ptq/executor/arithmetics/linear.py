@@ -26,7 +26,7 @@ from ptq.kernels.conv import convolution
 from ptq.kernels.conv_transpose import transposed_convolution
 from ptq.kernels.matmul import matmul_by_constant, matmul_of_activations
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
-from ptq.model.matrix_layout import input_output_matrix, matrix_channel_axis
+from ptq.model.weights.matrix_layout import input_output_matrix, matrix_channel_axis
 
 
 def float_rescaler(scale: FloatArray) -> Requantizer:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ptq.executor.arithmetics import ort_softmax, resize
 from ptq.executor.arithmetics.node_site import KernelMaker
-from ptq.model.ort_version import INSTALLED, Version
+from ptq.model.machine.ort_version import INSTALLED, Version
 
 OLDEST: Version = (1, 20)
 """The oldest version whose integers were compared."""

@@ -13,7 +13,7 @@ from ptq.core.errors import PtqError
 from ptq.executor.runtimes.host_messages import Header, read_message, write_message
 from ptq.executor.runtimes.provider_model import ProviderModel
 from ptq.model.open import open_model
-from ptq.model.provider_session import Provider
+from ptq.model.session.provider_session import Provider
 
 
 def answer_messages() -> None:

@@ -19,7 +19,7 @@ from ptq.executor.runtimes.host_messages import Header, read_message, write_mess
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.model.provider_session import Provider
+from ptq.model.session.provider_session import Provider
 
 _ERRORS: Mapping[str, type[PtqError]] = {"DataError": DataError}
 """Errors that the process may answer; all others are of the model."""

@@ -14,7 +14,7 @@ from ptq.core.ops import LINEAR_OPS
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
 from ptq.model.node import name_of, operator_of
-from ptq.model.qdq_units import quantized_source
+from ptq.model.qdq.qdq_units import quantized_source
 
 _INTEGERS = ("u8", "i8")
 

@@ -11,7 +11,7 @@ from ptq.executor.runtimes.runtime import CPU, Placement
 from ptq.model.fixed_shapes import fix_input_shapes
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, name_of
-from ptq.model.provider_session import Provider, ProviderSession, read_rejections
+from ptq.model.session.provider_session import Provider, ProviderSession, read_rejections
 
 
 class ProviderModel:

@@ -16,7 +16,7 @@ from ptq.executor.runtimes.openvino_model import OpenVinoModel
 from ptq.executor.runtimes.provider_model import ProviderModel
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.graph import Graph
-from ptq.model.provider_session import Provider, is_built_in
+from ptq.model.session.provider_session import Provider, is_built_in
 
 RuntimeName = Literal[
     "ort", "integer", "openvino", "litert", "qnn", "ort-xnnpack", "ort-cuda", "ort-openvino"

@@ -13,9 +13,9 @@ from ptq.calibration.measured_tensors import MeasuredTensors, Source
 from ptq.calibration.observe_splits import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples, rank_by_digest
-from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
+from ptq.model.session.exposed_session import CollectedTensors
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import group_channels

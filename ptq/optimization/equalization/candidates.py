@@ -27,9 +27,9 @@ from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples, rank_by_digest
 from ptq.kernels.thread_pool import map_ahead
-from ptq.model.external_data import weight_bytes
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of, name_of
+from ptq.model.proto.external_data import weight_bytes
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import InputMean, find_float_means
 from ptq.optimization.effort import (

@@ -25,7 +25,7 @@ from ptq.core.wording import plural
 from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
-from ptq.model.shared_weights import weight_families
+from ptq.model.weights.shared_weights import weight_families
 from ptq.optimization.effort import MEASURED_VALUES, Effort
 from ptq.optimization.equalization.candidates import CandidateComparison
 from ptq.optimization.equalization.equalization_factors import equalization_factors

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import Spreads, merge_spreads
-from ptq.model.layer_weights import input_channel_view
 from ptq.model.node import Node, input_name, require_constant
+from ptq.model.weights.layer_weights import input_channel_view
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.optimization.channel_families import (
     ChannelFamily,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import Spreads, merge_spreads
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_channel_view, output_channel_view
 from ptq.model.node import Node, constant_of, input_name
+from ptq.model.weights.layer_weights import input_channel_view, output_channel_view
 from ptq.optimization.channel_families import (
     ChannelFamily,
     ReadingLayer,

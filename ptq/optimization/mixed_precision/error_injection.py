@@ -17,7 +17,7 @@ from ptq.data import Sample
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
 from ptq.kernels.thread_pool import parallel_map
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.instrument.error_sources import ErrorProbe
 
 _KEPT_BYTES = 2**28

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ptq.model.node import is_constant, name_of
-from ptq.model.serialize import serialized_size
+from ptq.model.proto.serialize import serialized_size
 from ptq.optimization.mixed_precision.float_candidates import CostFunction
 from ptq.solver.quantizer import QuantizedModel
 

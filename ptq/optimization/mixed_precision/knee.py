@@ -20,7 +20,7 @@ from ptq.data import Sample
 from ptq.data.sample import Samples
 from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.runs.session_cache import SessionCache
-from ptq.model.external_data import weight_bytes
+from ptq.model.proto.external_data import weight_bytes
 from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
     attribute_error,

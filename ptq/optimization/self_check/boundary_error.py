@@ -14,9 +14,9 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.runs.reference import Outputs
-from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of, values_read_by
+from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
 from ptq.solver.quantizer import QuantizedModel
 

@@ -20,10 +20,10 @@ from ptq.data import Sample
 from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.runs.reference import Outputs, ReferenceOutputs
 from ptq.evaluation.runs.session_cache import SessionCache
-from ptq.model import external_data
 from ptq.model.graph import Graph
-from ptq.model.load import check_valid
 from ptq.model.node import Value, name_of
+from ptq.model.proto import external_data
+from ptq.model.proto.load import check_valid
 from ptq.optimization.self_check.boundary_error import (
     check_boundary_tensors,
     integer_to_float_tensors,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptq.core.errors import DataError, ModelError
-from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.node import name_of
+from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.optimization.mixed_precision.error_attribution import SAMPLES, attribute_error
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import cheap_extras, cheapest_cover

@@ -28,7 +28,7 @@ from ptq.model.node import (
     operator_of,
 )
 from ptq.model.open import Model, open_model
-from ptq.model.qdq_units import QuantizedTensor, read_quantizer
+from ptq.model.qdq.qdq_units import QuantizedTensor, read_quantizer
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 BORDER = "ptq.io"

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_channel_view, output_channel_view
 from ptq.model.node import (
     Node,
     attributes_of,
@@ -35,7 +34,8 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
-from ptq.model.shared_weights import weight_families
+from ptq.model.weights.layer_weights import input_channel_view, output_channel_view
+from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.input_means import InputMean
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 

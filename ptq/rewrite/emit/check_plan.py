@@ -9,7 +9,6 @@ from ptq.core.ops import OPS
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import channel_axis
 from ptq.model.node import (
     FLOAT_TYPES,
     Node,
@@ -22,6 +21,7 @@ from ptq.model.node import (
     spec_name,
     values_read_by,
 )
+from ptq.model.weights.layer_weights import channel_axis
 
 
 def check_plan(graph: Graph, plan: Plan) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from ptq.core.types import FLOAT32, QType, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, name_of, operator_of, shape_of
-from ptq.model.qdq_units import QuantizedTensor, match_qdq_op
+from ptq.model.qdq.qdq_units import QuantizedTensor, match_qdq_op
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
 _GATE_LEVELS = 255

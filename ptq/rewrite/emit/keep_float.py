@@ -15,7 +15,7 @@ from ptq.core.opspec import RUNS_ON_INTEGERS
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, consumers_of, name_of, operator_of, spec_name
-from ptq.model.qdq_units import quantized_op
+from ptq.model.qdq.qdq_units import quantized_op
 
 
 def prevent_ort_quantization(

@@ -13,7 +13,7 @@ import numpy as np
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
-from ptq.model.qdq_units import quantized_source
+from ptq.model.qdq.qdq_units import quantized_source
 from ptq.rewrite.edit import replace_node
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 

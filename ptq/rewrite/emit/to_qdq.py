@@ -20,7 +20,7 @@ from ptq.model.node import (
     operator_of,
     require_constant,
 )
-from ptq.model.shared_weights import share_weights
+from ptq.model.weights.shared_weights import share_weights
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.block_skip_layer_norm import block_skip_layer_norm_fusion
 from ptq.rewrite.emit.check_plan import check_plan

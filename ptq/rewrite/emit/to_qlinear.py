@@ -15,9 +15,9 @@ from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OutputRule, QLine
 from ptq.core.types import FLOAT32
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
+from ptq.model.machine.ort_version import INSTALLED, Version
 from ptq.model.node import Value, attributes_of, constant_of, name_of
-from ptq.model.ort_version import INSTALLED, Version
-from ptq.model.qdq_units import QuantizedOp, QuantizedTensor, quantized_op
+from ptq.model.qdq.qdq_units import QuantizedOp, QuantizedTensor, quantized_op
 from ptq.rewrite.imported.split_reinterpretation import split_reinterpreted_axes
 
 INT8_SINCE_OPSET: Mapping[str, int] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ptq.kernels.int16_saturation import MAX_PAIR_SUM, largest_pair_sum
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import channel_pair_matrix, summation_order_matrix
 from ptq.model.node import Node, constant_of
+from ptq.model.weights.layer_weights import channel_pair_matrix, summation_order_matrix
 from ptq.rewrite.shift_to_uint8 import find_int8_weight
 
 REMEDIES = (

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import channel_axis, output_channel_count
 from ptq.model.node import (
     Node,
     Value,
@@ -32,7 +31,8 @@ from ptq.model.node import (
     name_of,
     operator_of,
 )
-from ptq.model.qdq_units import QuantizedTensor, quantized_source
+from ptq.model.qdq.qdq_units import QuantizedTensor, quantized_source
+from ptq.model.weights.layer_weights import channel_axis, output_channel_count
 
 
 def zero_points_in_biases(graph: Graph) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_channel_view
 from ptq.model.node import attributes_of, constant_of, consumers_of, operator_of
+from ptq.model.weights.layer_weights import input_channel_view
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.layer_pairs import LayerPair
 

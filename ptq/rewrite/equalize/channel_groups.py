@@ -68,7 +68,7 @@ def group_channels(
         closed: Names of gated operators that shall not hand on factors.
         boundaries: Tensors, with the names of the nodes that read or write the scaled channels; quantizers give
             the other nodes the unscaled channels.
-        families: Nodes that share a weight and must have the same factors, see `ptq.model.shared_weights`.
+        families: Nodes that share a weight and must have the same factors, see `ptq.model.weights.shared_weights`.
     """
     boundaries = boundaries or {}
     walk = ChannelWalk(closed, boundaries, families)

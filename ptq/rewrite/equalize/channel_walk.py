@@ -7,7 +7,6 @@ from math import prod
 
 import numpy as np
 
-from ptq.model.layer_weights import input_channel_count, layer_channels, output_channel_count
 from ptq.model.node import (
     Node,
     Value,
@@ -20,6 +19,11 @@ from ptq.model.node import (
     operator_of,
     shape_of,
     values_read_by,
+)
+from ptq.model.weights.layer_weights import (
+    input_channel_count,
+    layer_channels,
+    output_channel_count,
 )
 from ptq.rewrite.equalize.layer_pairs import HOMOGENEOUS, clip_bounds, is_bounded
 from ptq.rewrite.equalize.per_channel_ops import is_cheap_as_depthwise

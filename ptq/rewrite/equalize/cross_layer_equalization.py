@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_channel_view, output_channel_view
 from ptq.model.node import constant_of
+from ptq.model.weights.layer_weights import input_channel_view, output_channel_view
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.absorb_high_bias import absorb_high_bias
 from ptq.rewrite.equalize.layer_pairs import LayerPair, find_layer_pairs

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_channel_count, layer_channels
 from ptq.model.node import (
     Node,
     attributes_of,
@@ -24,7 +23,8 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
-from ptq.model.shared_weights import weight_families
+from ptq.model.weights.layer_weights import input_channel_count, layer_channels
+from ptq.model.weights.shared_weights import weight_families
 from ptq.rewrite.match import scalar_constant
 
 HOMOGENEOUS = frozenset(

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import PlanError
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_channel_view
-from ptq.model.mapped_weight import release_mapped_pages
 from ptq.model.node import Node, Value, constant_of, constant_shape, name_of, shape_of
-from ptq.model.shared_weights import weight_families
+from ptq.model.proto.mapped_weight import release_mapped_pages
+from ptq.model.weights.layer_weights import input_channel_view
+from ptq.model.weights.shared_weights import weight_families
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.boundary_scales import insert_boundary_scale
 from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups, group_channels

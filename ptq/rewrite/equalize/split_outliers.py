@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.matrix_layout import input_output_matrix
 from ptq.model.node import (
     Node,
     Value,
@@ -31,7 +30,8 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
-from ptq.model.shared_weights import weight_families
+from ptq.model.weights.matrix_layout import input_output_matrix
+from ptq.model.weights.shared_weights import weight_families
 from ptq.rewrite.equalize.union_find import UnionFind
 
 _Insert = Callable[[str, list[Value | None], Node | None, str], Value]

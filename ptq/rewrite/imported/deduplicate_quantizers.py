@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, consumers_of, operator_of
-from ptq.model.qdq_units import read_quantizer
+from ptq.model.qdq.qdq_units import read_quantizer
 from ptq.rewrite.change import Change
 
 

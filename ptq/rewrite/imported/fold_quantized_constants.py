@@ -14,7 +14,7 @@ from ptq.core.opspec import OpSpec, Role
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, spec_name
-from ptq.model.qdq_units import quantized_source, read_quantizer
+from ptq.model.qdq.qdq_units import quantized_source, read_quantizer
 from ptq.rewrite.change import Change
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.model.graph import Graph
 from ptq.model.node import Value, declare_dtype, dtype_of, operator_of, spec_name
-from ptq.model.qdq_units import implied_type
-from ptq.model.qlinear_inputs import input_positions
-from ptq.model.runtime_types import add_runtime_types
+from ptq.model.qdq.qdq_units import implied_type
+from ptq.model.qdq.qlinear_inputs import input_positions
+from ptq.model.session.runtime_types import add_runtime_types
 from ptq.rewrite.change import Change
 
 QLINEAR_ZERO_POINTS = {

@@ -9,7 +9,6 @@ from ptq.core.opspec import OpSpec, Role
 from ptq.core.types import QuantParams
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import channel_axis
 from ptq.model.node import (
     Node,
     Value,
@@ -20,8 +19,9 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
-from ptq.model.qdq_units import qparams_of
-from ptq.model.qlinear_inputs import QuantizedOperand
+from ptq.model.qdq.qdq_units import qparams_of
+from ptq.model.qdq.qlinear_inputs import QuantizedOperand
+from ptq.model.weights.layer_weights import channel_axis
 
 
 def with_default_zero_point(graph: Graph, triple: QuantizedOperand) -> QuantizedOperand:

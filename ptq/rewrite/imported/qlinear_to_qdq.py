@@ -20,7 +20,6 @@ from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
 from ptq.core.opspec import RUNS_ON_INTEGERS, OpSpec, OutputRule, QLinearForm, Role
 from ptq.core.types import FLOAT32, QuantParams
 from ptq.model.graph import Graph
-from ptq.model.inferred_qparams import infer_qparams
 from ptq.model.node import (
     Node,
     Value,
@@ -31,7 +30,8 @@ from ptq.model.node import (
     operator_of,
     spec_name,
 )
-from ptq.model.qlinear_inputs import QuantizedOperand, read_operands
+from ptq.model.qdq.inferred_qparams import infer_qparams
+from ptq.model.qdq.qlinear_inputs import QuantizedOperand, read_operands
 from ptq.rewrite.edit import set_attributes
 from ptq.rewrite.imported.qlinear_operands import (
     float_softmax_axis,

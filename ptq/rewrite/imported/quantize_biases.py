@@ -24,7 +24,7 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
-from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source
+from ptq.model.qdq.qdq_units import QuantizedTensor, quantized_result, quantized_source
 from ptq.rewrite.change import Change
 
 _TOLERANCE = np.float32(0.0101)

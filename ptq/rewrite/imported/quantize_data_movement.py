@@ -13,7 +13,12 @@ from __future__ import annotations
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, consumers_of, operator_of
-from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source, read_quantizer
+from ptq.model.qdq.qdq_units import (
+    QuantizedTensor,
+    quantized_result,
+    quantized_source,
+    read_quantizer,
+)
 from ptq.rewrite.change import Change
 
 PROPAGATED_OPS = frozenset(

@@ -11,7 +11,7 @@ import numpy as np
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, consumers_of, operator_of
-from ptq.model.qdq_units import quantized_source, read_quantizer
+from ptq.model.qdq.qdq_units import quantized_source, read_quantizer
 from ptq.rewrite.change import Change
 
 

@@ -9,8 +9,8 @@ from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, operator_of, spec_name
-from ptq.model.qdq_units import qparams_of, read_quantizer
-from ptq.model.qlinear_inputs import read_operands
+from ptq.model.qdq.qdq_units import qparams_of, read_quantizer
+from ptq.model.qdq.qlinear_inputs import read_operands
 from ptq.rewrite.change import Change
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ptq.model.graph import Graph
 from ptq.model.node import MICROSOFT_PREFIX, QUANTIZERS, Node, constant_of, operator_of
-from ptq.model.qdq_units import implied_type
+from ptq.model.qdq.qdq_units import implied_type
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.upgrade_opset import MIN_QDQ_OPSET, upgrade_opset
 

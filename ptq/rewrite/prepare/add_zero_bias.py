@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import constant_of, operator_of
+from ptq.model.weights.layer_weights import output_channel_count
 from ptq.rewrite.change import Change
 
 

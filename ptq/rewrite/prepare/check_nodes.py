@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import ONNX_DOMAINS, Node, attributes_of, constant_of, operator_of, shape_of
+from ptq.model.weights.layer_weights import output_channel_count
 from ptq.rewrite.change import Change
 
 _AXIS_LIMIT = 2**31

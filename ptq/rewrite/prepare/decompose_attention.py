@@ -7,7 +7,7 @@ import onnx.inliner
 
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
-from ptq.model.operator_versions import write_default_attributes
+from ptq.model.proto.operator_versions import write_default_attributes
 from ptq.rewrite.change import Change
 
 DECOMPOSED_OPS = [("", "Attention")]

@@ -10,9 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.model.channel_affine import per_channel_constant
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_channel_view, layer_channels
 from ptq.model.node import (
     Node,
     Value,
@@ -24,6 +22,8 @@ from ptq.model.node import (
     require_constant,
     shape_of,
 )
+from ptq.model.weights.channel_affine import per_channel_constant
+from ptq.model.weights.layer_weights import input_channel_view, layer_channels
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_constant
 

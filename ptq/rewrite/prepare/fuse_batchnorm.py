@@ -11,9 +11,7 @@ from collections import Counter
 
 import numpy as np
 
-from ptq.model.channel_affine import arithmetic_affine, batch_norm_affine
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import output_channel_count, scale_output_channels
 from ptq.model.node import (
     FLOAT_TYPES,
     Node,
@@ -25,6 +23,8 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.model.weights.channel_affine import arithmetic_affine, batch_norm_affine
+from ptq.model.weights.layer_weights import output_channel_count, scale_output_channels
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes, set_constant
 from ptq.rewrite.match import sole_reader

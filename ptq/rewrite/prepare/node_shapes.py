@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from ptq.model.graph import Graph
 from ptq.model.node import ONNX_DOMAINS, Node, Value, constant_of, name_of, shape_of
-from ptq.model.runtime_types import add_runtime_types
+from ptq.model.session.runtime_types import add_runtime_types
 from ptq.rewrite.change import Change
 
 MAX_CONSTANT_ELEMENTS = 1024

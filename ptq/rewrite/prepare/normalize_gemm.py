@@ -12,7 +12,6 @@ import numpy as np
 
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import (
     Node,
     Value,
@@ -24,6 +23,7 @@ from ptq.model.node import (
     operator_of,
     require_constant,
 )
+from ptq.model.weights.layer_weights import output_channel_count
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes, set_constant
 

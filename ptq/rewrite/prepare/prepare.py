@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.open import Model, open_model, require_float
+from ptq.model.session.failure import explain_failure
 from ptq.rewrite.change import Change, Rewrite, describe_change
 from ptq.rewrite.prepare.add_zero_bias import add_zero_bias
 from ptq.rewrite.prepare.bypass_concat import bypass_concat

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.model.exposed_session import with_extra_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Value, dtype_of, name_of, operator_of, shape_of
-from ptq.model.session import Session
+from ptq.model.session.exposed_session import with_extra_outputs
+from ptq.model.session.session import Session
 from ptq.model.size_values import find_size_values
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 

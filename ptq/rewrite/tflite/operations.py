@@ -25,7 +25,7 @@ from ptq.model.node import (
     require_constant,
     spec_name,
 )
-from ptq.model.qdq_units import (
+from ptq.model.qdq.qdq_units import (
     QuantizedOp,
     QuantizedTensor,
     all_attributes,

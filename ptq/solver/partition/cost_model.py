@@ -20,7 +20,6 @@ from functools import cached_property
 
 from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OpSpec
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import summed_input_count
 from ptq.model.node import (
     Node,
     Value,
@@ -33,6 +32,7 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.model.weights.layer_weights import summed_input_count
 from ptq.rewrite.prepare.shape_inference import symbolic_shape
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.kernel_key import kernel_key, kernel_kind

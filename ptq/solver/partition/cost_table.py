@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 
-from ptq.model.ort_version import ORT_VERSION
+from ptq.model.machine.ort_version import ORT_VERSION
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ptq.core.opspec import Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, name_of, operator_of, spec_name
-from ptq.model.qdq_units import returns_float
+from ptq.model.qdq.qdq_units import returns_float
 from ptq.solver.partition.cost_model import GraphCosts
 from ptq.solver.partition.float_layers import layers_faster_in_float
 from ptq.solver.partition.node_precision import (

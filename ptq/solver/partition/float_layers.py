@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import output_channel_count
+from ptq.model.machine.processor import name_machine
 from ptq.model.node import Node, operator_of, shape_of
-from ptq.model.processor import name_machine
+from ptq.model.weights.layer_weights import output_channel_count
 from ptq.solver.partition.cost_model import TensorSizes, estimate_sizes
 
 

@@ -10,9 +10,7 @@ from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.target import Target
 from ptq.core.types import FLOAT32
-from ptq.model.finite_constants import has_non_finite
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import (
     Node,
     Value,
@@ -24,7 +22,9 @@ from ptq.model.node import (
     shape_of,
     spec_name,
 )
-from ptq.model.runtime_types import explain_unknown_type
+from ptq.model.session.runtime_types import explain_unknown_type
+from ptq.model.weights.finite_constants import has_non_finite
+from ptq.model.weights.layer_weights import output_channel_count
 from ptq.solver.partition.kernel_limits import unsupported_reason
 from ptq.solver.partition.shipped_tables import measured_runtime
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptq.core.target import Target
-from ptq.model.ort_version import ORT_VERSION, parse_version
-from ptq.model.processor import list_features, name_machine
+from ptq.model.machine.ort_version import ORT_VERSION, parse_version
+from ptq.model.machine.processor import list_features, name_machine
 from ptq.solver.partition.cost_table import (
     ORT_1_31_AVX512_VNNI,
     ORT_1_32_AVX512_VNNI,

@@ -24,7 +24,7 @@ from ptq.core.types import QuantParams
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of
-from ptq.model.shared_weights import weight_families
+from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.input_statistics import (
     CovarianceBlock,
     InputStatistics,

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from ptq.core.types import UINT8, QuantParams
 from ptq.kernels.int16_saturation import clip_pair_sums
 from ptq.kernels.window import WindowAxis, window_axes
-from ptq.model.layer_weights import output_channel_count, summed_input_count
-from ptq.model.matrix_layout import input_output_matrix
 from ptq.model.node import Node, attributes_of, constant_shape, operator_of, require_constant
+from ptq.model.weights.layer_weights import output_channel_count, summed_input_count
+from ptq.model.weights.matrix_layout import input_output_matrix
 
 _OUTSIDE = -(2**48)
 """What makes the sum of a tap's places negative."""

@@ -29,7 +29,7 @@ def shared_weight_qparams(
     """The parameters that change, by node and position, each with its reason: weights, and biases that follow.
 
     Args:
-        families: Nodes that share a weight, see `ptq.model.shared_weights`.
+        families: Nodes that share a weight, see `ptq.model.weights.shared_weights`.
         nodes: The nodes that will be quantized.
         operands: The parameters of constants so far, by node and position.
         tensors: The parameters of activations.

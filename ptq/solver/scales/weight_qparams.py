@@ -20,12 +20,12 @@ from ptq.core.target import Target
 from ptq.core.types import INT32, QuantParams, Range
 from ptq.kernels.int16_saturation import largest_pair_sum
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import (
+from ptq.model.node import name_of, require_constant
+from ptq.model.weights.layer_weights import (
     channel_axis,
     channel_pair_matrix,
     summation_order_matrix,
 )
-from ptq.model.node import name_of, require_constant
 from ptq.observers.qparams import SCALE_FLOOR, asymmetric_qparams, symmetric_qparams
 from ptq.solver.partition.node_precision import QuantizedNode
 

@@ -18,7 +18,7 @@ from ptq.executor.arithmetics import (
     versioned_name,
 )
 from ptq.executor.arithmetics.ort_versions import NEWEST
-from ptq.model.ort_version import INSTALLED
+from ptq.model.machine.ort_version import INSTALLED
 
 NAMES = [row.name for row in ALL_ARITHMETICS]
 # 7 bits of multiplier, or 8 of each scale, are off by up to 2^-7 of 255 steps.

@@ -13,7 +13,7 @@ from ptq.core.errors import DataError, ModelError
 from ptq.executor.runtimes.hosted_model import HostedModel
 from ptq.executor.runtimes.provider_model import ProviderModel
 from ptq.model.graph import Graph
-from ptq.model.provider_session import Provider
+from ptq.model.session.provider_session import Provider
 
 GRAPH = Graph.from_proto(
     build_network(

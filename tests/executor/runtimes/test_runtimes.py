@@ -23,8 +23,8 @@ from ptq.executor.runtimes.registry import RUNTIMES, Runtime, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, describe_fallback, summarize_placement
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
-from ptq.model.provider_session import parse_rejections
-from ptq.model.session import Session
+from ptq.model.session.provider_session import parse_rejections
+from ptq.model.session.session import Session
 
 SAME = "<pads = [1, 1, 1, 1]>"
 MODEL = build_network(

@@ -14,7 +14,7 @@ from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.open import open_model
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
 

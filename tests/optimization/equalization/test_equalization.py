@@ -14,7 +14,7 @@ from ptq.core.errors import PlanError
 from ptq.core.plan import Plan
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.optimization.equalization.candidates import CandidateComparison
 from ptq.rewrite.prepare.prepare import prepare
 

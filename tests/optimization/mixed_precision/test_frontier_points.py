@@ -11,7 +11,7 @@ import pytest
 from networks import build_network, gaussian_array, prepare_and_calibrate, sqnr_db, to_samples
 
 from ptq.core.run_options import RunOptions
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
 from ptq.optimization.mixed_precision.frontier_error import FrontierError
 from ptq.optimization.mixed_precision.frontier_points import (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from networks import build_network, gaussian_array, prepare_and_calibrate, random_feeds
 
-from ptq.model.serialize import serialized_size
+from ptq.model.proto.serialize import serialized_size
 from ptq.optimization.mixed_precision.kept_saving import KeptSaving
 from ptq.solver.quantizer import QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe

@@ -19,8 +19,8 @@ from ptq.api import quantize
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.evaluation.runs.session_cache import SessionCache
-from ptq.model.exposed_session import with_extra_outputs
-from ptq.model.session import Session
+from ptq.model.session.exposed_session import with_extra_outputs
+from ptq.model.session.session import Session
 from ptq.optimization.self_check import checks
 from ptq.optimization.self_check.boundary_error import integer_to_float_tensors
 from ptq.optimization.self_check.self_check import quantize_with_self_check

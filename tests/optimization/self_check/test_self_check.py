@@ -23,7 +23,7 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.optimization.self_check import checks
 from ptq.optimization.self_check.self_check import quantize_with_self_check
 from ptq.rewrite.prepare.prepare import prepare

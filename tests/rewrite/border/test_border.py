@@ -20,7 +20,7 @@ from ptq.core.types import QType, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_record
 from ptq.model.node import dtype_of, shape_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.border.element_types import (
     BORDER,
     border_feed,

@@ -15,7 +15,7 @@ from ptq.core.plan import Plan
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of, operator_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.observers.input_means import InputMean
 from ptq.rewrite.emit.bias_correction import channel_axes, correct_biases
 from ptq.rewrite.prepare.add_zero_bias import add_zero_bias

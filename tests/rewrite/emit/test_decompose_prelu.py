@@ -13,7 +13,7 @@ from networks import (
 )
 
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.emit.decompose_prelu import decompose_float_prelu
 
 SIDE = 64

@@ -12,7 +12,7 @@ from networks import build_network, gaussian_array
 import ptq
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.emit.dense_as_matmul import write_dense_as_matmul
 
 LAYERS = """

@@ -14,7 +14,7 @@ from networks import (
 )
 
 from ptq.executor.executor import Executor
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 SAME = "<pads = [1, 1, 1, 1]>"
 BODIES = {

@@ -22,7 +22,7 @@ from ptq.core.targets import TARGETS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import attributes_of, constant_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.solver.recipe import Recipe
 from ptq.solver.solve import solve

@@ -15,7 +15,7 @@ from old_runtime import skip_before
 from parts import CONV, SAME, WB, V
 
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.emit.keep_float import prevent_ort_quantization
 
 NETWORKS = {

@@ -10,7 +10,7 @@ from networks import build_network, gaussian_array, quantize_network
 
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.emit.keep_reduced_axes import keep_reduced_axes
 
 X = gaussian_array(2, 6, 5, 4)

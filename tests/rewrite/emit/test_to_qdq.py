@@ -21,7 +21,7 @@ from parts import CONV, SAME, WB, V, W
 from ptq.core.targets import TARGETS
 from ptq.core.types import INT8
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.emit.to_qdq import to_qdq
 
 LINEAR = {"Conv": "QLinearConv", "Gemm": "QGemm", "MatMul": "QLinearMatMul", "Add": "QLinearAdd"}

@@ -14,7 +14,7 @@ from ptq.core.plan import Plan
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.executor import Executor
 from ptq.model.node import name_of, operator_of
-from ptq.model.qdq_units import quantized_source
+from ptq.model.qdq.qdq_units import quantized_source
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.verification.lint import lint_graph
 

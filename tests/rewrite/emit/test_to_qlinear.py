@@ -9,9 +9,9 @@ from cases import CASES, case_in_onnx_runtime, quantized_case
 from networks import find_disagreements, optimized_kernels
 
 from ptq.core.ops import OPS
+from ptq.model.machine.ort_version import INSTALLED, Version
 from ptq.model.node import operator_of
-from ptq.model.ort_version import INSTALLED, Version
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.emit import to_qlinear
 
 

@@ -12,7 +12,7 @@ from networks import build_network, gaussian_array
 import ptq
 from ptq.model.graph import Graph
 from ptq.model.node import Node, constant_of, consumers_of, operator_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 X = gaussian_array(64, 6, 8, 8, seed=4)
 TOKENS = gaussian_array(64, 12, 24, seed=5)

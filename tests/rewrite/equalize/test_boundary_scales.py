@@ -21,10 +21,10 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
-from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of, name_of, operator_of
-from ptq.model.session import Session
+from ptq.model.session.exposed_session import CollectedTensors
+from ptq.model.session.session import Session
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import FIXED, group_channels

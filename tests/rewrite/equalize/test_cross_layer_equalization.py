@@ -11,7 +11,7 @@ from ptq.calibration.channel_spreads import SpreadCollector
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.model.node import constant_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.optimization.equalization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
 from ptq.rewrite.edit import set_attributes
 from ptq.rewrite.equalize.cross_layer_equalization import equalize_layers

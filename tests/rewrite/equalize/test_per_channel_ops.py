@@ -16,7 +16,7 @@ from networks import (
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
 from ptq.rewrite.equalize.scale_channels import scale_channels
 

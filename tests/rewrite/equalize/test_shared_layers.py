@@ -8,8 +8,8 @@ from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
-from ptq.model.session import Session
-from ptq.model.shared_weights import weight_families
+from ptq.model.session.session import Session
+from ptq.model.weights.shared_weights import weight_families
 from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups, group_channels
 from ptq.rewrite.equalize.layer_pairs import find_layer_pairs
 from ptq.rewrite.equalize.scale_channels import (

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ptq.core.types import UINT8
 from ptq.model.graph import Graph
 from ptq.model.node import name_of, operator_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.equalize.split_outliers import split_channels, split_sites
 from ptq.rewrite.instrument.adjustable_outliers import make_outlier_factors_inputs
 

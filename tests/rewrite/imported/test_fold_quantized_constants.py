@@ -8,7 +8,7 @@ from foreign_models import INPUT_QDQ, foreign_graph, random_samples
 
 from ptq.core.run_options import RunOptions
 from ptq.executor.executor import Executor
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.verification.conversion import convert_graph
 from ptq.verification.node_status import node_statuses
 from ptq.verification.verify import verify_graph

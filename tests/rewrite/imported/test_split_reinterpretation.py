@@ -7,7 +7,7 @@ from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_samples
 
 from ptq.core.run_options import RunOptions
 from ptq.executor.executor import Executor
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.verification.conversion import convert_graph
 from ptq.verification.verify import verify_graph
 

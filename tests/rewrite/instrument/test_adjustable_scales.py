@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from networks import build_network, gaussian_array, quantize_network
 
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.instrument.adjustable_scales import make_scales_inputs
 
 SAME = "<pads = [1, 1, 1, 1]>"

@@ -7,7 +7,7 @@ import pytest
 from networks import Array, build_network, quantize_network, random_feeds
 from parts import CONV, SAME, WB, V
 
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.instrument.error_sources import ErrorProbe, build_error_probe
 
 BODY = CONV + f"r = Relu(c)\nm = MaxPool<kernel_shape=[2,2]>(r)\ny = Conv{SAME}(m, v)"

@@ -8,7 +8,7 @@ from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.instrument.logits import find_common_cut, logits_graph, segments_graph
 
 BODY = "r = Relu(x)\ns = Gemm(r, w, b)\n"

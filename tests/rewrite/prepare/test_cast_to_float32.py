@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from ptq.api import quantize
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 W, B = gaussian_array(4, 3, 3, 3, seed=1), gaussian_array(4, seed=2)
 

@@ -10,7 +10,7 @@ from networks import build_network
 
 import ptq
 from ptq.core.errors import ModelError
-from ptq.model.ort_version import INSTALLED
+from ptq.model.machine.ort_version import INSTALLED
 
 
 def whole(*numbers: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from old_runtime import skip_before
 
 from ptq.api import quantize
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare
 
 SHAPES = {"q": (1, 2, 6, 8), "k": (1, 2, 6, 8), "v": (1, 2, 6, 8)}

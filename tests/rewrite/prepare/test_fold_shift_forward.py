@@ -7,7 +7,7 @@ import pytest
 from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fold_shift_forward import fold_shift_forward
 

@@ -9,7 +9,7 @@ from networks import build_network, gaussian_array
 
 import ptq
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare
 
 GELU = """

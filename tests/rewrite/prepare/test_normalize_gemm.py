@@ -7,7 +7,7 @@ import pytest
 from networks import build_network, gaussian_array, quantize_network, random_feeds, sqnr_db
 
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare
 
 A, B = gaussian_array(6, 5, seed=1), gaussian_array(5, 6, seed=2)

@@ -6,7 +6,7 @@ import numpy as np
 from networks import build_network, gaussian_array
 
 from ptq.api import quantize
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 
 def test_a_weight_that_is_also_an_output_is_quantized_and_the_output_is_unchanged() -> None:

@@ -25,7 +25,7 @@ from ptq.executor.litert_comparison import compare_with_executor
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
 from ptq.model.open import open_model
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.tflite.write import TfliteOptions
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
@@ -276,7 +276,7 @@ def test_positions_of_tokens_are_computed_in_int64():
       m = Max(a, padding) y = Gather(table, m) }"""
     graph = Graph.from_proto(onnx.parser.parse_model(text))
     feed = {"ids": np.array([[1, 4, 1, 7, 8, 1], [2, 3, 1, 1, 5, 6]], np.int64)}
-    from ptq.model.session import Session
+    from ptq.model.session.session import Session
 
     [expected] = Session(graph).run(feed)
     [found] = LitertModel(encode_tflite(graph).content, kernels="reference").run(feed).values()

@@ -11,7 +11,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.ops import OPS
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.tflite.rehearsal import rehearse_writing
 from ptq.rewrite.tflite.rows import ROWS
 from ptq.rewrite.tflite.write import DEFAULT_TFLITE

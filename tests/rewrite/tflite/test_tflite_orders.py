@@ -14,7 +14,7 @@ from ptq.executor.litert_comparison import compare_with_executor
 from ptq.executor.tflite_export import as_qdq, encode_tflite
 from ptq.model.graph import Graph
 from ptq.model.open import open_model
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
 

@@ -22,7 +22,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.tflite.write import TfliteOptions
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")

@@ -11,7 +11,7 @@ from parts import CONV, SEQUENCE, WB, B, W, conv_network
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.partition.eligibility import assign_precision
 

@@ -9,7 +9,7 @@ import pytest
 from networks import QuantizedNetwork, build_network, gaussian_array, quantize_network
 
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.solver.partition.positions import nodes_with_positions
 
 WIDTH = "c = Conv<pads = [1, 1, 1, 1]>(x, w)\ns = Shape(c)\nn = Gather(s, three)\n"

@@ -20,7 +20,7 @@ from ptq.core.plan import Plan
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of, operator_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes

@@ -7,7 +7,7 @@ import pytest
 from networks import build_network, gaussian_array, quantize_network
 
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 GIVEN = {
     "w": gaussian_array(4, 3, 3, 3),

@@ -9,8 +9,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ptq.core.errors import ModelError
-from ptq.model.external_data import MAX_PROTO_BYTES
-from ptq.model.proto_walk import all_bodies, all_nodes
+from ptq.model.proto.external_data import MAX_PROTO_BYTES
+from ptq.model.proto.proto_walk import all_bodies, all_nodes
 
 
 def to_dense(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:

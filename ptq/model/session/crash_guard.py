@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, ModelError
 from ptq.model.graph import Graph
+from ptq.model.machine.ort_version import INSTALLED, Version
 from ptq.model.node import Node, Value, constant_of, name_of, operator_of
-from ptq.model.ort_version import INSTALLED, Version
 
 _Operands = Sequence[NDArray[Any] | None]
 

@@ -12,8 +12,8 @@ from google.protobuf.message import Message
 from onnx import numpy_helper
 
 from ptq.core.errors import ModelError, UnsupportedError
-from ptq.model.external_data import MAX_PROTO_BYTES, declared_bytes
-from ptq.model.proto_walk import Body, all_nodes, all_tensors, subgraphs_of
+from ptq.model.proto.external_data import MAX_PROTO_BYTES, declared_bytes
+from ptq.model.proto.proto_walk import Body, all_nodes, all_tensors, subgraphs_of
 
 _DIVISOR_ATTRIBUTES = {
     "Attention": ("kv_num_heads", "q_num_heads"),

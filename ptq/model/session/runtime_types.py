@@ -11,8 +11,8 @@ import onnx_ir as ir
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
 from ptq.model.node import Value, name_of, operator_of
-from ptq.model.session import Session
-from ptq.model.session_tuning import SessionTuning
+from ptq.model.session.session import Session
+from ptq.model.session.session_tuning import SessionTuning
 
 _NEVER_RUN = SessionTuning(
     memory_arena=False, busy_wait=False, copy_large_weights=False, copy_single_rows=False

@@ -12,20 +12,20 @@ from onnx.external_data_helper import uses_external_data
 from onnx_ir.passes import common as passes
 
 from ptq.core.errors import ModelError, root_cause, short_message
-from ptq.model import external_data
-from ptq.model.mapped_weight import map_weight
 from ptq.model.node import ONNX_DOMAINS
-from ptq.model.operator_versions import (
+from ptq.model.proto import external_data
+from ptq.model.proto.mapped_weight import map_weight
+from ptq.model.proto.operator_versions import (
     NEWEST_IR_VERSION,
     NEWEST_OPSET,
     lower_to_supported,
     unsupported_nodes,
 )
-from ptq.model.proto_walk import all_nodes, all_tensors
-from ptq.model.repair import repair
-from ptq.model.sparse_constants import to_dense
-from ptq.model.validate import require_data, validate
-from ptq.model.weight_files import load_weights
+from ptq.model.proto.proto_walk import all_nodes, all_tensors
+from ptq.model.proto.repair import repair
+from ptq.model.proto.sparse_constants import to_dense
+from ptq.model.proto.validate import require_data, validate
+from ptq.model.proto.weight_files import load_weights
 
 
 def read(path: Path) -> tuple[onnx.ModelProto, external_data.DetachedWeights]:

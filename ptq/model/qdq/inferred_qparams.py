@@ -5,8 +5,8 @@ from __future__ import annotations
 from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.types import QuantParams
 from ptq.model.node import Value, consumers_of, operator_of, spec_name
-from ptq.model.qdq_units import qparams_of, read_quantizer
-from ptq.model.qlinear_inputs import read_operands
+from ptq.model.qdq.qdq_units import qparams_of, read_quantizer
+from ptq.model.qdq.qlinear_inputs import read_operands
 
 
 def infer_qparams(integers: Value) -> QuantParams | None:

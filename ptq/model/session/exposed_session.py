@@ -9,7 +9,7 @@ import numpy as np
 
 from ptq.model.graph import Graph
 from ptq.model.node import Value, name_of, shape_of
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 _SLICE_WITH_INPUTS = 10
 """The opset since which Slice takes its positions as inputs."""

@@ -14,9 +14,9 @@ import onnx.defs
 import onnx.inliner
 import onnx.shape_inference
 
+from ptq.model.machine.ort_version import find_entry
 from ptq.model.node import ONNX_DOMAINS
-from ptq.model.ort_version import find_entry
-from ptq.model.proto_walk import all_nodes
+from ptq.model.proto.proto_walk import all_nodes
 
 _READS = {(1, 20): (21, 10), (1, 21): (22, 10), (1, 24): (25, 13), (1, 25): (26, 13)}
 """Newest opset and format that ONNX Runtime reads and has kernels of quantizers for, since which version.

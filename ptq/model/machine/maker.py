@@ -7,8 +7,8 @@ from importlib.metadata import version
 import numpy as np
 
 from ptq.core.record import Record
-from ptq.model.ort_version import ORT_VERSION
-from ptq.model.processor import list_features, name_machine
+from ptq.model.machine.ort_version import ORT_VERSION
+from ptq.model.machine.processor import list_features, name_machine
 
 
 def describe_maker() -> Record:

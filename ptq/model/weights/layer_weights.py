@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.model.matrix_layout import input_output_matrix, matrix_channel_axis
 from ptq.model.node import (
     MICROSOFT_PREFIX,
     Node,
@@ -22,6 +21,7 @@ from ptq.model.node import (
     dtype_of,
     operator_of,
 )
+from ptq.model.weights.matrix_layout import input_output_matrix, matrix_channel_axis
 
 _CONV_AXES = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
 _MATRIX_OPS = frozenset(["Gemm", "MatMul", "MatMulIntegerToFloat", "QGemm", "QLinearMatMul"])

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import onnx
 import onnx_ir as ir
 
-from ptq.model import external_data
-from ptq.model.external_data import Buffer, copy_field
+from ptq.model.proto import external_data
+from ptq.model.proto.external_data import Buffer, copy_field
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

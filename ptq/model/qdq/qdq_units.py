@@ -14,7 +14,6 @@ from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.types import QType, QuantParams
 from ptq.model.axes import resize_unsupported_reason, softmax_axes
-from ptq.model.layer_weights import channel_axis
 from ptq.model.node import (
     Node,
     Value,
@@ -28,6 +27,7 @@ from ptq.model.node import (
     shape_of,
     spec_name,
 )
+from ptq.model.weights.layer_weights import channel_axis
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ import onnx
 import onnx_ir as ir
 from onnx import helper
 
-from ptq.model import external_data
 from ptq.model.node import Node, values_read_by
+from ptq.model.proto import external_data
 
 
 def extract_subgraph(

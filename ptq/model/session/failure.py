@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import PtqError
 from ptq.model.graph import Graph
-from ptq.model.session import Session
+from ptq.model.session.session import Session
 
 
 @contextmanager

@@ -22,7 +22,7 @@ import onnx
 from onnx import helper
 
 from ptq.model.node import ONNX_DOMAINS, QUANTIZERS
-from ptq.model.proto_walk import Body, all_bodies, all_nodes, subgraphs_of
+from ptq.model.proto.proto_walk import Body, all_bodies, all_nodes, subgraphs_of
 
 _MICROSOFT = "com.microsoft"
 _LONG_DOMAIN = "ai.onnx"

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from ptq.model.weight_files import find_weights
+from ptq.model.proto.weight_files import find_weights
 
 _ALIGNMENT = 16
 """Bytes to which numpy and ONNX Runtime align weights in memory."""

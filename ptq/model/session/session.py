@@ -14,24 +14,24 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, ModelError, short_message
-from ptq.model import external_data
-from ptq.model.crash_guard import find_crash_risks
-from ptq.model.custom_ops import explain_custom_operator
-from ptq.model.exact_sums import needs_exact_sums, split_shared_integers
 from ptq.model.graph import Graph
-from ptq.model.mapped_weight import release_mapped_pages
+from ptq.model.machine.ort_version import ORT_VERSION
 from ptq.model.node import Node, name_of, operator_of, values_read_by
-from ptq.model.operator_versions import since_version, unsupported_nodes
-from ptq.model.ort_value import as_ort_value
-from ptq.model.ort_version import ORT_VERSION
-from ptq.model.session_tuning import (
+from ptq.model.proto import external_data
+from ptq.model.proto.mapped_weight import release_mapped_pages
+from ptq.model.proto.operator_versions import since_version, unsupported_nodes
+from ptq.model.qdq.wide_activations import has_16_bit_activations
+from ptq.model.session.crash_guard import find_crash_risks
+from ptq.model.session.custom_ops import explain_custom_operator
+from ptq.model.session.exact_sums import needs_exact_sums, split_shared_integers
+from ptq.model.session.ort_value import as_ort_value
+from ptq.model.session.session_tuning import (
     DEFAULT_TUNING,
     LOG_FATAL_ONLY,
     SessionTuning,
     make_session_options,
 )
-from ptq.model.single_row_weights import has_single_row_weights
-from ptq.model.wide_activations import has_16_bit_activations
+from ptq.model.session.single_row_weights import has_single_row_weights
 
 _COPY_LIMIT = 2**29
 """Bytes of weights up to which every session has its own copy."""

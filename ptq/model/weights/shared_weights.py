@@ -16,8 +16,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import channel_axis
 from ptq.model.node import Node, Value, attributes_of, constant_shape, operator_of, require_constant
+from ptq.model.weights.layer_weights import channel_axis
 
 _COMPARED_FIRST = 16
 """Values of an array by which most different arrays are distinguished."""

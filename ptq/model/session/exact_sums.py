@@ -10,10 +10,10 @@ import onnxruntime
 
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
+from ptq.model.machine.ort_version import INSTALLED, Version
 from ptq.model.metadata import read_target
 from ptq.model.node import dtype_of, name_of, require_constant
-from ptq.model.ort_version import INSTALLED, Version
-from ptq.model.session_tuning import DEFAULT_TUNING, make_session_options
+from ptq.model.session.session_tuning import DEFAULT_TUNING, make_session_options
 
 _EXACT_SINCE: Version = (1, 32)
 """ONNX Runtime whose option was tried with all targets; 1.31 lacks more kernels for it."""
