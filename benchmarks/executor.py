@@ -46,7 +46,7 @@ def main() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ptq.api import quantize
+    from ptq.api.quantize import quantize
     from ptq.data import open_samples
     from ptq.data.splits import input_specs
     from ptq.executor.executor import Executor

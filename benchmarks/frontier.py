@@ -26,9 +26,9 @@ from markdown_tables import make_table
 from result_files import HERE, Result, describe_code, read_results, write_result
 
 import ptq
+from ptq.api import kernel_times
 from ptq.evaluation import speed
 from ptq.evaluation.exports.frontier_svg import render_svg
-from ptq.optimization import kernel_times
 
 FRONTIER = HERE / "frontier_results.json"
 ERROR_DB, TIME = 1.5, 0.15

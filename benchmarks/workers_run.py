@@ -30,7 +30,7 @@ def main() -> None:
     prepare_process()
     import ptq
     import ptq.evaluation.build_report as build_report
-    from ptq.api import quantize
+    from ptq.api.quantize import quantize
     from ptq.data.workers.worker_pool import ProcessPool
 
     model, data, preprocess, made = *sys.argv[1:3], json.loads(sys.argv[5]), sys.argv[6]

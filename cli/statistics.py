@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ptq.api.merge_statistics import NamedStatistics, name_statistics
 from ptq.calibration.identify import find_contents, identify_samples
-from ptq.calibration.merge import NamedStatistics, name_statistics
 from ptq.core.errors import DataError
 from ptq.core.remote import show
 from ptq.data.preprocessing.recorded_preprocess import encode_preprocess

@@ -12,8 +12,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ptq.api import calibrate, evaluate, quantize
-    from ptq.calibration.merge import merge_statistics
+    from ptq.api.benchmark import Benchmark, benchmark
+    from ptq.api.calibrate import calibrate
+    from ptq.api.compare import compare
+    from ptq.api.convert import convert
+    from ptq.api.evaluate import evaluate
+    from ptq.api.frontier import frontier
+    from ptq.api.inspect import inspect
+    from ptq.api.lint import lint
+    from ptq.api.merge_statistics import merge_statistics
+    from ptq.api.portability import portability
+    from ptq.api.quantize import quantize
+    from ptq.api.saved_frontier import Frontier
+    from ptq.api.sensitivity import sensitivity
+    from ptq.api.tune import Tuned, tune
+    from ptq.api.verify import verify
     from ptq.core.errors import (
         BudgetError,
         Cancelled,
@@ -31,7 +44,7 @@ if TYPE_CHECKING:
     from ptq.core.plan import Plan
     from ptq.core.targets import TargetName
     from ptq.data import AudioPreprocess, Preprocess, Sample, Samples, TextPreprocess, open_samples
-    from ptq.evaluation.compare import Comparison, compare
+    from ptq.evaluation.comparison import Comparison
     from ptq.evaluation.exports.mlflow_run import log_to_mlflow
     from ptq.evaluation.exports.report import Report
     from ptq.evaluation.frontier import FrontierPoint, FrontierReport
@@ -45,20 +58,13 @@ if TYPE_CHECKING:
     from ptq.executor.runtimes.registry import RuntimeName
     from ptq.model.converted import Converted
     from ptq.observers.calibration_file import Calibration
-    from ptq.optimization.benchmark import Benchmark, benchmark
     from ptq.optimization.effort import EffortName
-    from ptq.optimization.frontier import frontier
-    from ptq.optimization.inspect import inspect
-    from ptq.optimization.mixed_precision.sensitivity import sensitivity
     from ptq.optimization.preference import PreferenceName
-    from ptq.optimization.saved_frontier import Frontier
-    from ptq.optimization.tune import Tuned, tune
     from ptq.rewrite.prepare.prepare import OpsetOption
     from ptq.rewrite.tflite.write import InputOutputType
     from ptq.solver.recipe import MethodName, QuantizedForm, RoundingMethod, WeightFormatOption
     from ptq.verification.lint_rules import Finding
     from ptq.verification.portability import Portability
-    from ptq.verification.verbs import convert, lint, portability, verify
     from ptq.verification.verify import Verification
 
 # ONNX Runtime reads this when it is loaded. Since 1.29 its Linux wheels collect usage data without it.
@@ -68,41 +74,47 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 logging.getLogger("ptq").addHandler(logging.NullHandler())
 
 _MODULES = {
-    "ptq.api": "calibrate evaluate quantize",
-    "ptq.calibration.merge": "merge_statistics",
+    "ptq.api.benchmark": "Benchmark benchmark",
+    "ptq.api.calibrate": "calibrate",
+    "ptq.api.compare": "compare",
+    "ptq.api.convert": "convert",
+    "ptq.api.evaluate": "evaluate",
+    "ptq.api.frontier": "frontier",
+    "ptq.api.inspect": "inspect",
+    "ptq.api.lint": "lint",
+    "ptq.api.merge_statistics": "merge_statistics",
+    "ptq.api.portability": "portability",
+    "ptq.api.quantize": "quantize",
+    "ptq.api.saved_frontier": "Frontier",
+    "ptq.api.sensitivity": "sensitivity",
+    "ptq.api.tune": "Tuned tune",
+    "ptq.api.verify": "verify",
     "ptq.core.errors": "BudgetError Cancelled DataError ModelError NoGainError PlanError PtqError StatsError "
     "UnknownOptionError UnsupportedError UnwrittenError UsageError",
     "ptq.core.plan": "Plan",
     "ptq.core.targets": "TargetName",
     "ptq.data": "AudioPreprocess Preprocess Sample Samples TextPreprocess open_samples",
-    "ptq.evaluation.compare": "Comparison compare",
-    "ptq.evaluation.runs.engines": "EngineName",
-    "ptq.executor.runtimes.registry": "RuntimeName",
+    "ptq.evaluation.comparison": "Comparison",
     "ptq.evaluation.exports.mlflow_run": "log_to_mlflow",
     "ptq.evaluation.exports.report": "Report",
     "ptq.evaluation.frontier": "FrontierPoint FrontierReport",
-    "ptq.evaluation.report.inspection": "Inspection",
     "ptq.evaluation.measurements": "Evaluation",
     "ptq.evaluation.ranking": "NodeCost Ranking",
+    "ptq.evaluation.report.inspection": "Inspection",
     "ptq.evaluation.result": "Result",
+    "ptq.evaluation.runs.engines": "EngineName",
     "ptq.evaluation.tasks.task": "TaskName",
     "ptq.executor.arithmetics": "ArithmeticName",
+    "ptq.executor.runtimes.registry": "RuntimeName",
     "ptq.model.converted": "Converted",
     "ptq.observers.calibration_file": "Calibration",
-    "ptq.optimization.benchmark": "Benchmark benchmark",
     "ptq.optimization.effort": "EffortName",
-    "ptq.optimization.inspect": "inspect",
-    "ptq.optimization.frontier": "frontier",
-    "ptq.optimization.mixed_precision.sensitivity": "sensitivity",
     "ptq.optimization.preference": "PreferenceName",
-    "ptq.optimization.saved_frontier": "Frontier",
-    "ptq.optimization.tune": "Tuned tune",
     "ptq.rewrite.prepare.prepare": "OpsetOption",
     "ptq.rewrite.tflite.write": "InputOutputType",
     "ptq.solver.recipe": "MethodName QuantizedForm RoundingMethod WeightFormatOption",
     "ptq.verification.lint_rules": "Finding",
     "ptq.verification.portability": "Portability",
-    "ptq.verification.verbs": "convert lint portability verify",
     "ptq.verification.verify": "Verification",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -13,14 +13,14 @@ from ptq_cli.commands.lint import LintTargetName
 from ptq_cli.operator_table import list_op_rows
 from ptq_cli.options import shared as options
 
+from ptq.api.benchmark import DEFAULT_SECONDS
+from ptq.api.sensitivity import DEFAULT_MEASURED
 from ptq.core.ops import OPS
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.core.targets import TARGETS
 from ptq.evaluation.runs.engines import EngineName
 from ptq.executor.arithmetics import ARITHMETICS
 from ptq.observers import OBSERVERS
-from ptq.optimization.benchmark import DEFAULT_SECONDS
-from ptq.optimization.mixed_precision.sensitivity import DEFAULT_MEASURED
 from ptq.solver.recipe import QuantizedForm, RoundingMethod, WeightFormatOption
 
 ROOT = Path(__file__).resolve().parents[1]

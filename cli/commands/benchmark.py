@@ -54,7 +54,7 @@ def benchmark(
     median over rounds, with a 95 % interval. Without --data, inputs are made from the shapes of the
     first model. Usual reasons for slow integers are named. If one model is a .tflite file, all run in LiteRT.
     """
-    from ptq.optimization import benchmark as timing
+    from ptq.api import benchmark as verb
 
     from .. import outputs
     from ..documents.write_document import write_document
@@ -63,7 +63,7 @@ def benchmark(
 
     replaced = outputs.check_outputs([*models, data], [], json, no_clobber=no_clobber)
     with show_progress() as progress:
-        result = timing.benchmark(
+        result = verb.benchmark(
             models, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             seconds=seconds, memory=memory, threads=threads, runtime=runtime, progress=progress,
         )  # fmt: skip

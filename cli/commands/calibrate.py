@@ -15,7 +15,7 @@ from ..options.preprocessing import Images, add_image_options
 from ..options.workers import Cluster, Workers
 
 if TYPE_CHECKING:
-    from ptq.calibration.merge import NamedStatistics
+    from ptq.api.merge_statistics import NamedStatistics
 
 
 @add_image_options
@@ -100,8 +100,8 @@ def calibrate(
     shards equal the statistics of all samples, bit for bit. A shard that is counted twice or is missing,
     another model, other preprocessing and another kind of processor are refused.
     """
-    from ptq import api
-    from ptq.calibration.merge import NamedStatistics, merge_named
+    from ptq.api import calibrate as verb
+    from ptq.api.merge_statistics import NamedStatistics, merge_named
     from ptq.core.errors import UsageError
     from ptq.data.preprocessing.recorded_preprocess import list_recorded_options
     from ptq.data.splits import SampleOptions
@@ -130,7 +130,7 @@ def calibrate(
                 data,
                 SampleOptions(images, samples, skip_bad_samples, shard_numbers),
             )
-            new = api.calibrate(
+            new = verb.calibrate(
                 model, data, preprocess=images, samples=samples, shard=shard_numbers,
                 skip_bad_samples=skip_bad_samples, cache=cache, batch=batch, threads=threads,
                 workers=workers, cluster=cluster, checkpoint=checkpoint, memory=memory,

@@ -47,7 +47,7 @@ def compare(
     """
     from functools import partial
 
-    from ptq.evaluation import compare as comparing
+    from ptq.api import compare as verb
     from ptq.evaluation.comparison_page import render_comparison_page
 
     from .. import gates, github, outputs
@@ -62,7 +62,7 @@ def compare(
         [old, new, data], [page], json, appended=summary, no_clobber=no_clobber
     )
     with show_progress() as progress:
-        result = comparing.compare(
+        result = verb.compare(
             old, new, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             max_drop=max_drop, metric=inputs.read_metric(metric), task=task, boxes=boxes,
             transcripts=transcripts, alphabet=alphabet, batch=batch, threads=threads,

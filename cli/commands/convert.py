@@ -45,8 +45,8 @@ def convert(
     an equivalent in the other form stay unchanged. So do operators that ONNX Runtime computes in
     float in QDQ form, for example where int8 meets uint8. Both are listed.
     """
+    from ptq.api import convert as verb
     from ptq.core.errors import UsageError
-    from ptq.verification import verbs
     from ptq.verification.conversion import not_converted, runs_in_float
 
     from .. import outputs
@@ -62,7 +62,7 @@ def convert(
         raise UsageError("the form to convert to is missing; give --format")
     form = outputs.choose_form(form, output)
     replaced = outputs.check_outputs([quantized], [output], json, no_clobber=no_clobber)
-    converted = verbs.convert(quantized, form, integers=integers, io=io, static_batch=static_batch)
+    converted = verb.convert(quantized, form, integers=integers, io=io, static_batch=static_batch)
     converted.save(output)
     graph = converted.graph
     float_nodes = not_converted(graph) if form == "qoperator" else runs_in_float(graph)

@@ -60,14 +60,13 @@ def evaluate(
     """
     from functools import partial
 
-    from ptq import api
+    from ptq.api import evaluate as verb
     from ptq.core.errors import UsageError
     from ptq.data.splits import SampleOptions
     from ptq.data.workers.start_workers import resolve_data
     from ptq.evaluation.checks.record_check import REFERENCE_MODEL, choose_record
     from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
     from ptq.model.open import open_model, tflite_content
-    from ptq.optimization.evaluate import NEEDS_FLOAT_MODEL
     from ptq.rewrite.border.element_types import open_with_float_border
 
     from .. import gates, github, outputs
@@ -79,7 +78,7 @@ def evaluate(
     from ..render.tables import render_evaluation
 
     if against is None and task is not None and boxes is None and transcripts is None:
-        raise UsageError(NEEDS_FLOAT_MODEL)
+        raise UsageError(verb.NEEDS_FLOAT_MODEL)
     gates.require_gate(strict, max_drop)
     outputs.check_outputs([model, data, against], [page], json, appended=summary)
     graph = open_with_float_border(model)
@@ -89,7 +88,7 @@ def evaluate(
     reading = SampleOptions(images, samples, skip_bad_samples, cache=cache, recorded=recorded)
     opened = reading.open(resolve_data(data, cluster), graph)
     with show_progress() as progress:
-        evaluation = api.evaluate(
+        evaluation = verb.evaluate(
             model if is_tflite else graph, opened, against=compared, engine=engine, runtime=runtime,
             arithmetic=arithmetic, batch=batch,
             threads=threads, workers=workers, cluster=cluster, max_drop=max_drop,

@@ -88,13 +88,13 @@ def frontier(
     """
     from functools import partial
 
-    from ptq import api
+    from ptq.api import frontier as verb
+    from ptq.api.quantize import quantize
+    from ptq.api.saved_frontier import list_saved_files
     from ptq.core import files
     from ptq.core.errors import UsageError
     from ptq.evaluation.exports.frontier_svg import render_svg
     from ptq.evaluation.presentation.html_rankings import render_frontier_page
-    from ptq.optimization import frontier as verb
-    from ptq.optimization.saved_frontier import list_saved_files
 
     from .. import outputs
     from ..documents.write_document import write_document
@@ -125,7 +125,7 @@ def frontier(
             raise UsageError(f"there is no point {point}; the last one is {last}")
         result = None
         if point is not None:
-            result = api.quantize(
+            result = quantize(
                 model, data, eval_data=eval_data, plan=found.plans[point], stats=found.calibration,
                 preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
                 threads=threads, effort=effort, cost_table=cost_table, progress=progress,

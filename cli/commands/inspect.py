@@ -17,7 +17,7 @@ def inspect(
     Nodes that stay in float are listed with the reason. Of a quantized model, show how it was made, the
     preprocessing that it records, and which nodes run in integers.
     """
-    from ptq.optimization import inspect as verb
+    from ptq.api import inspect as verb
 
     from .. import outputs
     from ..documents.write_document import write_document

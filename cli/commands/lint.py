@@ -35,11 +35,11 @@ def lint(
     Errors break a rule; notes mark what is not covered, not fused or not taken. The exit code is 1 if
     there is an error. Usual reasons why the integers are slow in ONNX Runtime are named too.
     """
+    from ptq.api import lint as verb
     from ptq.core.errors import ModelError
     from ptq.data.preprocessing.recorded_preprocess import read_preprocess
     from ptq.model.metadata import read_target
     from ptq.model.open import open_model, tflite_content
-    from ptq.verification import verbs
     from ptq.verification.lint import choose_rules
     from ptq.verification.slow_integers import find_slow_patterns
 
@@ -49,7 +49,7 @@ def lint(
 
     outputs.check_outputs([quantized], [], json)
     graph = open_model(quantized)
-    findings = verbs.lint(graph, target=target)
+    findings = verb.lint(graph, target=target)
     if not write_document(json, findings):
         recorded = read_preprocess(graph)
         render_findings(

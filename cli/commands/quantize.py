@@ -171,7 +171,7 @@ def quantize(
     A result that is more than 1 MiB larger than the float model and clearly slower is an error too,
     with exit code 3. Nothing is written then, unless --force is given.
     """
-    from ptq import api
+    from ptq.api import quantize as verb
     from ptq.core import files
     from ptq.core.errors import UsageError
     from ptq.data.preprocessing.recorded_preprocess import list_recorded_options
@@ -197,7 +197,7 @@ def quantize(
     )  # fmt: skip
     prepare_long_job()
     with show_progress() as progress:
-        result = api.quantize(
+        result = verb.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
             equalize=equalize, split_outliers=split_outliers, effort=effort, prefer=prefer,

@@ -54,8 +54,8 @@ def sensitivity(
     """
     from functools import partial
 
+    from ptq.api import sensitivity as verb
     from ptq.evaluation.presentation.html_rankings import render_ranking_page
-    from ptq.optimization.mixed_precision import sensitivity as ranking
 
     from .. import outputs
     from ..documents.write_document import write_document
@@ -66,7 +66,7 @@ def sensitivity(
 
     replaced = outputs.check_outputs([model, data, eval_data], [page], json, no_clobber=no_clobber)
     with show_progress() as progress:
-        result = ranking.sensitivity(
+        result = verb.sensitivity(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
             equalize=equalize, skip=skip or (), measure=measure, opset=opset, metric=inputs.read_metric(metric),
             task=task, preprocess=images, samples=samples,

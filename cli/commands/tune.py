@@ -13,7 +13,7 @@ from ..options.parsers import parse_number
 from ..verbosity import is_quiet, is_verbose
 
 if TYPE_CHECKING:
-    from ptq.optimization.tune import Tuned
+    from ptq.api.tune import Tuned
 
 
 def tune(
@@ -48,7 +48,7 @@ def tune(
     Without a model, convolutions, products and other operators of common networks are timed, in about 20
     seconds, 60 at most. A model's own kernels give better estimates for it.
     """
-    from ptq.optimization import tune as timing
+    from ptq.api import tune as verb
 
     from .. import outputs
     from ..documents.document_types import TuneSummary
@@ -59,10 +59,10 @@ def tune(
 
     replaced = outputs.check_outputs([*(models or [])], [output], json, no_clobber=no_clobber)
     if not models and not is_quiet():
-        limit = timing.GRID_SECONDS if seconds is None else seconds
+        limit = verb.GRID_SECONDS if seconds is None else seconds
         typer.echo(f"timing common kernels, for at most {limit:g} seconds", err=True)
     with show_progress() as progress:
-        tuned = timing.tune(models or None, seconds=seconds, threads=threads, progress=progress)
+        tuned = verb.tune(models or None, seconds=seconds, threads=threads, progress=progress)
     tuned.save(output)
     table = tuned.table
     summary = TuneSummary(
@@ -85,8 +85,8 @@ def tune(
 
 def _describe_left_out(tuned: Tuned) -> Iterator[str]:
     """Each kernel that was not timed; those for which no time was left on one line, unless all are wanted."""
+    from ptq.api.tune import LATE
     from ptq.core.wording import plural
-    from ptq.optimization.tune import LATE
 
     from ..one_line import one_line
 

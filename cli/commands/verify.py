@@ -67,11 +67,12 @@ def verify(
     from dataclasses import asdict
     from functools import partial
 
+    from ptq.api import portability as risky
+    from ptq.api import verify as verb
     from ptq.data.splits import SampleOptions
     from ptq.data.workers.start_workers import resolve_data
     from ptq.model.open import tflite_content
     from ptq.rewrite.border.element_types import open_with_float_border
-    from ptq.verification import verbs
     from ptq.verification.html import render_verification_page
 
     from .. import github, outputs
@@ -88,12 +89,12 @@ def verify(
     reading = SampleOptions(images, samples, skip_bad_samples, cache=cache)
     opened = reading.open(resolve_data(data, cluster), graph)
     with show_progress() as progress:
-        verification = verbs.verify(
+        verification = verb.verify(
             quantized if is_tflite else graph, opened, arithmetic=arithmetic, optimize=optimizations,
             runtime=runtime, against=against, threads=threads, workers=workers, cluster=cluster, progress=progress,
         )  # fmt: skip
         if portability and not is_tflite:
-            risks = verbs.portability(graph, opened, progress=progress)
+            risks = risky.portability(graph, opened, progress=progress)
     printed = write_document(
         json,
         verification,

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ptq.evaluation.compare import Comparison
+from ptq.api.benchmark import Benchmark
+from ptq.evaluation.comparison import Comparison
 from ptq.evaluation.frontier import FrontierReport
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking
 from ptq.evaluation.report.inspection import Inspection
 from ptq.evaluation.report.report_data import ReportData
-from ptq.optimization.benchmark import Benchmark
 from ptq.verification.lint_rules import Finding
 from ptq.verification.node_status import NodeStatus
 from ptq.verification.portability import NodeRisk

@@ -34,13 +34,13 @@ def rename_options(text: str) -> str:
 @cache
 def _python_options() -> frozenset[str]:
     """Names of the options of ptq's functions and of its preprocessing."""
-    from ptq import api
-    from ptq.calibration import merge
+    from ptq.api.calibrate import calibrate
+    from ptq.api.evaluate import evaluate
+    from ptq.api.merge_statistics import merge_statistics
+    from ptq.api.quantize import quantize
     from ptq.data.preprocessing import preprocess
 
-    takers = (
-        api.calibrate, api.evaluate, api.quantize, merge.merge_statistics, preprocess.Preprocess
-    )  # fmt: skip
+    takers = (calibrate, evaluate, quantize, merge_statistics, preprocess.Preprocess)
     return frozenset(name for taker in takers for name in inspect.signature(taker).parameters)
 
 

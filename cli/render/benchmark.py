@@ -12,7 +12,7 @@ from ..one_line import one_line
 from .screen import format_heading, format_paragraph, format_questions, format_table, show
 
 if TYPE_CHECKING:
-    from ptq.optimization.benchmark import Benchmark
+    from ptq.api.benchmark import Benchmark
 
 
 def render_benchmark(result: Benchmark) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptq.evaluation.compare import Comparison
+from ptq.evaluation.comparison import Comparison
 from ptq.evaluation.comparison_page import describe_comparison, describe_models
 from ptq.evaluation.exports.summary import Summary
 

@@ -21,6 +21,7 @@ task_wording         the task and its figures in words
 report               the figures of the report, as data
 ranking              result of ``ptq.sensitivity``
 result               result of ``ptq.quantize``
+comparison           result of ``ptq.compare``
 sparklines           histograms for a terminal
 quantized_forms      float, int8 and integers of one model on its evaluation samples
 build_report         evaluation, checks and rows → report
@@ -32,8 +33,6 @@ exports              `Report`, and its other formats: Markdown, flat metrics, pa
 Further files:
 
 budget               accuracy budgets: a measured drop compared with the largest loss that the user accepts
-compared_pair        both models of a comparison, each in its runtime
-compare              two models on the same samples: accuracy, agreement, error, size and speed
 diagnosis            one warning of a report: what was found, where, and what to do
 form_titles          what the forms of a model are called in tables
 frontier             the trade of speed against error: points of a Pareto curve

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ptq.core.preprocess_wording import describe_preprocessing
 from ptq.core.wording import format_decibels, format_size, plural
-from ptq.evaluation.compare import Comparison
-from ptq.evaluation.compared_pair import describe_runtimes
+from ptq.evaluation.comparison import Comparison
 from ptq.evaluation.drop import describe_change, describe_drop
+from ptq.evaluation.form_titles import name_runtime
 from ptq.evaluation.intervals import describe_speed
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
@@ -70,7 +70,7 @@ def _summarize(result: Comparison) -> Iterator[VerdictFigure]:
         "speed",
         f"{result.speed:.2f}× the old model",
         (
-            f"{describe_runtimes(result.speed_runtimes)}, batch 1",
+            f"{_describe_runtimes(result.speed_runtimes)}, batch 1",
             *describe_speed_interval(result.speed_interval),
         ),
     )
@@ -110,9 +110,15 @@ def describe_comparison(result: Comparison) -> Iterator[str]:
         )
     ratio = result.new_bytes / max(result.old_bytes, 1)
     yield f"size {format_size(result.old_bytes)} → {format_size(result.new_bytes)} (× {ratio:.2f})"
-    where = describe_runtimes(result.speed_runtimes)
+    where = _describe_runtimes(result.speed_runtimes)
     yield describe_speed(result.speed, result.speed_interval, "the old model", f"{where}, batch 1")
 
 
 def _format_percent(share: float) -> str:
     return f"{100 * share:.2f}"
+
+
+def _describe_runtimes(runtimes: tuple[str, str]) -> str:
+    """Where the speed of two models was measured, in words."""
+    old, new = map(name_runtime, runtimes)
+    return new if old == new else f"the old model in {old}, the new one in {new}"

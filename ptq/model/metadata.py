@@ -13,7 +13,7 @@ from ptq.core.record import Record, decode_record, encode_record
 PREPROCESS = "ptq.preprocess"
 """How samples became arrays; see `ptq.data.preprocessing.recorded_preprocess`."""
 PROVENANCE = "ptq.provenance"
-"""How the model was made; see `ptq.optimization.provenance`."""
+"""How the model was made; see `ptq.api.provenance`."""
 
 
 class Described(Protocol):

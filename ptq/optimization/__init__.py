@@ -3,16 +3,7 @@
 options                 what the user asks of a quantization
 effort                  how many samples and runs each decision may take
 given                   statistics or a plan of an earlier run
-inspect                 the verb ``inspect``, without data
-kernel_times            the time of one kernel alone, in float and on integers
-tune                    the verb ``tune``: the time of each kernel on this machine
-benchmark               the verb ``benchmark``: several models timed in turns
-peak_memory             peak memory of a model in a process of its own
-frontier                the verb ``frontier``: every trade of speed against error
-saved_frontier          its result, and the files of it
-evaluate                the verb ``evaluate``: a model measured on samples
 pipeline                the first stages of a quantization, shared by `ptq.quantize` and `ptq.sensitivity`
-expected_stages         the stages to come, for a progress bar
 output_error            error of the model outputs with activations rounded in one way or another
 significance            test whether one output error is significantly lower than another
 range_candidates        the parameters that each range method gives a scale group
@@ -25,9 +16,7 @@ outlier_splitting       the stage that computes outlier channels in float (LLM.i
 compensation_fit        weights that compensate the error of their inputs, by ridge regression
 staged_run              a graph run in stages, each from the values that the stage before left
 compensation            the stage that re-fits layers to their quantized inputs
-mixed_precision         which nodes stay float: error attribution, sensitivity, accuracy budget
-provenance              how the model was made, as a record in its metadata
-speed_findings          reasons for slow integers, in the report
+mixed_precision         which nodes stay float: error attribution, the rule of the knee, accuracy budget
 self_check              check of the result, and fallback to float of nodes that fail
 
 Further files:
@@ -35,5 +24,4 @@ Further files:
 decision_log            the decisions of a quantization as lines of the log
 error_energy            energy of the error of one output, also where its length or values are lost
 preference              how much speed may be spent on accuracy: the rule that keeps nodes float
-target_runtime          a quantized model in the runtime that it is for
 """

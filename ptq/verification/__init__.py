@@ -2,7 +2,6 @@
 
 In reading order:
 
-verbs                the verbs of ptq for quantized models
 tensor_comparison    the comparison on a part of the samples, as a job for all processes
 verify               ONNX Runtime's integers against the executor's, tensor by tensor
 node_status          whether each node runs in integers, and why not

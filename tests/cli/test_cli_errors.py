@@ -121,7 +121,7 @@ def test_the_input_is_recognized_under_another_name(ptq, model, data, link):
 
 
 def test_an_output_that_cannot_be_written_stops_before_any_sample_is_read(ptq, model, monkeypatch):
-    monkeypatch.setattr("ptq.api.quantize", lambda *_, **__: pytest.fail("the work began"))
+    monkeypatch.setattr("ptq.api.quantize.quantize", lambda *_, **__: pytest.fail("the work began"))
     result = ptq("quantize", model, "--data", "anything", "-o", "no/such/folder/out.onnx")
     assert result.code == USAGE
     assert "no/such/folder" in result.line
@@ -162,7 +162,7 @@ def test_a_fault_of_ptq_is_one_line_that_asks_for_a_report(ptq, model, monkeypat
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("ptq.optimization.inspect.inspect", fail)
+    monkeypatch.setattr("ptq.api.inspect.inspect", fail)
     result = ptq("inspect", model)
     assert result.code == MODEL
     assert f"internal: {type(error).__name__}" in result.line
@@ -174,7 +174,7 @@ def test_lack_of_memory_is_one_line(ptq, model, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("ptq.optimization.inspect.inspect", fail)
+    monkeypatch.setattr("ptq.api.inspect.inspect", fail)
     result = ptq("inspect", model)
     assert result.code == MODEL
     assert "memory" in result.line

@@ -92,9 +92,7 @@ def test_convert_says_whether_onnxruntime_loads_the_given_model(
         "not verified: ONNX Runtime does not have the custom operator acme::MyOp"
     )
     assert ". ONNX Runtime does not load the given model either. " in shown
-    monkeypatch.setattr(
-        "ptq.verification.verbs.convert_graph", lambda *_, **__: Graph.from_proto(broken)
-    )
+    monkeypatch.setattr("ptq.api.convert.convert_graph", lambda *_, **__: Graph.from_proto(broken))
     shown = convert(plain)
     assert shown.startswith("not verified: ONNX Runtime cannot load the model: ")
     assert ". Do not use the converted model in ONNX Runtime. " in shown

@@ -39,7 +39,7 @@ def test_a_shard_that_is_counted_twice_is_refused(ptq, model, shards) -> None:
 def test_a_new_run_over_counted_samples_is_refused_before_it_starts(
     ptq, model, data, shards, monkeypatch
 ) -> None:
-    monkeypatch.setattr("ptq.api.calibrate", None)
+    monkeypatch.setattr("ptq.api.calibrate.calibrate", None)
     shard = ["--data", data, "--shard", "0/3"]
     result = ptq("calibrate", model, *shard, *merge("0.npz"), "-o", "m.npz")
     assert result.code == 1

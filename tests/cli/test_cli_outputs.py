@@ -104,7 +104,7 @@ def test_a_full_disk_leaves_the_earlier_output_and_nothing_else(model, data):
 
 
 SMALL = (
-    "import ptq.api; from ptq.model import external_data; external_data.MAX_PROTO_BYTES = 100; "
+    "import ptq.api.quantize; from ptq.model.proto import external_data; external_data.MAX_PROTO_BYTES = 100; "
     "from ptq_cli.main import main; main()"
 )
 
@@ -131,7 +131,7 @@ def test_a_full_disk_leaves_neither_of_two_files(model, data):
 def test_too_little_room_is_found_out_before_the_work(ptq, model, data, monkeypatch):
     usage = shutil.disk_usage(".")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10))
-    monkeypatch.setattr("ptq.api.quantize", None)
+    monkeypatch.setattr("ptq.api.quantize.quantize", None)
     outcome = ptq("quantize", model, "--data", data)
     assert outcome.code == 1
     assert "has 0.0 MB free" in outcome.line

@@ -77,7 +77,7 @@ def plainly(made: Any, *_: Any, **__: Any) -> Any:
 
 
 def test_fresh_samples_lose_less_with_a_last_layer_that_makes_up(compensated):
-    with mock.patch("ptq.api.compensate_rounding", plainly):
+    with mock.patch("ptq.api.quantize.compensate_rounding", plainly):
         without = quantized()
     assert any(NOTE in change for change in compensated.report.changes)
     assert not any(NOTE in change for change in without.report.changes)

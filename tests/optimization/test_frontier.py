@@ -154,7 +154,7 @@ def test_the_chosen_point_has_float_nodes_only_if_they_save_boxes(
     left: float, chosen: bool, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The counts are given: all in integers changes 5 of 50 boxes."""
-    place, task = "ptq.optimization.frontier", None
+    place, task = "ptq.api.frontier", None
     counted = CountedDecisions(task, [], [1, 49], 0.1)  # type: ignore[arg-type]
     saved = SavedDecisions(2, 50.0, 5.0, left, (0.0, 0.0))
     monkeypatch.setattr(f"{place}.count_decisions", lambda *_: counted)

@@ -9,8 +9,8 @@ import onnx.parser
 import pytest
 
 import ptq
-from ptq.optimization import speed_findings
-from ptq.optimization.speed_findings import LITTLE_SPEED, add_speed_findings
+from ptq.api import speed_findings
+from ptq.api.speed_findings import LITTLE_SPEED, add_speed_findings
 
 
 def quantize_product() -> ptq.Result:

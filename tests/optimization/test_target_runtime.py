@@ -177,14 +177,14 @@ def _install(
 ) -> None:
     runtime = replace(RUNTIMES[name], package="sys", open=model)
     found = {**RUNTIMES, name: runtime}
-    monkeypatch.setattr("ptq.optimization.target_runtime.RUNTIMES", found)
+    monkeypatch.setattr("ptq.api.target_runtime.RUNTIMES", found)
     _set_speed(monkeypatch)
 
 
 def _set_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The target's runtime takes 2.5 times as long as for float."""
     speed = Speed(0.4, (0.39, 0.41), 11)
-    monkeypatch.setattr("ptq.optimization.target_runtime.measure_speed", lambda *_: speed)
+    monkeypatch.setattr("ptq.api.target_runtime.measure_speed", lambda *_: speed)
 
 
 def test_the_speed_is_that_of_the_runtime_that_the_target_is_for(

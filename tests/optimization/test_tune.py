@@ -13,6 +13,9 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq
+from ptq.api import kernel_times
+from ptq.api.kernel_times import find_channel_block, list_layout_changes
+from ptq.api.tune import fit_scales
 from ptq.core.ops import OPS
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
@@ -20,9 +23,6 @@ from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import ORT_VERSION
 from ptq.model.node import spec_name
 from ptq.model.session.session import Session
-from ptq.optimization import kernel_times
-from ptq.optimization.kernel_times import find_channel_block, list_layout_changes
-from ptq.optimization.tune import fit_scales
 from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
 from ptq.rewrite.instrument.timing_graph import (
     build_block_graph,

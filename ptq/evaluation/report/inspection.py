@@ -32,7 +32,7 @@ class Inspection:
         quantized: Whether the model is already quantized. ``nodes`` then says how each node runs.
         digest: SHA-256 of the graph, without its metadata.
         preprocess: The preprocessing that the model's metadata record (`ptq.core.preprocess_record`); None without.
-        provenance: How ptq made the model (`ptq.optimization.provenance`), from its metadata; None without.
+        provenance: How ptq made the model (`ptq.api.provenance`), from its metadata; None without.
     """
 
     model: str

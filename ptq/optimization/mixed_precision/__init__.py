@@ -16,7 +16,6 @@ frontier_points      the Pareto curve of sets of float nodes
 frontier_error       the error that points are compared by: of logits, not of their probabilities
 frontier_estimates   speed and error of each point, through the measured ones
 float_reasons        the reason that a plan gives for such a node
-sensitivity          `ptq.sensitivity`: nodes ranked by the gain of keeping each in float
 
 Further files:
 

@@ -86,7 +86,7 @@ def test_ids_of_32_bits_are_one_type_with_constants() -> None:
 def test_a_conversion_that_onnxruntime_does_not_load_says_so(monkeypatch) -> None:
     graph = graph_of("Gemm")
     assert ptq.convert(encode_tflite(graph).content, "qdq").load_failure == ""
-    monkeypatch.setattr("ptq.verification.verbs.convert_graph", lambda graph, *_, **__: _broken())
+    monkeypatch.setattr("ptq.api.convert.convert_graph", lambda graph, *_, **__: _broken())
     failure = ptq.convert(encode_tflite(graph).content, "qdq").load_failure
     assert failure.startswith("ONNX Runtime cannot load the model: ")
 

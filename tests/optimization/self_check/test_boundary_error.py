@@ -15,7 +15,7 @@ from networks import (
     to_samples,
 )
 
-from ptq.api import quantize
+from ptq.api.quantize import quantize
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.evaluation.runs.session_cache import SessionCache

@@ -17,7 +17,7 @@ from networks import (
     to_samples,
 )
 
-from ptq.api import quantize
+from ptq.api.quantize import quantize
 from ptq.core.errors import DataError, ModelError, PlanError
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions

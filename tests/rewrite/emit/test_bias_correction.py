@@ -113,7 +113,7 @@ def test_a_channel_that_rounds_to_nothing_is_corrected_for_what_it_loses_itself(
         return float(np.abs((out - truth).mean(axis=0)).mean())
 
     with mock.patch(
-        "ptq.api.compensate_rounding", lambda made, *_, **__: made
+        "ptq.api.quantize.compensate_rounding", lambda made, *_, **__: made
     ):  # weights would make up
         assert mean_error(True) < 0.3 * mean_error(False)
 

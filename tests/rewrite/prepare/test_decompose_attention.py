@@ -7,7 +7,7 @@ import pytest
 from networks import build_network, gaussian_array, sqnr_db
 from old_runtime import skip_before
 
-from ptq.api import quantize
+from ptq.api.quantize import quantize
 from ptq.model.graph import Graph
 from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from networks import build_network, gaussian_array
 
-from ptq.api import quantize
+from ptq.api.quantize import quantize
 from ptq.model.session.session import Session
 
 

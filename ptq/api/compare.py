@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
+from ptq.api.compared_pair import ComparedModel, ComparedPair
 from ptq.core.errors import ModelError
 from ptq.core.option_checks import (
     refuse_unknown_options,
@@ -16,12 +14,10 @@ from ptq.core.option_checks import (
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Preprocess
-from ptq.data.labelling import Labelling
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
-from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.evaluation.budget import check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
@@ -32,13 +28,11 @@ from ptq.evaluation.checks.output_check import check_outputs
 from ptq.evaluation.checks.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.checks.record_check import check_other_record, choose_record
 from ptq.evaluation.checks.sample_count_check import check_sample_count
-from ptq.evaluation.compared_pair import ComparedModel, ComparedPair
+from ptq.evaluation.comparison import Comparison
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.drop import AGREEMENT, Budget, Drop, TaskChoice
+from ptq.evaluation.drop import AGREEMENT
 from ptq.evaluation.evaluate import evaluate_engines
-from ptq.evaluation.intervals import Interval
 from ptq.evaluation.measurements import REFERENCE
-from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
 from ptq.evaluation.tasks.label_options import LabelOptions
 from ptq.evaluation.tasks.request import TaskRequest, require_task
 from ptq.evaluation.tasks.task import TaskName
@@ -55,75 +49,6 @@ AGREEMENT_WITH_OLD = "agreement with the old model"
 _NEW, _OLD_MODEL = "new", "the old model"
 _OPTION_ADVICE = "leave the option out, or quantize with it"
 _SAMPLES_ADVICE = "prepare these samples as the new model records"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A new model compared with an old one on the same samples.
-
-    Attributes:
-        old: Path or name of the old model.
-        new: Path or name of the new model.
-        samples: Number of samples.
-        head: Name of the output that is compared with labels.
-        old_accuracy: Accuracy of the old model against labels; None without labels.
-        new_accuracy: Accuracy of the new model against labels; None without labels.
-        outputs: Fidelity of the new model to the old one, by output.
-        drop: Loss of the new model, with its interval.
-        old_bytes: Size of the old model's files.
-        new_bytes: Size of the new model's files.
-        speed: Speed of the new model relative to the old one with batch 1, in interleaved runs.
-        preprocessing: Operations applied to images, audio or text; empty for arrays.
-        budget: The drop compared with the budget; None without a budget.
-        skipped: Skipped bad samples, each with its reason.
-        suspects: Known causes of bad figures that were found.
-        labels: Where the labels come from; None if there are none.
-        task: What the drop is measured by, and why; None with a metric of the user.
-        figures: Further figures of the task, of the new model, each with its interval.
-        old_figures: The same of the old model, where they need labels alone; else empty.
-        changed: Some samples whose answer the new model changes, the most changed first.
-        changed_samples: Number of all samples whose answer it changes; None if they were not counted.
-        old_confusion: Label, predicted class and number of samples of the old model.
-        new_confusion: The same of the new model.
-        old_by_class: Label, number of samples and of right ones of the old model.
-        new_by_class: The same of the new model.
-        speed_runtimes: What ran the old and the new model for the speed: ``ort``, or ``litert`` if one of them is a
-            `.tflite` file and LiteRT has the operators of the other.
-        speed_interval: 95 % interval of the speed; 0 and infinity if runs take too long for one.
-    """
-
-    old: str
-    new: str
-    samples: int
-    head: str
-    old_accuracy: Accuracy | None
-    new_accuracy: Accuracy | None
-    outputs: Mapping[str, Fidelity]
-    drop: Drop
-    old_bytes: int
-    new_bytes: int
-    speed: float
-    preprocessing: Mapping[str, Any]
-    budget: Budget | None = None
-    skipped: tuple[tuple[str, str], ...] = ()
-    suspects: tuple[Diagnosis, ...] = ()
-    labels: Labelling | None = None
-    task: TaskChoice | None = None
-    figures: tuple[Figure, ...] = ()
-    old_figures: tuple[Figure, ...] = ()
-    changed: tuple[ChangedSample, ...] = ()
-    changed_samples: int | None = None
-    old_confusion: tuple[tuple[int, int, int], ...] = ()
-    new_confusion: tuple[tuple[int, int, int], ...] = ()
-    old_by_class: tuple[tuple[int, int, int], ...] = ()
-    new_by_class: tuple[tuple[int, int, int], ...] = ()
-    speed_runtimes: tuple[str, str] = ("ort", "ort")
-    speed_interval: Interval = (0.0, math.inf)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before any figure."""
-        return tuple(map(str, self.suspects))
 
 
 @refuse_unknown_options

@@ -1,4 +1,4 @@
-"""The verbs of ptq in Python: calibrate, quantize, evaluate; the command line calls these.
+"""The verb ``quantize``: the pipeline as a list of stages.
 
 result = ptq.quantize("model.onnx", "images/")
 result.save("model.int8.onnx")
@@ -11,7 +11,10 @@ import os
 from collections.abc import Collection
 from dataclasses import replace
 
-from ptq.calibration.verb import calibrate
+from ptq.api.expected_stages import list_expected_stages
+from ptq.api.provenance import build_result
+from ptq.api.speed_findings import add_speed_findings
+from ptq.api.target_runtime import describe_in_target_runtime, open_target_runtime
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
     refuse_unknown_options,
@@ -41,8 +44,6 @@ from ptq.observers.calibration_file import Calibration
 from ptq.optimization.compensation import compensate_rounding
 from ptq.optimization.decision_log import log_decisions, log_float_nodes
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
-from ptq.optimization.evaluate import evaluate
-from ptq.optimization.expected_stages import list_expected_stages
 from ptq.optimization.given import open_given
 from ptq.optimization.mixed_precision.budget_search import search_within_budget
 from ptq.optimization.mixed_precision.knee import keep_knee_float
@@ -56,10 +57,7 @@ from ptq.optimization.pipeline import (
     optimize_before_calibration,
 )
 from ptq.optimization.preference import DEFAULT_PREFERENCE, PreferenceName
-from ptq.optimization.provenance import build_result
 from ptq.optimization.self_check.self_check import check_draft, quantize_and_check
-from ptq.optimization.speed_findings import add_speed_findings
-from ptq.optimization.target_runtime import describe_in_target_runtime, open_target_runtime
 from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.rewrite.tflite.write import InputOutputType
 from ptq.solver.partition.cost_table import OrtCostTable
@@ -73,8 +71,6 @@ from ptq.solver.recipe import (
     RoundingMethod,
     WeightFormatOption,
 )
-
-__all__ = ["calibrate", "evaluate", "quantize"]
 
 
 @refuse_unknown_options

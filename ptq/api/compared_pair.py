@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import PtqError
 from ptq.core.run_options import RunOptions
-from ptq.evaluation.form_titles import name_runtime
 from ptq.evaluation.runs.engines import (
     Engine,
     match_outputs,
@@ -32,12 +31,6 @@ from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.rewrite.tflite.write import TfliteOptions
 
 _ADVICE = "Compare models with the same inputs and outputs"
-
-
-def describe_runtimes(runtimes: tuple[str, str]) -> str:
-    """Where the speed of two models was measured, in words."""
-    old, new = map(name_runtime, runtimes)
-    return new if old == new else f"the old model in {old}, the new one in {new}"
 
 
 def _find_runtime(session: Session | RuntimeModel) -> str:

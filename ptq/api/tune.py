@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ptq.api.kernel_times import DIGITS, measure_unit, time_kernel
+from ptq.api.provenance import describe_processor
 from ptq.core.errors import PtqError, UsageError
 from ptq.core.ops import OPS
 from ptq.core.option_checks import refuse_unknown_options, require_number
@@ -26,8 +28,6 @@ from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import ORT_VERSION
 from ptq.model.node import Node, dtype_of, is_constant, operator_of, spec_name
 from ptq.model.open import Model
-from ptq.optimization.kernel_times import DIGITS, measure_unit, time_kernel
-from ptq.optimization.provenance import describe_processor
 from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
 from ptq.rewrite.prepare.prepare import open_and_prepare
 from ptq.solver.partition.cost_model import VIEWS, estimate_cost, estimate_sizes

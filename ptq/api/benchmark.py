@@ -16,6 +16,7 @@ from typing import cast, get_args
 
 import numpy as np
 
+from ptq.api.peak_memory import measure_peak_memory
 from ptq.core.errors import DataError, ModelError, UnsupportedError, UsageError
 from ptq.core.option_checks import (
     refuse_unknown_options,
@@ -49,7 +50,6 @@ from ptq.model.proto.serialize import serialized_size
 from ptq.model.session.failure import explain_failure
 from ptq.model.session.session import Session
 from ptq.model.tflite.schema import SUFFIX
-from ptq.optimization.peak_memory import measure_peak_memory
 from ptq.rewrite.border.batch import require_own_batch
 from ptq.rewrite.border.element_types import border_feed, open_with_float_border
 from ptq.verification.slow_integers import find_slow_patterns

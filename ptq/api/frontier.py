@@ -10,6 +10,8 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from ptq.api.provenance import find_preprocess
+from ptq.api.saved_frontier import Frontier
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import refuse_unknown_options, require_choice, require_flag
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
@@ -67,8 +69,6 @@ from ptq.optimization.pipeline import (
     optimize_before_calibration,
 )
 from ptq.optimization.preference import DEFAULT_PREFERENCE, PREFERENCES, PreferenceName
-from ptq.optimization.provenance import find_preprocess
-from ptq.optimization.saved_frontier import Frontier
 from ptq.optimization.self_check.self_check import quantize_and_check
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table

@@ -1,6 +1,6 @@
 """Peak memory of a process that loads a model and runs it, measured in a process of its own (Linux).
 
-python -m ptq.optimization.peak_memory MODEL FEED.npz THREADS
+python -m ptq.api.peak_memory MODEL FEED.npz THREADS
 
 prints the bytes at the peak.
 """
@@ -22,7 +22,7 @@ from ptq.model.open import open_model
 from ptq.model.session.session import Session
 
 _RUNS = 3
-_MODULE = "ptq.optimization.peak_memory"
+_MODULE = "ptq.api.peak_memory"
 
 
 def measure_peak_memory(path: Path, feed: Mapping[str, NDArray[Any]], threads: int) -> int | None:
