@@ -62,12 +62,8 @@ def evaluate(
 
     from ptq.api import evaluate as verb
     from ptq.core.errors import UsageError
-    from ptq.data.splits import SampleOptions
-    from ptq.data.workers.start_workers import resolve_data
-    from ptq.evaluation.checks.record_check import REFERENCE_MODEL, choose_record
+    from ptq.data.preprocessing.recorded_preprocess import list_recorded_options
     from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
-    from ptq.model.open import open_model, tflite_content
-    from ptq.rewrite.border.element_types import open_with_float_border
 
     from .. import gates, github, outputs
     from ..documents.write_document import write_document
@@ -81,23 +77,19 @@ def evaluate(
         raise UsageError(verb.NEEDS_FLOAT_MODEL)
     gates.require_gate(strict, max_drop)
     outputs.check_outputs([model, data, against], [page], json, appended=summary)
-    graph = open_with_float_border(model)
-    is_tflite = tflite_content(model) is not None
-    compared = None if against is None else open_model(against)
-    recorded = None if compared is None else choose_record(graph, compared, REFERENCE_MODEL)
-    reading = SampleOptions(images, samples, skip_bad_samples, cache=cache, recorded=recorded)
-    opened = reading.open(resolve_data(data, cluster), graph)
     with show_progress() as progress:
         evaluation = verb.evaluate(
-            model if is_tflite else graph, opened, against=compared, engine=engine, runtime=runtime,
-            arithmetic=arithmetic, batch=batch,
+            model, data, against=against, engine=engine, runtime=runtime, arithmetic=arithmetic,
+            preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
             threads=threads, workers=workers, cluster=cluster, max_drop=max_drop,
             metric=inputs.read_metric(metric), task=task, boxes=boxes,
             transcripts=transcripts, alphabet=alphabet, progress=progress,
         )  # fmt: skip
     more: dict[str, Any] = {}
-    if opened.preprocess is not None:
-        more["preprocessing"] = opened.preprocess.describe()
+    applied = evaluation.applied_preprocess
+    preprocessing = {} if applied is None else list_recorded_options(applied.record)
+    if preprocessing:
+        more["preprocessing"] = preprocessing
     outputs.print_skipped(evaluation.skipped)
     github.write_annotations("warning", evaluation.warnings)
     github.append_summary(
