@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.core.run_options import ExpectedStage
-from ptq.optimization.pipeline import Job
+from ptq.optimization.job import Job
 
 _CANDIDATES = 4
 """Candidates for an equalization that a race compares, on average over its stages."""

@@ -29,6 +29,7 @@ from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
 from ptq.model.session.session import Session
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
+from ptq.optimization.job import Job, open_job
 from ptq.optimization.mixed_precision.decisions import count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
     ErrorAttribution,
@@ -60,20 +61,13 @@ from ptq.optimization.mixed_precision.model_times import ModelTimes
 from ptq.optimization.mixed_precision.saved_decisions import choose_by_decisions
 from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
 from ptq.optimization.options import QuantizeOptions
-from ptq.optimization.pipeline import (
-    Job,
-    calibrate_model,
-    choose_recipe,
-    collect_for_rounding,
-    open_job,
-    optimize_before_calibration,
-)
+from ptq.optimization.pipeline import prepare_draft
 from ptq.optimization.preference import DEFAULT_PREFERENCE, PREFERENCES, PreferenceName
 from ptq.optimization.self_check.self_check import quantize_and_check
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
 from ptq.solver.partition.shipped_tables import get_cost_table
-from ptq.solver.quantizer import Draft, QuantizedModel
+from ptq.solver.quantizer import QuantizedModel
 from ptq.solver.recipe import DEFAULT_METHOD, MethodName
 
 ESTIMATION_SAMPLES, JOINT_SAMPLES = 8, 64
@@ -148,11 +142,8 @@ def frontier(
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     job = open_job(model, data, eval_data, reading, options, run, search=True)
-    job = optimize_before_calibration(job)
-    calibrated, folds = calibrate_model(job)
-    recipe = choose_recipe(job, calibrated, folds)
-    calibrated, solved = collect_for_rounding(job, calibrated, recipe)
-    made = quantize_and_check(job, calibrated, Draft(recipe, solved), SessionCache(run))
+    job, calibrated, draft = prepare_draft(job)
+    made = quantize_and_check(job, calibrated, draft, SessionCache(run))
     assert job.samples.search is not None
     held_out = list(
         run.track(job.samples.search.spread(MAX_SAMPLES), "reading samples to measure on")
@@ -195,7 +186,7 @@ def frontier(
     return Frontier(
         FrontierReport(
             model=job.name,
-            target=recipe.target,
+            target=draft.recipe.target,
             prefer=options.prefer,
             points=tuple(
                 replace(point, floats=why, chosen=of.floats == choice)

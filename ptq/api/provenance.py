@@ -39,8 +39,8 @@ from ptq.model.session.exact_sums import has_exact_int8_sums
 from ptq.model.session.session import library_versions
 from ptq.model.tflite.describe_orders import describe_orders
 from ptq.observers.sample_identity import format_shards
+from ptq.optimization.job import Job
 from ptq.optimization.options import list_result_options
-from ptq.optimization.pipeline import Job
 from ptq.rewrite.border.apply import apply_border
 from ptq.solver.quantizer import QuantizedModel
 

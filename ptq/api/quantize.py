@@ -45,17 +45,12 @@ from ptq.optimization.compensation import compensate_rounding
 from ptq.optimization.decision_log import log_decisions, log_float_nodes
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
 from ptq.optimization.given import open_given
+from ptq.optimization.job import open_job
 from ptq.optimization.mixed_precision.budget_search import search_within_budget
 from ptq.optimization.mixed_precision.knee import keep_knee_float
 from ptq.optimization.mixed_precision.model_times import estimate_speed
 from ptq.optimization.options import QuantizeOptions
-from ptq.optimization.pipeline import (
-    calibrate_model,
-    choose_recipe,
-    collect_for_rounding,
-    open_job,
-    optimize_before_calibration,
-)
+from ptq.optimization.pipeline import prepare_draft
 from ptq.optimization.preference import DEFAULT_PREFERENCE, PreferenceName
 from ptq.optimization.self_check.self_check import check_draft, quantize_and_check
 from ptq.rewrite.prepare.prepare import OpsetOption
@@ -63,7 +58,7 @@ from ptq.rewrite.tflite.write import InputOutputType
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
 from ptq.solver.partition.shipped_tables import describe_choice
-from ptq.solver.quantizer import Draft, finish_for_runtime
+from ptq.solver.quantizer import finish_for_runtime
 from ptq.solver.recipe import (
     DEFAULT_METHOD,
     MethodName,
@@ -222,15 +217,13 @@ def quantize(
     )
     labels = options.labels.read(job.samples.evaluation, job.source)
     run.expect(list_expected_stages(job))
-    job = optimize_before_calibration(job)
-    calibrated, folds = calibrate_model(job, checkpoint)
-    sessions = SessionCache(run)
-    ahead = run_float_ahead(sessions, calibrated, job.samples.evaluation)
-    recipe = choose_recipe(job, calibrated, folds, alone=ahead)
-    calibrated, solved = collect_for_rounding(job, calibrated, recipe)
+    sessions, measured_on = SessionCache(run), job.samples.evaluation
+    job, calibrated, draft = prepare_draft(
+        job, checkpoint, alone=lambda model: run_float_ahead(sessions, model, measured_on)
+    )
     draft, frontier = keep_knee_float(
         job,
-        Draft(recipe, solved),
+        draft,
         sessions,
         lambda one: check_draft(job, calibrated, one, sessions),
     )

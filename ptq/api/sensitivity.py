@@ -32,6 +32,7 @@ from ptq.evaluation.user_metric import Metric
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.node import operator_of
 from ptq.model.open import Model
+from ptq.optimization.job import open_job
 from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution, attribute_error
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import FloatCandidate, rank_candidates
@@ -43,13 +44,7 @@ from ptq.optimization.mixed_precision.trials import (
     evenly_spread,
 )
 from ptq.optimization.options import QuantizeOptions
-from ptq.optimization.pipeline import (
-    calibrate_model,
-    choose_recipe,
-    collect_for_rounding,
-    open_job,
-    optimize_before_calibration,
-)
+from ptq.optimization.pipeline import prepare_draft
 from ptq.rewrite.instrument.logits import logits_graph
 from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.solver.recipe import DEFAULT_METHOD, MethodName
@@ -133,10 +128,8 @@ def sensitivity(
     )
     data, eval_data = resolve_data(data, cluster), resolve_data(eval_data, cluster)
     job = open_job(model, data, eval_data, reading, options, run, search=True)
-    job = optimize_before_calibration(job)
-    calibrated, folds = calibrate_model(job)
-    recipe = choose_recipe(job, calibrated, folds)
-    calibrated, _ = collect_for_rounding(job, calibrated, recipe)
+    job, calibrated, draft = prepare_draft(job)
+    recipe = draft.recipe
     assert job.samples.search is not None
     chosen = job.samples.search.spread(MAX_SAMPLES)
     shift = InputShiftCheck(calibration_inputs(calibrated))

@@ -3,7 +3,8 @@
 options                 what the user asks of a quantization
 effort                  how many samples and runs each decision may take
 given                   statistics or a plan of an earlier run
-pipeline                the first stages of a quantization, shared by `ptq.quantize` and `ptq.sensitivity`
+job                     one quantization before calibration: model, samples, options
+pipeline                the first stages of a quantization, which `quantize`, `frontier` and `sensitivity` share
 output_error            error of the model outputs with activations rounded in one way or another
 significance            test whether one output error is significantly lower than another
 range_candidates        the parameters that each range method gives a scale group

@@ -1,157 +1,59 @@
-"""The first stages of a quantization: open, split samples, rewrite, calibrate, choose ranges, collect covariances.
+"""The first stages of a quantization: rewrite, calibrate, choose ranges, collect covariances.
 
-`ptq.quantize` and `ptq.sensitivity` share them. Each stage takes what the stages before have made and returns more.
+`ptq.quantize`, `ptq.frontier` and `ptq.sensitivity` share them. Each stage takes what the stages before have made and
+returns more.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptq.calibration.calibration import Fold, load_or_collect
 from ptq.calibration.input_covariance import collect_input_covariance
-from ptq.core.errors import UnsupportedError, UsageError
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
-from ptq.core.run_options import RunOptions
 from ptq.core.wording import plural
-from ptq.data import DataSource
-from ptq.data.splits import ON_CALIBRATION, SampleOptions, SampleSplit, split_samples
-from ptq.model.graph import Graph
-from ptq.model.open import Model, display_name
 from ptq.optimization.compensation import inputs_to_keep
 from ptq.optimization.decision_log import log_decisions
-from ptq.optimization.effort import EFFORTS, Effort
 from ptq.optimization.equalization.candidate_statistics import add_wider_statistics
 from ptq.optimization.equalization.equalization import equalize_channels
-from ptq.optimization.given import NOTHING_GIVEN, Given, list_left_out
-from ptq.optimization.options import QuantizeOptions
+from ptq.optimization.given import list_left_out
+from ptq.optimization.job import Job
 from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.optimization.range_search import choose_ranges
-from ptq.rewrite.prepare.prepare import PreparedModel, open_and_prepare
-from ptq.rewrite.tflite.rehearsal import rehearse_writing
-from ptq.rewrite.tflite.write import TfliteOptions
-from ptq.solver.quantizer import CalibratedModel, complete_user_plan, solve_plan
+from ptq.rewrite.prepare.prepare import PreparedModel
+from ptq.solver.quantizer import CalibratedModel, Draft, complete_user_plan, solve_plan
 from ptq.solver.recipe import Recipe
-from ptq.solver.skipped_nodes import SKIPPED_REASON, resolve_skipped_nodes
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One quantization before calibration.
-
-    Attributes:
-        name: What to call the model.
-        source: The float model as given.
-        prepared: The model, prepared and rewritten so far.
-        samples: Which samples serve what.
-        options: What is asked.
-        recipe: The same, resolved so far.
-        given: Statistics or a plan of an earlier run.
-        run: How the job runs.
-        plain: The model before its channels were scaled, if nothing else was rewritten; else None.
-    """
-
-    name: str
-    source: Graph
-    prepared: PreparedModel
-    samples: SampleSplit
-    options: QuantizeOptions
-    recipe: Recipe
-    given: Given
-    run: RunOptions
-    plain: Graph | None = None
-
-    @property
-    def effort(self) -> Effort:
-        """How many samples and runs each decision may take."""
-        return EFFORTS[self.options.effort]
-
-
-def open_job(
-    model: Model,
-    data: DataSource | None,
-    eval_data: DataSource | None,
-    reading: SampleOptions,
-    options: QuantizeOptions,
-    run: RunOptions,
+def prepare_draft(
+    job: Job,
+    checkpoint: str | os.PathLike[str] | None = None,
     *,
-    given: Given = NOTHING_GIVEN,
-    search: bool,
-) -> Job:
-    """Open and prepare the model, and split the samples.
+    alone: Callable[[CalibratedModel], AbstractContextManager[None]] | None = None,
+) -> tuple[Job, CalibratedModel, Draft]:
+    """All stages up to the solver: the job as rewritten, the calibrated model, and the recipe with its plan.
 
     Args:
-        model: A float model.
-        data: Calibration samples.
-        eval_data: Samples to measure accuracy on; None to hold some of ``data`` out.
-        reading: How samples are read.
-        options: What is asked.
-        run: How the job runs.
-        given: Statistics or a plan of an earlier run.
-        search: Whether samples are needed to decide which nodes stay float.
+        job: What is asked.
+        checkpoint: A file for the state of the calibration; None for none.
+        alone: Opens, for the calibrated model, what is entered while this process works alone; its workers may do
+            something else.
 
     Raises:
-        ModelError: The model cannot be read or prepared.
-        DataError: Samples are missing or do not fit.
-        UsageError: An option makes no sense.
+        DataError: A sample is missing, unreadable or does not fit, or the model fails on it.
+        StatsError: The statistics or the checkpoint belong to another graph.
+        PlanError: The given plan does not fit the model.
     """
-    source, prepared = open_and_prepare(
-        model, opset=options.opset, known=given.names, digest=given.digest
-    )
-    labels = options.metric is None
-    reading = replace(reading, recorded=given.recorded)
-    samples = split_samples(prepared.graph, data, eval_data, reading, search=search, labels=labels)
-    if not search:
-        samples = _limit_reported(samples, EFFORTS[options.effort].reported_samples)
-    kept = None if data is not None else given.open_kept_samples()
-    if kept is not None:
-        given, samples = replace(given, is_calibrated_anew=True), replace(samples, calibration=kept)
-    ineffective = [] if given.plan is None else options.list_ineffective()
-    if data is None and reading.samples is not None:
-        ineffective.append(f"samples {reading.samples} has no effect without data")
-    if given.plan is not None:
-        options = options.without_ineffective()
-    recipe = options.to_recipe(given.plan)
-    skipped = resolve_skipped_nodes(prepared.graph, recipe.float_nodes, source)
-    recipe = replace(recipe, float_nodes=dict.fromkeys(skipped, SKIPPED_REASON))
-    if given.plan is not None and recipe.float_nodes:
-        raise UsageError("a plan already lists the float nodes; do not combine plan with skip")
-    if given.plan is None:
-        recipe = recipe.with_float_nodes(prepared.float_nodes)
-    for note in ineffective:
-        prepared = prepared.with_note(note)
-    if options.form == "tflite":
-        tflite = options.to_tflite_options(samples)
-        recipe = _check_for_litert(prepared.graph, tflite, recipe, given.plan)
-    log_decisions(prepared.describe_changes())
-    return Job(display_name(model), source, prepared, samples, options, recipe, given, run)
-
-
-def _limit_reported(samples: SampleSplit, most: int) -> SampleSplit:
-    """Measure accuracy on at most so many samples, if all of them set ranges too; 0 for no limit."""
-    if not most or samples.evaluation is None or samples.description != ON_CALIBRATION:
-        return samples
-    return replace(samples, evaluation=samples.evaluation.spread(most))
-
-
-def _check_for_litert(
-    graph: Graph, options: TfliteOptions, recipe: Recipe, plan: Plan | None
-) -> Recipe:
-    """The recipe with the nodes that LiteRT computes only in float.
-
-    Raises:
-        UnsupportedError: LiteRT has no form of a node at all, or of one that the plan quantizes.
-    """
-    floats = rehearse_writing(graph, options)
-    if plan is None:
-        return recipe.with_float_nodes(floats)
-    for name in floats.keys() - plan.floats.keys():
-        raise UnsupportedError(
-            f"the plan quantizes node {name}, but {floats[name]}; solve a plan for `form` tflite"
-        )
-    return recipe
+    job = optimize_before_calibration(job)
+    calibrated, folds = calibrate_model(job, checkpoint)
+    ahead = None if alone is None else alone(calibrated)
+    recipe = choose_recipe(job, calibrated, folds, alone=ahead)
+    calibrated, plan = collect_for_rounding(job, calibrated, recipe)
+    return job, calibrated, Draft(recipe, plan)
 
 
 def optimize_before_calibration(job: Job) -> Job:

@@ -27,6 +27,7 @@ from ptq.evaluation.drop import Drop
 from ptq.evaluation.tasks.task import NO_LABELS, TaskLabels, TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.model.random_nodes import find_random_nodes
+from ptq.optimization.job import Job
 from ptq.optimization.mixed_precision.error_attribution import attribute_error
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import (
@@ -41,7 +42,6 @@ from ptq.optimization.mixed_precision.float_cost import (
 )
 from ptq.optimization.mixed_precision.float_reasons import describe_source
 from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
-from ptq.optimization.pipeline import Job
 from ptq.rewrite.instrument.logits import logits_graph
 from ptq.solver.quantizer import CalibratedModel, Draft
 from ptq.solver.recipe import Recipe

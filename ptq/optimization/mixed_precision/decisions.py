@@ -14,7 +14,7 @@ from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.evaluation.tasks.request import TaskRequest, recognize_task
 from ptq.evaluation.tasks.task import Example, Task
 from ptq.model.node import name_of
-from ptq.optimization.pipeline import Job
+from ptq.optimization.job import Job
 from ptq.solver.quantizer import QuantizedModel
 
 MOST_SAMPLES = 64

@@ -21,6 +21,7 @@ from ptq.data.sample import Samples
 from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.proto.external_data import weight_bytes
+from ptq.optimization.job import Job
 from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
     attribute_error,
@@ -40,7 +41,6 @@ from ptq.optimization.mixed_precision.knee_sets import (
 )
 from ptq.optimization.mixed_precision.model_times import ModelTimes
 from ptq.optimization.mixed_precision.saved_decisions import choose_by_decisions
-from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import (
     DECISION_FLOOR,
     DEFAULT_PREFERENCE,

@@ -306,7 +306,9 @@ def test_what_litert_lacks_is_named_before_calibration(what: str, monkeypatch):
     if "w)" in body:
         proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
     proto.graph.output[0].type.tensor_type.ClearField("shape")
-    monkeypatch.setattr("ptq.api.quantize.calibrate_model", lambda *a: pytest.fail("calibrated"))
+    monkeypatch.setattr(
+        "ptq.optimization.pipeline.calibrate_model", lambda *a: pytest.fail("calibrated")
+    )
     size = [int(n) if n.isdigit() else 4 for n in shape.split(", ")]
     data = {"x": np.zeros(size, np.float32)}
     with pytest.raises(UnsupportedError, match=named):
@@ -413,7 +415,9 @@ def test_a_clamp_behind_a_product_without_a_constant_matrix_stays(product: str, 
 
 def test_without_litert_the_package_is_named_before_calibration(monkeypatch):
     monkeypatch.setattr("ptq.model.tflite.schema.is_litert_installed", lambda: False)
-    monkeypatch.setattr("ptq.api.quantize.calibrate_model", lambda *a: pytest.fail("calibrated"))
+    monkeypatch.setattr(
+        "ptq.optimization.pipeline.calibrate_model", lambda *a: pytest.fail("calibrated")
+    )
     from ptq.model.tflite.schema import load_schema
 
     load_schema.cache_clear()
