@@ -32,7 +32,10 @@ What only verbs use:
 expected_stages     the stages of `quantize` to come, for a progress bar
 target_runtime      a quantized model in the runtime that it is for
 speed_findings      reasons for slow integers, in the report
+complete_report     what the report of `quantize` gets beyond what ran in ONNX Runtime
+applied_preprocess  the preprocessing under which a model was quantized, and what differs from it
 provenance          how the model was made, as a record in its metadata
+build_result        records in the metadata, border, file → result of `quantize`
 saved_frontier      result of `frontier`, and the files of it
 kernel_times        the time of one kernel alone, in float and on integers
 compared_pair       both models of a comparison, each in its runtime

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ptq.api.provenance import find_preprocess
+from ptq.api.applied_preprocess import find_preprocess
 from ptq.api.saved_frontier import Frontier
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import refuse_unknown_options, require_choice, require_flag

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import replace
 
+from ptq.api.build_result import build_result
+from ptq.api.complete_report import complete_report
 from ptq.api.expected_stages import list_expected_stages
-from ptq.api.provenance import build_result
-from ptq.api.speed_findings import add_speed_findings
-from ptq.api.target_runtime import describe_in_target_runtime, open_target_runtime
+from ptq.api.target_runtime import open_target_runtime
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
     refuse_unknown_options,
@@ -23,7 +22,7 @@ from ptq.core.option_checks import (
 )
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
-from ptq.core.targets import TargetName, get_target
+from ptq.core.targets import TargetName
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
@@ -57,7 +56,6 @@ from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.rewrite.tflite.write import InputOutputType
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
-from ptq.solver.partition.shipped_tables import describe_choice
 from ptq.solver.quantizer import finish_for_runtime
 from ptq.solver.recipe import (
     DEFAULT_METHOD,
@@ -244,14 +242,10 @@ def quantize(
         task=TaskRequest.from_graph(task, job.source, labels),
         max_drop=options.max_drop, search=search, min_speedup=options.min_speedup,
     )  # fmt: skip
-    report = replace(
-        report, estimated_speed=estimate_speed(made), frontier=frontier,
-        cost_note=describe_choice(get_target(made.plan.target)),
+    report = complete_report(
+        report, job, finished, inside, tflite, estimated_speed=estimate_speed(made), frontier=frontier,
     )  # fmt: skip
-    made = finished
-    report = describe_in_target_runtime(report, made, inside, job.samples, tflite, run)
-    report = add_speed_findings(report, made.quantized_graph)
-    result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
+    result = build_result(job, finished, report, reading, source_path(model), metadata=metadata)
     if not force:
         require_gain(result.report, result)
     if options.strict:

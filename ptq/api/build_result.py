@@ -1,0 +1,88 @@
+"""Quantized model and report → result: the records in its metadata, its border, its file."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from ptq.api.applied_preprocess import find_preprocess
+from ptq.api.complete_report import add_file_facts
+from ptq.api.provenance import build_provenance
+from ptq.core.errors import UnsupportedError
+from ptq.data.splits import SampleOptions
+from ptq.evaluation.exports.report import Report
+from ptq.evaluation.result import Result
+from ptq.executor.tflite_export import encode_tflite
+from ptq.model.graph import Graph
+from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
+from ptq.model.open import count_file_bytes
+from ptq.model.proto.serialize import serialized_size
+from ptq.model.tflite.describe_orders import describe_orders
+from ptq.optimization.job import Job
+from ptq.rewrite.border.apply import apply_border
+from ptq.solver.quantizer import QuantizedModel
+
+
+def build_result(
+    job: Job,
+    made: QuantizedModel,
+    report: Report,
+    reading: SampleOptions,
+    source: Path | None,
+    *,
+    metadata: bool,
+) -> Result:
+    """The result of a quantization, with the preprocessing in its plan and in the model's metadata.
+
+    Args:
+        job: What was asked.
+        made: The quantized model.
+        report: The completed report.
+        reading: How the user wants samples read.
+        source: File of the float model; None if it was in memory.
+        metadata: Whether the model's metadata record preprocessing and provenance.
+    """
+    applied = find_preprocess(job, made)
+    plan = made.plan if made.plan.preprocess is not None else replace(made.plan, preprocess=applied)
+    graph = made.quantized_graph
+    if metadata:
+        graph = graph.copy()
+        if applied is not None:
+            write_record(graph, PREPROCESS, applied)
+        plan_digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
+        write_record(graph, PROVENANCE, build_provenance(job, made, report, reading, plan_digest))
+    file = None
+    if job.options.form == "tflite":
+        file = encode_tflite(graph, job.options.to_tflite_options(job.samples))
+    bordered, notes = _apply_border(job, graph, is_optional=file is not None, metadata=metadata)
+    # serialized again, a model has other bytes than its file
+    report = add_file_facts(
+        report,
+        job,
+        graph,
+        file,
+        notes if file is None else describe_orders(file.content),
+        float_bytes=count_file_bytes(source) if source else serialized_size(job.source.model),
+        int8_bytes=serialized_size(bordered.model) if file is None else len(file.content),
+    )
+    calibration = made.calibrated_model.calibration
+    tflite = None if file is None else file.content
+    return Result(bordered, plan, report, calibration, source, tflite)
+
+
+def _apply_border(
+    job: Job, graph: Graph, *, is_optional: bool, metadata: bool
+) -> tuple[Graph, tuple[str, ...]]:
+    """The graph with the border that is asked for, and lines that say so.
+
+    Raises:
+        UnsupportedError: No input and no output is quantized, and the border is not optional.
+    """
+    io, batch = job.options.io, job.options.static_batch
+    try:
+        return apply_border(graph, io, batch, metadata=metadata)
+    except UnsupportedError:
+        if not is_optional:
+            raise
+        return graph, ()  # a .tflite file is float there too
