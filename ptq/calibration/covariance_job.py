@@ -19,7 +19,7 @@ from ptq.core.types import QuantParams
 from ptq.data.workers.sample_parts import Part
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_shape, input_name, operator_of
+from ptq.model.node import Node, constant_shape, input_name, node_name, operator_of
 from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.covariance import Covariance
@@ -273,9 +273,3 @@ def _empty_blocks(layer: LinearOp, longest: int) -> list[CovarianceBlock]:
     return [
         CovarianceBlock(inputs, Covariance(*shape), Covariance(*shape)) for inputs, shape in shapes
     ]
-
-
-def node_name(node: Node) -> str:
-    """The name of a layer."""
-    assert node.name is not None
-    return node.name

@@ -56,6 +56,11 @@ def name_of(value: Value) -> str:
     return value.name
 
 
+def node_name(node: Node) -> str:
+    """Name of the node. Every node of a loaded model has one."""
+    return node.name or ""
+
+
 def input_name(node: Node) -> str:
     """The name of the first input of a layer."""
     assert node.inputs[0] is not None

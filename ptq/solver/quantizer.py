@@ -14,6 +14,7 @@ from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
 from ptq.model.graph import Graph
+from ptq.model.node import node_name
 from ptq.model.session.exact_sums import needs_exact_sums
 from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.calibration_file import Calibration
@@ -231,7 +232,7 @@ def _emit(graph: Graph, recipe: Recipe, plan: Plan) -> Graph:
 def _describe_shared_weights(graph: Graph, plan: Plan) -> Iterator[str]:
     """The report's lines on weights that several nodes share: how many are stored once, and which are not."""
     stored_once = uses = 0
-    weights = {node.name or "": node.inputs[1] for node in graph.nodes if len(node.inputs) > 1}
+    weights = {node_name(node): node.inputs[1] for node in graph.nodes if len(node.inputs) > 1}
     for family in dict.fromkeys(weight_families(graph).values()):
         integers = [name for name in family if (name, 1) in plan.operands]
         floats = [name for name in family if name not in integers]

@@ -31,6 +31,7 @@ from ptq.model.node import (
     constant_shape,
     is_constant,
     name_of,
+    node_name,
     operator_of,
     shape_of,
 )
@@ -84,7 +85,7 @@ def correct_biases(
     corrected, families = graph.copy(), weight_families(graph)
     shifts: dict[tuple[Any, ...], list[tuple[Node, NDArray[np.float64]]]] = {}
     for node in corrected.nodes:
-        name, first = node.name or "", node.inputs[0] if node.inputs else None
+        name, first = node_name(node), node.inputs[0] if node.inputs else None
         if operator_of(node) in CORRECTABLE_OPS and first is not None and name_of(first) in means:
             mean = means[name_of(first)]
             channel_shift = (added or {}).get(name)

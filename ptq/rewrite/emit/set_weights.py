@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.node import Value
+from ptq.model.node import Value, node_name
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 
 
@@ -19,7 +19,7 @@ def set_weights(graph: Graph, weights: Mapping[str, NDArray[Any] | RoundedWeight
     """
     added: dict[int, Value] = {}
     for node in graph.nodes:
-        array = weights.get(node.name or "")
+        array = weights.get(node_name(node))
         if array is not None and node.inputs[1] is not None:
             if id(array) not in added:
                 added[id(array)] = graph.add_constant(array, node.inputs[1].name or "weight")

@@ -16,6 +16,7 @@ from ptq.model.node import (
     consumers_of,
     is_constant,
     name_of,
+    node_name,
     operator_of,
     shape_of,
     values_read_by,
@@ -119,7 +120,7 @@ class ChannelWalk:
                 read = None
         channels = output_channel_count(node, shape)
         groups = self.union_find.add_elements(channels)
-        family = self._families.get(node.name or "")
+        family = self._families.get(node_name(node))
         if family is not None:
             self._uses.setdefault(family, []).append((read, groups))
         self.groups[node.outputs[0]] = groups

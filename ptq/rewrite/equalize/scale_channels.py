@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import PlanError
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant_of, constant_shape, name_of, shape_of
+from ptq.model.node import Node, Value, constant_of, constant_shape, name_of, node_name, shape_of
 from ptq.model.proto.mapped_weight import release_mapped_pages
 from ptq.model.weights.layer_weights import input_channel_view
 from ptq.model.weights.shared_weights import weight_families
@@ -155,7 +155,7 @@ class _LayerConstants:
         scale: Callable[[], NDArray[Any]],
         hint: str,
     ) -> None:
-        family = self._families.get(node.name or "", node.name)
+        family = self._families.get(node_name(node), node.name)
         used = (None if of is None else of.tobytes() for of in factors)
         key = (node.inputs[position], family, *used)
         if key in self._scaled:

@@ -27,6 +27,7 @@ from ptq.model.node import (
     consumers_of,
     dtype_of,
     name_of,
+    node_name,
     operator_of,
     shape_of,
 )
@@ -101,7 +102,7 @@ def split_channels(
 
     def add_weight(node: Node, by: NDArray[np.float32], part: str, array: Any) -> Value:
         """Add a part of a node's weight, once for all nodes that share the weight and the factors."""
-        key = families.get(node.name or "", node.name), by.tobytes(), part
+        key = families.get(node_name(node), node.name), by.tobytes(), part
         if key not in known:
             known[key] = changed.add_constant(array, f"{node.name}_{part}")
         return known[key]
@@ -112,7 +113,7 @@ def split_channels(
         result = changed.insert(op, inputs, after=after, before=first, attrs=attrs, output=output)
         maker = result.producer()
         assert maker is not None
-        added.append(maker.name or "")
+        added.append(node_name(maker))
         return result
 
     for site in found:

@@ -21,6 +21,7 @@ from ptq.model.node import (
     Value,
     constant_of,
     name_of,
+    node_name,
     operator_of,
     require_constant,
     spec_name,
@@ -230,5 +231,5 @@ class _Reader:
         self._made.update(outputs)
         attrs = {} if op in ("QuantizeLinear", "DequantizeLinear") else all_attributes(node)
         self.found.operations.append(
-            Operation(op, node.name or "", attrs, inputs, outputs, is_integer)
+            Operation(op, node_name(node), attrs, inputs, outputs, is_integer)
         )

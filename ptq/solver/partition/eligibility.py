@@ -10,7 +10,7 @@ from ptq.core.ops import OPS
 from ptq.core.opspec import Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, name_of, operator_of, spec_name
+from ptq.model.node import Node, consumers_of, name_of, node_name, operator_of, spec_name
 from ptq.model.qdq.qdq_units import returns_float
 from ptq.solver.partition.cost_model import GraphCosts
 from ptq.solver.partition.float_layers import layers_faster_in_float
@@ -201,11 +201,11 @@ def _fused_activations(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[
         before = integer.node.inputs[0]
         assert before is not None
         producer = before.producer()
-        writer = integers.get(producer.name or "") if producer is not None else None
+        writer = integers.get(node_name(producer)) if producer is not None else None
         if (
             writer is not None
             and writer.spec.can_fuse_activation
             and consumers_of(before) == [integer.node]
             and not before.is_graph_output()
         ):
-            yield name, writer.node.name or ""
+            yield name, node_name(writer.node)

@@ -21,7 +21,7 @@ from ptq.core.opspec import OpSpec, Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
 from ptq.model.machine.processor import name_machine
-from ptq.model.node import Node, operator_of, shape_of
+from ptq.model.node import Node, node_name, operator_of, shape_of
 from ptq.model.weights.layer_weights import output_channel_count
 from ptq.solver.partition.cost_model import TensorSizes, estimate_sizes
 
@@ -83,7 +83,7 @@ def layers_faster_in_float(
     layers = [node for node in graph.nodes if node.name in products]
     reason = f"{target.source} computes it faster in float"
     found = {
-        node.name or "": reason
+        node_name(node): reason
         for node in layers
         if _is_faster_first(node, size, times) or _is_faster_row(node, size, times)
     }

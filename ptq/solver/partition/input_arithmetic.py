@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from ptq.core.ops import OPS
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers_of, is_constant, name_of, operator_of, spec_name
+from ptq.model.node import (
+    Node,
+    Value,
+    consumers_of,
+    is_constant,
+    name_of,
+    node_name,
+    operator_of,
+    spec_name,
+)
 
 _ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
 
@@ -24,7 +33,7 @@ def find_input_arithmetic(graph: Graph) -> set[str]:
         if len(values) != 1 or not _is_of_input(values[0], behind):
             continue
         if operator_of(node) in _ARITHMETIC:
-            found.add(node.name or "")
+            found.add(node_name(node))
         elif not _moves_data(node):
             continue
         behind.update(map(name_of, node.outputs))

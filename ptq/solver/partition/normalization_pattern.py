@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, consumers_of, is_constant, operator_of
+from ptq.model.node import Node, constant_of, consumers_of, is_constant, node_name, operator_of
 
 _REDUCTIONS = frozenset(
     ["GlobalAveragePool", "ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare"]
@@ -48,7 +48,7 @@ def normalization_nodes(graph: Graph) -> frozenset[str]:
     for node in reversed(graph.nodes):
         if node not in found and _is_reduction_or_square(node) and _is_read_only_by(node, found):
             found[node] = None
-    return frozenset(node.name or "" for node in found)
+    return frozenset(node_name(node) for node in found)
 
 
 def _is_root(node: Node) -> bool:

@@ -19,6 +19,7 @@ from ptq.model.node import (
     attributes_of,
     constant_of,
     is_float32,
+    node_name,
     operator_of,
     shape_of,
     spec_name,
@@ -50,7 +51,7 @@ def nodes_with_positions(graph: Graph) -> dict[str, str]:
             continue
         sums_more = _sums_open_axes(node)
         if sums_more or any(is_float32(v) for v in _list_operands(node) if v in growing):
-            found[node.name or ""] = _REASON if not sums_more else _SUM_REASON
+            found[node_name(node)] = _REASON if not sums_more else _SUM_REASON
         values, divisor = _list_values(node), _divisor_of(node)
         if divisor in growing:
             # a share of the size: times a position it does not grow

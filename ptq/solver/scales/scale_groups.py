@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ptq.core.opspec import FixedQParams, OutputRule, Role
 from ptq.core.target import Target
-from ptq.model.node import Node, Value, constant_of, consumers_of, is_constant, name_of
+from ptq.model.node import Node, Value, constant_of, consumers_of, is_constant, name_of, node_name
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.node_precision import QuantizedNode
 
@@ -218,7 +218,7 @@ def _stays_in_group(
     groups: ScaleGroups, name: str, reader: Node, assignment: PrecisionAssignment
 ) -> bool:
     """Whether the reader is a folded activation or data movement whose output is in the tensor's group."""
-    integer = assignment.quantized_nodes.get(reader.name or "")
+    integer = assignment.quantized_nodes.get(node_name(reader))
     if integer is None or not (
         reader.name in assignment.fused_activations
         or integer.spec.output_rule is OutputRule.SAME_AS_INPUT

@@ -20,7 +20,7 @@ from ptq.core.target import Target
 from ptq.core.types import INT32, QuantParams, Range
 from ptq.kernels.int16_saturation import largest_pair_sum
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, require_constant
+from ptq.model.node import name_of, node_name, require_constant
 from ptq.model.weights.layer_weights import (
     channel_axis,
     channel_pair_matrix,
@@ -85,7 +85,7 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
     """
     solved = dict(plan.operands)
     for node in graph.nodes:
-        name = node.name or ""
+        name = node_name(node)
         if (name, 1) not in solved or (name, 2) not in solved:
             continue
         source, value = node.inputs[0], node.inputs[2]
