@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ptq.calibration.collect import BatchBuffers
 from ptq.core.memory import release_memory
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
@@ -228,9 +229,9 @@ def rows_per_sample(layer: LinearOp, samples: int) -> int:
 
 
 def _is_roundable(node: Node, plan: Plan) -> bool:
-    if operator_of(node) not in ROUNDED_OPS or (node_name(node), 1) not in plan.operands:
+    if operator_of(node) not in ROUNDED_OPS or plan.find_weight_qparams(node_name(node)) is None:
         return False
-    shape = constant_shape(node.inputs[1])
+    shape = constant_shape(node.inputs[WEIGHT_INPUT])
     batched = operator_of(node) == "MatMul" and shape is not None and len(shape) != 2
     return shape is not None and not batched and input_name(node) in plan.tensors
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -35,7 +36,7 @@ def weight_families(graph: Graph) -> dict[str, tuple[str, ...]]:
     """The names of all nodes that share a node's weight, by the name of each such node; all in graph order."""
     readers: dict[tuple[tuple[Any, ...], Value], list[str]] = {}
     for node in graph.nodes:
-        value = node.inputs[1] if len(node.inputs) > 1 else None
+        value = node.inputs[WEIGHT_INPUT] if len(node.inputs) > WEIGHT_INPUT else None
         layout = _weight_layout(node, constant_shape(value))
         if value is not None and layout is not None:
             readers.setdefault((layout, value), []).append(node_name(node))
@@ -74,7 +75,9 @@ def share_weights(graph: Graph) -> None:
     for node in graph.nodes:
         family = families.get(node_name(node))
         if family is not None:
-            node.replace_input_with(1, first.setdefault(family[0], node.inputs[1]))
+            node.replace_input_with(
+                WEIGHT_INPUT, first.setdefault(family[0], node.inputs[WEIGHT_INPUT])
+            )
 
 
 def _is_same_array(one: Value, other: Value) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -136,7 +137,7 @@ def split_channels(
                 divided = rows / np.where(by == 0, 1, by)[:, None]
                 divided[outliers] = 0
                 array = input_output_matrix(divided, attributes_of(node))
-                node.replace_input_with(1, add_weight(node, by, "divided", array))
+                node.replace_input_with(WEIGHT_INPUT, add_weight(node, by, "divided", array))
             node.replace_input_with(0, masked_values)
             _add_float_product(changed, node, outlier_values, weight, insert)
     changed.sort()
@@ -165,7 +166,7 @@ def _is_product_of(node: Node, value: Value) -> bool:
     """Whether the node multiplies the value by a constant matrix, with the channels along its last axis."""
     if operator_of(node) not in ("MatMul", "Gemm") or node.inputs[0] is not value:
         return False
-    attrs, weight = attributes_of(node), node.inputs[1]
+    attrs, weight = attributes_of(node), node.inputs[WEIGHT_INPUT]
     plain = not attrs.get("transA") and attrs.get("alpha", 1.0) == 1.0
     matrix = weight is not None and len(constant_shape(weight) or ()) == 2
     float32 = weight is not None and dtype_of(weight) == np.float32
@@ -174,4 +175,6 @@ def _is_product_of(node: Node, value: Value) -> bool:
 
 def weight_by_input_channel(node: Node) -> NDArray[np.float32]:
     """The weight of a product, shape (input channels, output channels)."""
-    return input_output_matrix(np.asarray(constant_of(node.inputs[1])), attributes_of(node))
+    return input_output_matrix(
+        np.asarray(constant_of(node.inputs[WEIGHT_INPUT])), attributes_of(node)
+    )

@@ -80,8 +80,8 @@ def _insert_mean_shifts(
     numbers: dict[str, Value] = {}
     for node in graph.nodes:
         first = node.inputs[0] if node.inputs else None
-        reader, planned = rounded_nodes.get(node.name), (node_name(node), 1) in plan.operands
-        if first is None or first.name not in tensors or reader is None or not planned:
+        reader, weight = rounded_nodes.get(node.name), plan.find_weight_qparams(node_name(node))
+        if first is None or first.name not in tensors or reader is None or weight is None:
             continue
         if not is_correctable(node):
             continue

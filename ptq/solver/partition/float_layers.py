@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from ptq.core.opspec import OpSpec, Role
+from ptq.core.opspec import WEIGHT_INPUT, OpSpec, Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
 from ptq.model.machine.processor import name_machine
@@ -91,7 +91,7 @@ def layers_faster_in_float(
 
 
 def _is_faster_first(node: Node, size: TensorSizes, times: LayerTimes) -> bool:
-    source, weight = node.inputs[0], node.inputs[1]
+    source, weight = node.inputs[0], node.inputs[WEIGHT_INPUT]
     shape = None if weight is None else shape_of(weight)
     if operator_of(node) != "Conv" or source is None or not source.is_graph_input() or not shape:
         return False
@@ -101,7 +101,7 @@ def _is_faster_first(node: Node, size: TensorSizes, times: LayerTimes) -> bool:
 
 
 def _is_faster_row(node: Node, size: TensorSizes, times: LayerTimes) -> bool:
-    weight = node.inputs[1]
+    weight = node.inputs[WEIGHT_INPUT]
     shape = None if weight is None else shape_of(weight)
     if operator_of(node) == "ConvTranspose" or not shape:
         return False

@@ -171,7 +171,7 @@ class GptqRounder:
         families = weight_families(graph)
         groups: dict[tuple[tuple[str, ...], QuantParams], list[str]] = {}
         for name in nodes:
-            params = plan.operands.get((name, 1))
+            params = plan.find_weight_qparams(name)
             if params is not None and (plan.rounding is None or name in plan.rounding):
                 groups.setdefault((families.get(name, (name,)), params), []).append(name)
         for (_, params), names in groups.items():

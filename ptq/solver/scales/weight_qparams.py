@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import PlanError
-from ptq.core.opspec import Role
+from ptq.core.opspec import BIAS_INPUT, WEIGHT_INPUT, Role
 from ptq.core.plan import Plan, Why
 from ptq.core.target import Target
 from ptq.core.types import INT32, QuantParams, Range
@@ -86,21 +86,21 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
     solved = dict(plan.operands)
     for node in graph.nodes:
         name = node_name(node)
-        if (name, 1) not in solved or (name, 2) not in solved:
+        if (name, WEIGHT_INPUT) not in solved or (name, BIAS_INPUT) not in solved:
             continue
-        source, value = node.inputs[0], node.inputs[2]
+        source, value = node.inputs[0], node.inputs[BIAS_INPUT]
         first = plan.edges.get((name, 0))
         if first is None and source is not None:
             first = plan.tensors.get(name_of(source))
         if first is None or value is None:
             continue
         bias = require_constant(value)
-        params, _ = bias_qparams(bias, first, solved[name, 1])
+        params, _ = bias_qparams(bias, first, solved[name, WEIGHT_INPUT])
         if np.abs(bias.astype(np.float64).reshape(-1) / params.scale).max() > INT32.hi:
             raise PlanError(
                 f"the bias of {name} does not fit int32 with the plan's scales; enlarge them"
             )
-        solved[name, 2] = params
+        solved[name, BIAS_INPUT] = params
     return replace(plan, operands=solved)
 
 
