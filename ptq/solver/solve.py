@@ -100,9 +100,9 @@ def _solve_draft(
     if widened:
         _solve_width_changes(draft, groups, stats)
     nodes = assignment.quantized_nodes
-    for integer in nodes.values():
-        _solve_operands(draft, integer)
-        _solve_activation(draft, integer)
+    for quantized in nodes.values():
+        _solve_operands(draft, quantized)
+        _solve_activation(draft, quantized)
     _share_weight_scales(draft, graph)
     # a recipe may repeat what an earlier plan left in float
     kept = {name for name, why in recipe.float_nodes.items() if why != INT8_TABLE_REASON}
@@ -140,9 +140,9 @@ def _solve_width_changes(
 ) -> None:
     """Requantize inputs that have another width than the output of the node that reads them."""
     group_of = {name: group for group in groups.to_groups() for name in group.tensors}
-    for name, integer in draft.assignment.quantized_nodes.items():
-        output = draft.tensors.get(name_of(integer.node.outputs[0]))
-        for operand in integer.operands if output is not None else ():
+    for name, quantized in draft.assignment.quantized_nodes.items():
+        output = draft.tensors.get(name_of(quantized.node.outputs[0]))
+        for operand in quantized.operands if output is not None else ():
             source = name_of(operand.value)
             before = draft.tensors.get(source)
             if operand.role is not Role.ACTIVATION or before is None or output is None:
@@ -214,18 +214,18 @@ def _solve_requantized_inputs(draft: _Draft, edges: Iterable[tuple[str, int]]) -
         draft.why[operand_key(name, position)] = Why("same", f"{output}, through {name}")
 
 
-def _solve_operands(draft: _Draft, integer: QuantizedNode) -> None:
+def _solve_operands(draft: _Draft, quantized: QuantizedNode) -> None:
     """Set the parameters and the reasons of a node's weight and bias."""
-    name = integer.node.name
+    name = quantized.node.name
     assert name is not None
     inputs = [
         draft.edges.get((name, operand.position)) or draft.tensors[name_of(operand.value)]
-        for operand in integer.operands
+        for operand in quantized.operands
         if operand.role is Role.ACTIVATION
     ]
     recipe = draft.recipe
     solved = weight_and_bias_qparams(
-        integer,
+        quantized,
         inputs,
         draft.target,
         per_tensor=recipe.per_tensor,
@@ -245,20 +245,20 @@ def _share_weight_scales(draft: _Draft, graph: Graph) -> None:
         draft.why[operand_key(name, position)] = why
 
 
-def _solve_activation(draft: _Draft, integer: QuantizedNode) -> None:
+def _solve_activation(draft: _Draft, quantized: QuantizedNode) -> None:
     """Fold a fused activation into its producer, or clamp on integers.
 
     It folds where the bounds contain 0 and the range of the output's integers lies within the bounds.
     """
-    name = integer.node.name
+    name = quantized.node.name
     if name is None or name not in draft.assignment.fused_activations:
         return
     producer = draft.assignment.fused_activations[name]
-    params = draft.tensors[name_of(integer.node.outputs[0])]
-    if can_fold(integer, params):
+    params = draft.tensors[name_of(quantized.node.outputs[0])]
+    if can_fold(quantized, params):
         draft.folded[name] = producer
-        before = name_of(integer.inputs_with_role(Role.ACTIVATION)[0])
+        before = name_of(quantized.inputs_with_role(Role.ACTIVATION)[0])
         del draft.tensors[before], draft.why[before]
     else:
-        qlo, qhi = (int(params.quantize(bound)) for bound in clamp_bounds(integer))
+        qlo, qhi = (int(params.quantize(bound)) for bound in clamp_bounds(quantized))
         draft.clamps[name] = Clamp(producer, qlo, qhi)

@@ -75,10 +75,10 @@ def _list_inputs(assignment: PrecisionAssignment, target: Target) -> Iterator[tu
     """Each node that joins tensors, with the names of its output and of an input."""
     if target.follows_litert_spec:
         return
-    for name, integer in assignment.quantized_nodes.items():
-        if target.output_rule(integer.spec) is OutputRule.ONE_GROUP:
-            for value in integer.inputs_with_role(Role.ACTIVATION):
-                yield name, name_of(integer.node.outputs[0]), name_of(value)
+    for name, quantized in assignment.quantized_nodes.items():
+        if target.output_rule(quantized.spec) is OutputRule.ONE_GROUP:
+            for value in quantized.inputs_with_role(Role.ACTIVATION):
+                yield name, name_of(quantized.node.outputs[0]), name_of(value)
 
 
 def _holds_input(groups: ScaleGroups, name: str, changes: bool) -> bool:
