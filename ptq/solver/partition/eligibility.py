@@ -15,8 +15,8 @@ from ptq.model.qdq.qdq_units import returns_float
 from ptq.solver.partition.cost_model import GraphCosts
 from ptq.solver.partition.float_layers import layers_faster_in_float
 from ptq.solver.partition.node_precision import (
+    NodeVerdict,
     QuantizedNode,
-    Verdict,
     assess_for_target,
     assess_nodes,
 )
@@ -51,7 +51,7 @@ class Eligibility:
     """What a graph and a target decide on every node, whichever nodes are asked to stay float."""
 
     def __init__(
-        self, graph: Graph, target: Target, assessed: Iterable[tuple[Node, Verdict]]
+        self, graph: Graph, target: Target, assessed: Iterable[tuple[Node, NodeVerdict]]
     ) -> None:
         """Assess every node for the target.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptq.core.opspec import Role
 from ptq.core.types import QuantParams
 from ptq.model.litert_limits import (
     COMPARISONS,
@@ -36,11 +35,7 @@ def nodes_beyond_litert(
     for name, quantized in nodes.items():
         if quantized.spec.op not in {*SUMS, *COMPARISONS, "Clip"} or name in folded:
             continue
-        inputs = [
-            edges.get((name, operand.position)) or tensors[name_of(operand.value)]
-            for operand in quantized.operands
-            if operand.role is Role.ACTIVATION
-        ]
+        inputs = quantized.list_activation_qparams(tensors, edges)
         scales = [float(params.scale) for params in inputs]
         if quantized.spec.op in COMPARISONS:
             reason = find_comparison_limit(scales)
