@@ -24,5 +24,6 @@ rounding: rounding of floats that numpy lacks
 run_options: how a job runs: threads, batch sizes, and who is informed of its progress
 target: what a runtime computes on integers, and in which form it reads them: the row type of the target table
 topics: the symptoms that docs/troubleshooting.md explains; messages name the section that helps
+union_find: groups of elements that are united pair by pair
 wording: numbers with nouns and units, and counts of operators, in sentences
 """

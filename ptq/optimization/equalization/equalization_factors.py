@@ -24,8 +24,8 @@ from ptq.optimization.channel_families import (
     raise_small,
 )
 from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups
+from ptq.rewrite.equalize.channel_ties import GroupNumbers
 from ptq.rewrite.equalize.layer_pairs import clip_limits
-from ptq.rewrite.equalize.union_find import GroupNumbers
 
 _COPIED_WEIGHTS = 2**22
 """Weights that are converted to float64 at once."""

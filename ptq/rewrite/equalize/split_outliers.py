@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.opspec import WEIGHT_INPUT
+from ptq.core.union_find import UnionFind
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -34,7 +35,6 @@ from ptq.model.node import (
 )
 from ptq.model.weights.matrix_layout import input_output_matrix
 from ptq.model.weights.shared_weights import weight_families
-from ptq.rewrite.equalize.union_find import UnionFind
 
 _Insert = Callable[[str, list[Value | None], Node | None, str], Value]
 
@@ -71,18 +71,12 @@ def split_sites(graph: Graph, integers: Collection[str]) -> list[SplitSite]:
 def tied_sites(graph: Graph, found: Sequence[SplitSite]) -> list[tuple[str, ...]]:
     """The tensors of the sites in groups: products of one group's tensors share weights, so one split serves all."""
     families = weight_families(graph)
-    tied = UnionFind()
-    sites, first = tied.add_elements(len(found)), dict[tuple[str, ...], NDArray[np.int64]]()
+    tied, first = UnionFind(range(len(found))), dict[tuple[str, ...], int]()
     for number, site in enumerate(found):
         for node in site.products:
             if node.name in families:
-                element = sites[number : number + 1]
-                tied.union(first.setdefault(families[node.name], element), element)
-    _, labels = tied.group_numbers()
-    groups: dict[int, list[str]] = {}
-    for site, label in zip(found, labels[sites].tolist(), strict=True):
-        groups.setdefault(label, []).append(site.tensor)
-    return [tuple(names) for names in groups.values()]
+                tied.union(first.setdefault(families[node.name], number), number)
+    return [tuple(found[number].tensor for number in group) for group in tied.list_groups()]
 
 
 def split_channels(

@@ -24,6 +24,7 @@ from dataclasses import replace
 
 from ptq.core.opspec import OpSpec
 from ptq.core.target import Target
+from ptq.core.union_find import UnionFind
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, consumers_of, is_constant, node_name, shape_of
 from ptq.solver.partition.cost_model import (
@@ -273,20 +274,9 @@ def _data_movement_alone(nodes: Mapping[str, Node], specs: Mapping[str, OpSpec])
 
 def _connected_components(nodes: Mapping[str, Node]) -> list[list[str]]:
     """The nodes by connected component: a tensor connects its writer and its readers, also without the writer."""
-    root = {name: name for name in nodes}
-    first: dict[Value, str] = {}
-
-    def find(name: str) -> str:
-        while root[name] != name:
-            root[name] = root[root[name]]
-            name = root[name]
-        return name
-
+    components, first = UnionFind(nodes), dict[Value, str]()
     for name, node in nodes.items():
         for value in (*node.outputs, *node.inputs):
             if value is not None and not is_constant(value):
-                root[find(name)] = find(first.setdefault(value, name))
-    components: dict[str, list[str]] = {}
-    for name in nodes:
-        components.setdefault(find(name), []).append(name)
-    return list(components.values())
+                components.union(first.setdefault(value, name), name)
+    return components.list_groups()

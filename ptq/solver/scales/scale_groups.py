@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ptq.core.opspec import FixedQParams, OutputRule, Role
 from ptq.core.target import Target
+from ptq.core.union_find import UnionFind
 from ptq.model.node import Node, Value, constant_of, consumers_of, is_constant, name_of, node_name
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.node_precision import QuantizedNode
@@ -42,7 +43,7 @@ class ScaleGroups:
 
     values: dict[str, Value] = field(default_factory=dict)
     requantized_inputs: list[tuple[str, int]] = field(default_factory=list)
-    _parent: dict[str, str] = field(default_factory=dict)
+    _ties: UnionFind[str] = field(default_factory=UnionFind)
     _members: dict[str, list[str]] = field(default_factory=dict)
     _observed: set[str] = field(default_factory=set)
     _fixed: dict[str, tuple[str, FixedQParams]] = field(default_factory=dict)
@@ -52,23 +53,34 @@ class ScaleGroups:
         """Add a tensor as a group of its own."""
         name = name_of(value)
         self.values.setdefault(name, value)
-        if name not in self._parent:
-            self._parent[name], self._members[name] = name, [name]
+        if name not in self._ties:
+            self._ties.add(name)
+            self._members[name] = [name]
         return name
 
     def find_root(self, name: str) -> str:
         """The representative of the tensor's group."""
-        while self._parent[name] != name:
-            self._parent[name] = self._parent[self._parent[name]]
-            name = self._parent[name]
-        return name
+        return self._ties.find_root(name)
+
+    def observe(self, name: str) -> None:
+        """Let the tensor's statistics set the range of its group."""
+        self._observed.add(name)
+
+    def observe_instead(self, name: str, replaced: str) -> None:
+        """Let the tensor's statistics set the range, and no longer those of the replaced one."""
+        self._observed.discard(replaced)
+        self._observed.add(name)
+
+    def prescribe(self, name: str, op: str, params: FixedQParams) -> None:
+        """Give the tensor's group the parameters that LiteRT's specification has for an operator."""
+        self._fixed[name] = op, params
 
     def union(self, leader: str, follower: str, via: str) -> None:
         """Let ``follower`` share the parameters of ``leader``, because of the node ``via``."""
         self._via.setdefault(follower, f"{leader}, through {via}")
         old_root, root = self.find_root(follower), self.find_root(leader)
         if old_root != root:
-            self._parent[old_root] = root
+            self._ties.union(root, old_root)
             self._members[root] += self._members.pop(old_root)
 
     def members_of(self, name: str) -> list[str]:
@@ -89,10 +101,7 @@ class ScaleGroups:
 
     def to_groups(self) -> Iterator[ScaleGroup]:
         """The groups, in the order of their first tensor."""
-        groups: dict[str, list[str]] = {}
-        for name in self._parent:
-            groups.setdefault(self.find_root(name), []).append(name)
-        for names in groups.values():
+        for names in self._ties.list_groups():
             fixed = [self._fixed[n] for n in names if n in self._fixed]
             yield ScaleGroup(
                 tensors=tuple(names),
@@ -108,7 +117,7 @@ def scale_groups(assignment: PrecisionAssignment, target: Target) -> ScaleGroups
     for quantized in assignment.quantized_nodes.values():
         for value in quantized.inputs_with_role(Role.ACTIVATION):
             if name_of(value) not in groups.values:
-                groups._observed.add(groups.add(value))
+                groups.observe(groups.add(value))
         _add_outputs(groups, quantized, target, assignment)
     for quantized in assignment.quantized_nodes.values():
         if target.output_rule(quantized.spec) is OutputRule.ONE_GROUP:
@@ -131,15 +140,14 @@ def _add_outputs(
         name = groups.add(value)
         if node.name in assignment.fused_activations or _is_calibrated_backward(quantized, target):
             # the producer requantizes directly to the output of the activation
-            groups._observed.discard(first)
-            groups._observed.add(name)
+            groups.observe_instead(name, first)
             groups.union(name, first, node.name)
         elif isinstance(rule, FixedQParams):
-            groups._fixed[name] = (quantized.spec.op, rule)
+            groups.prescribe(name, quantized.spec.op, rule)
         elif rule is OutputRule.SAME_AS_INPUT:
             groups.union(first, name, node.name)
         elif rule is OutputRule.OBSERVED:
-            groups._observed.add(name)
+            groups.observe(name)
 
 
 def _is_calibrated_backward(quantized: QuantizedNode, target: Target) -> bool:
@@ -178,7 +186,7 @@ def _share_input_scales(
         if len(set(bounds.values())) > 1:
             sharing = [name for name in sharing if not bounds[name]]
     if len(sharing) < len(names):
-        groups._observed.add(output)
+        groups.observe(output)
     for name in sharing:
         groups.union(output, name, node.name)
 
