@@ -13,7 +13,7 @@ json_text: JSON text of documents
 lazy_modules: modules of other packages that load when they are first used, in a process of ptq
 memory: return of freed memory to the operating system between two stages
 ops: one row for each ONNX operator that can be quantized
-opset_changes: differences between older opsets and the newest: attributes that became inputs
+opset_changes: differences between older opsets and the newest: attributes that became inputs, types that came later
 opspec: row type of the operator table, and the values of its columns
 option_checks: checks of option values, for Python and the command line alike
 preprocess_record: the record of a preprocessing, as statistics, plans and quantized models carry it

@@ -47,13 +47,12 @@ from ptq.executor.arithmetics.node_site import (
     product_scale_ratio,
     require_input,
 )
-from ptq.kernels.fixed_point import Int64, quantize_multiplier
+from ptq.kernels.fixed_point import INT16_MAX, Int64, quantize_multiplier
 from ptq.kernels.lookup import Function, PairFunction
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
 _HEADROOM = 15
 _LOW_BITS = 8
-_INT16_MAX = 2**15 - 1
 Core = Callable[[Site, Requantizer], Kernel]
 
 
@@ -110,7 +109,7 @@ def _in_float64(factor: NDArray[np.float64]) -> Callable[[Int64], NDArray[Any]]:
 def _in_16_bits(factor: NDArray[np.float64]) -> Callable[[Int64], NDArray[Any]]:
     """Return the product with factors of 16 bits, ties upwards, as LiteRT rescales sums of 64 bits."""
     multiplier, shift = quantize_multiplier(factor)
-    reduced = np.minimum((multiplier + (1 << 15)) >> 16, _INT16_MAX)
+    reduced = np.minimum((multiplier + (1 << 15)) >> 16, INT16_MAX)
     down = 15 - shift
     half = np.int64(1) << (down - 1)
     return lambda total: (total * reduced + half) >> down

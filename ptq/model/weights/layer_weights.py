@@ -13,15 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.opspec import BIAS_INPUT, WEIGHT_INPUT
-from ptq.model.node import (
-    MICROSOFT_PREFIX,
-    Node,
-    attributes_of,
-    constant_shape,
-    dtype_of,
-    operator_of,
-)
+from ptq.core.opspec import BIAS_INPUT, MICROSOFT_PREFIX, WEIGHT_INPUT
+from ptq.model.node import Node, attributes_of, constant_shape, dtype_of, operator_of
 from ptq.model.weights.matrix_layout import input_output_matrix, matrix_channel_axis
 
 _CONV_AXES = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}

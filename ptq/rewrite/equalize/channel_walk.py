@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from ptq.core.ops import RESHAPE_OPS
 from ptq.model.node import (
     Node,
     Value,
@@ -32,7 +33,6 @@ from ptq.rewrite.equalize.per_channel_ops import is_cheap_as_depthwise
 
 GATED_OPS = frozenset(["HardSwish"])
 """Operators x · g(x)."""
-_VIEW_OPS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 _CHANNEL_PRESERVING_OPS = (*HOMOGENEOUS, "Dropout", "Identity", "ReduceMax", "ReduceMean", "Resize")
 
 
@@ -250,7 +250,7 @@ class ChannelWalk:
 
 
 _HANDLERS: Mapping[str, Callable[[ChannelWalk, Node, Value], GroupNumbers | None]] = {
-    **dict.fromkeys(_VIEW_OPS, ChannelWalk.view_groups),
+    **dict.fromkeys(RESHAPE_OPS, ChannelWalk.view_groups),
     **dict.fromkeys(GATED_OPS, ChannelWalk.gated_groups),
     **dict.fromkeys(_CHANNEL_PRESERVING_OPS, ChannelWalk.preserved_groups),
     "Add": ChannelWalk.sum_groups,

@@ -8,7 +8,7 @@ are exact, too.
 
 from __future__ import annotations
 
-from ptq.core.ops import OPS
+from ptq.core.ops import ARITHMETIC_OPS, OPS
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -21,8 +21,6 @@ from ptq.model.node import (
     spec_name,
 )
 
-_ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
-
 
 def find_input_arithmetic(graph: Graph) -> set[str]:
     """Names of the nodes that compute an input of the model with constants, in a chain that nothing else reads."""
@@ -32,7 +30,7 @@ def find_input_arithmetic(graph: Graph) -> set[str]:
         values = [v for v in node.inputs if v is not None and not is_constant(v)]
         if len(values) != 1 or not _is_of_input(values[0], behind):
             continue
-        if operator_of(node) in _ARITHMETIC:
+        if operator_of(node) in ARITHMETIC_OPS:
             found.add(node_name(node))
         elif not _moves_data(node):
             continue

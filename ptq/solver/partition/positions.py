@@ -38,7 +38,7 @@ _FIRST_INPUT = _SUMS | {
     "Abs", "Cast", "Ceil", "CumSum", "Exp", "Floor", "LeakyRelu", "Log", "Neg", "PRelu", "ReduceLogSumExp",
     "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Round", "Softplus",
 }  # fmt: skip
-_VIEWS = frozenset(["Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
+_KEEPING_NUMBERS = frozenset(["Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
 _SOME_INPUTS = {"ScatterElements": (0, 2), "ScatterND": (0, 2), "Where": (1, 2)}
 
 
@@ -80,7 +80,7 @@ def _is_weighted_by_softmax(value: Value) -> bool:
     maker = value.producer()
     for factor in maker.inputs if maker is not None and operator_of(maker) == "Mul" else ():
         source = None if factor is None else factor.producer()
-        while source is not None and operator_of(source) in _VIEWS:
+        while source is not None and operator_of(source) in _KEEPING_NUMBERS:
             source = None if source.inputs[0] is None else source.inputs[0].producer()
         if source is not None and operator_of(source) == "Softmax":
             return True
