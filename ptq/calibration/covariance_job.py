@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from ptq.calibration.collect import BatchBuffers
 from ptq.core.memory import release_memory
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.data.workers.sample_parts import Part
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_shape, input_name, operator_of
+from ptq.model.node import Node, constant_shape, input_name, node_name, operator_of
 from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.covariance import Covariance
@@ -228,9 +229,9 @@ def rows_per_sample(layer: LinearOp, samples: int) -> int:
 
 
 def _is_roundable(node: Node, plan: Plan) -> bool:
-    if operator_of(node) not in ROUNDED_OPS or (node_name(node), 1) not in plan.operands:
+    if operator_of(node) not in ROUNDED_OPS or plan.find_weight_qparams(node_name(node)) is None:
         return False
-    shape = constant_shape(node.inputs[1])
+    shape = constant_shape(node.inputs[WEIGHT_INPUT])
     batched = operator_of(node) == "MatMul" and shape is not None and len(shape) != 2
     return shape is not None and not batched and input_name(node) in plan.tensors
 
@@ -273,9 +274,3 @@ def _empty_blocks(layer: LinearOp, longest: int) -> list[CovarianceBlock]:
     return [
         CovarianceBlock(inputs, Covariance(*shape), Covariance(*shape)) for inputs, shape in shapes
     ]
-
-
-def node_name(node: Node) -> str:
-    """The name of a layer."""
-    assert node.name is not None
-    return node.name

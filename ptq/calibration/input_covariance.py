@@ -15,7 +15,6 @@ from ptq.calibration.covariance_job import (
     InputSums,
     count_covariance_bytes,
     list_layers,
-    node_name,
 )
 from ptq.calibration.rounding_samples import choose_samples
 from ptq.core.memory import release_memory
@@ -24,7 +23,7 @@ from ptq.core.run_options import RunOptions, SizedIterable, TrackedItems
 from ptq.data import Sample, Samples
 from ptq.data.workers.sample_map import SampleMap
 from ptq.model.graph import Graph
-from ptq.model.node import input_name
+from ptq.model.node import input_name, node_name
 from ptq.observers.input_statistics import InputStatistics, MeanShift
 from ptq.observers.kept_inputs import KeptInputs
 from ptq.solver.quantizer import CalibratedModel

@@ -13,7 +13,7 @@ json_text: JSON text of documents
 lazy_modules: modules of other packages that load when they are first used, in a process of ptq
 memory: return of freed memory to the operating system between two stages
 ops: one row for each ONNX operator that can be quantized
-opset_changes: differences between older opsets and the newest: attributes that became inputs
+opset_changes: differences between older opsets and the newest: attributes that became inputs, types that came later
 opspec: row type of the operator table, and the values of its columns
 option_checks: checks of option values, for Python and the command line alike
 preprocess_record: the record of a preprocessing, as statistics, plans and quantized models carry it
@@ -24,5 +24,6 @@ rounding: rounding of floats that numpy lacks
 run_options: how a job runs: threads, batch sizes, and who is informed of its progress
 target: what a runtime computes on integers, and in which form it reads them: the row type of the target table
 topics: the symptoms that docs/troubleshooting.md explains; messages name the section that helps
+union_find: groups of elements that are united pair by pair
 wording: numbers with nouns and units, and counts of operators, in sentences
 """

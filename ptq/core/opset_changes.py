@@ -1,4 +1,4 @@
-"""Differences between older opsets and the newest: attributes that became inputs."""
+"""Differences between older opsets and the newest: attributes that became inputs, types that came later."""
 
 from __future__ import annotations
 
@@ -24,3 +24,5 @@ ATTRIBUTES_NOW_INPUTS: Mapping[str, Mapping[int, str]] = {
 
 SCALAR_INPUTS = frozenset(["max", "min", "value"])
 """Those of them that are values of the tensor's own type."""
+WIDE_QUANTIZER_OPSET = 21
+"""From this opset on, quantizers take integers of 16 bits."""

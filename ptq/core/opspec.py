@@ -6,6 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+MICROSOFT_PREFIX = "com.microsoft::"
+"""Prefix of the names of operators in ONNX Runtime's own domain."""
+WEIGHT_INPUT = 1
+"""Position of the weight among the inputs of a layer."""
+BIAS_INPUT = 2
+"""Position of the bias among the inputs of a layer."""
+
 
 class Role(Enum):
     """Role of an operator's input in quantization."""

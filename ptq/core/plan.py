@@ -18,6 +18,7 @@ import numpy as np
 from ptq.core import files
 from ptq.core.errors import PlanError
 from ptq.core.json_text import indent_json
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.option_checks import require_path
 from ptq.core.plan_entries import (
     FORMAT,
@@ -164,6 +165,10 @@ class Plan:
                 "the plan belongs to another model or another version of it; create a new plan "
                 f"(graph {self.graph[:12]}…, this one is {digest[:12]}…)"
             )
+
+    def find_weight_qparams(self, node: str) -> QuantParams | None:
+        """The parameters of a node's weight; None if the plan does not quantize it."""
+        return self.operands.get((node, WEIGHT_INPUT))
 
     def to_json(self) -> str:
         """The plan as a JSON document of format 2."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ptq.core.union_find import UnionFind
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, name_of, operator_of, values_read_by
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
@@ -38,24 +39,14 @@ def extract_islands(graph: Graph, nodes: list[Node]) -> list[FloatIsland]:
     of an island have one level.
     """
     chosen = set(nodes)
-    level, root = _integer_step_levels(graph, chosen), {node: node for node in nodes}
-
-    def find(node: Node) -> Node:
-        while root[node] is not node:
-            root[node] = root[root[node]]
-            node = root[node]
-        return node
-
+    level, islands = _integer_step_levels(graph, chosen), UnionFind(nodes)
     for node in nodes:
         for value in values_read_by(node):
             before = value.producer()
             if before is not None and before in chosen and level[before] == level[node]:
-                root[find(node)] = find(before)
-    groups: dict[Node, list[Node]] = {}
-    for node in nodes:
-        groups.setdefault(find(node), []).append(node)
+                islands.union(before, node)
     readers = _readers(graph)
-    return [_extract_island(graph, members, readers) for members in groups.values()]
+    return [_extract_island(graph, members, readers) for members in islands.list_groups()]
 
 
 def _readers(graph: Graph) -> dict[Value, list[Node]]:

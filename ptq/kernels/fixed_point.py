@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
 
+INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
 _EXP_MINUS_EIGHTH = 1895147668  # Q0.31
@@ -35,7 +36,7 @@ _48_OVER_17 = 1515870810  # Q2.29
 _MINUS_32_OVER_17 = -1010580540  # Q2.29
 _ONE = 1 << 29  # Q2.29
 _ONE_AND_A_HALF = (1 << 28) + (1 << 27)  # Q3.28
-_HALF_SQRT_2 = 1518500250  # Q0.31
+ROOT_OF_HALF = 1518500250  # Q0.31
 
 
 def doubling_high_mul(a: Int64, b: Int64 | int) -> Int64:
@@ -226,7 +227,7 @@ def inverse_sqrt(x: Int64) -> tuple[Int64, Int64]:
         cube = multiply_by_power_of_two(cube, 6)
         step = doubling_high_mul(root, _ONE_AND_A_HALF) - doubling_high_mul(half, cube)
         root = multiply_by_power_of_two(step, 3)
-    root = doubling_high_mul(root, _HALF_SQRT_2)
+    root = doubling_high_mul(root, ROOT_OF_HALF)
     root, shift = root << np.maximum(-shift, 0), np.maximum(shift, 0)
     unit = x <= 1
     return np.where(unit, INT32_MAX, root), np.where(unit, 0, -shift)

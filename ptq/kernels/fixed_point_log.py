@@ -13,6 +13,7 @@ import numpy as np
 from ptq.kernels.fixed_point import (
     INT32_MAX,
     INT32_MIN,
+    ROOT_OF_HALF,
     Int64,
     divide_by_power_of_two,
     doubling_high_mul,
@@ -27,7 +28,6 @@ _OUTPUT_BITS = 5
 # All Q0.31.
 _LOG_2 = 1488522236
 _FOURTH_ROOT_OF_HALF = 1805811301
-_ROOT_OF_HALF = 1518500250
 _QUARTER = 536870912
 _ALPHA_N = 117049297
 _ALPHA_D = 127690142
@@ -42,10 +42,10 @@ def log_of_one_and_more(x: Int64) -> Int64:
     """
     quarter = _QUARTER >> _OUTPUT_BITS
     headroom = leading_zeros(x)
-    first = _saturate(doubling_high_mul(x << (headroom - 1), _ROOT_OF_HALF) << 1)
+    first = _saturate(doubling_high_mul(x << (headroom - 1), ROOT_OF_HALF) << 1)
     first_power = _saturate(_to_output_format(_INPUT_BITS - headroom) + quarter)
 
-    lowered = doubling_high_mul(x, _ROOT_OF_HALF)
+    lowered = doubling_high_mul(x, ROOT_OF_HALF)
     lowered_headroom = leading_zeros(lowered) - 1
     second = _saturate(x << lowered_headroom)
     second_power = _saturate(_to_output_format(_INPUT_BITS - lowered_headroom) - quarter)

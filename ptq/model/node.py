@@ -10,15 +10,18 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.core.types import FLOAT16, FLOAT32
 
 Node = ir.Node
 Value = ir.Value
 
 ONNX_DOMAINS = ("", "ai.onnx")
-MICROSOFT_PREFIX = "com.microsoft::"
-"""Prefix of the names of operators in ONNX Runtime's own domain."""
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
+QUANTIZE_OPS = frozenset(["QuantizeLinear", MICROSOFT_PREFIX + "QuantizeLinear"])
+"""ONNX's quantizer and that of ONNX Runtime's own domain."""
+DEQUANTIZE_OPS = frozenset(["DequantizeLinear", MICROSOFT_PREFIX + "DequantizeLinear"])
+"""ONNX's dequantizer and that of ONNX Runtime's own domain."""
 FLOAT_TYPES = (FLOAT32, FLOAT16, np.dtype(np.float64))
 
 
@@ -54,6 +57,11 @@ def name_of(value: Value) -> str:
     """Name of the value. Every value of a loaded model has one."""
     assert value.name is not None
     return value.name
+
+
+def node_name(node: Node) -> str:
+    """Name of the node. Every node of a loaded model has one."""
+    return node.name or ""
 
 
 def input_name(node: Node) -> str:

@@ -17,7 +17,7 @@ from onnx.external_data_helper import uses_external_data
 from ptq.core import remote
 from ptq.core.errors import ModelError, UsageError
 from ptq.model.graph import Graph
-from ptq.model.node import Node
+from ptq.model.node import QUANTIZERS, Node
 from ptq.model.proto.proto_walk import all_tensors
 from ptq.model.proto.weight_files import find_weight_file
 from ptq.model.tflite.read import read_tflite
@@ -131,11 +131,7 @@ def require_float(graph: Graph) -> Graph:
 def first_quantized_node(graph: Graph) -> Node | None:
     """The first quantizer or QLinear operator; None in a float model."""
     return next(
-        (
-            node
-            for node in graph.nodes
-            if node.op_type in ("QuantizeLinear", "DequantizeLinear") or "QLinear" in node.op_type
-        ),
+        (node for node in graph.nodes if node.op_type in QUANTIZERS or "QLinear" in node.op_type),
         None,
     )
 

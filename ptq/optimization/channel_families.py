@@ -33,6 +33,10 @@ _WRITER_EXPONENTS = (0.25, 0.5, 0.75, 1.0)
 _LEVELS, _SIGNED_LEVELS = 255, 127
 _PER_OCTAVE = 4
 """Factors per octave: so coarse that the last digits, which depend on the number of threads, do not change them."""
+MIN_RATIO = 2.0**-10
+"""A channel counts as at least this share of the largest one."""
+MIN_GAIN = 10**0.01
+"""The least ratio of errors for which channels are scaled: 0.1 dB."""
 
 Array = NDArray[np.float64]
 Groups = NDArray[np.int64]

@@ -32,7 +32,7 @@ from ptq.data import Samples
 from ptq.data.holdout import VALIDATION_SHARE
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, name_of, operator_of
+from ptq.model.node import Node, consumers_of, name_of, node_name, operator_of
 from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
@@ -144,7 +144,7 @@ def _layers_by_depth(graph: Graph, plan: Plan, candidates: Collection[str]) -> l
         for node in graph.nodes
         if node.name in candidates
         and node.name not in shared
-        and (node.name, 1) in plan.operands
+        and plan.find_weight_qparams(node_name(node)) is not None
         and (node.name, 0) not in plan.edges
     ]
     names = {node.name for node in able}

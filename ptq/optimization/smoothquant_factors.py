@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.optimization.channel_families import (
+    MIN_RATIO,
     ChannelFamily,
     ReadingLayer,
     RoundedTensor,
     raise_small,
 )
-
-_MIN_RATIO = 2.0**-10
-"""A channel counts as at least this share of the largest one."""
 
 
 def smoothquant_factors(
@@ -43,14 +41,14 @@ def smoothquant_factors(
     greatest = np.maximum(spread.greatest[kept].astype(np.float64), 0.0)
     mean_squares = spread.sum_of_squares[kept] / spread.count
     extremes = np.maximum(-least, greatest)
-    reach = raise_small(np.sqrt(mean_squares) ** (1 - exponent) * extremes**exponent, _MIN_RATIO)
+    reach = raise_small(np.sqrt(mean_squares) ** (1 - exponent) * extremes**exponent, MIN_RATIO)
     matrix = np.abs(weight[kept].astype(np.float64))
     energies = np.square(matrix).sum(axis=1)
     family = ChannelFamily(
         np.ones(count, bool),
         [RoundedTensor(groups, least, greatest, reach)],
         [ReadingLayer(groups, mean_squares, matrix.T[None], energies, 1)],
-        _MIN_RATIO,
+        MIN_RATIO,
     )
     factors[kept] = family.best_factors(np.full(count, np.inf), 1.0)
     return factors

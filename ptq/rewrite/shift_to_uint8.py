@@ -21,11 +21,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.opspec import Role
+from ptq.core.opspec import MICROSOFT_PREFIX, Role
 from ptq.core.types import IntArray
 from ptq.model.graph import Graph
 from ptq.model.node import (
-    MICROSOFT_PREFIX,
     Node,
     Value,
     constant_of,

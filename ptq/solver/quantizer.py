@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
 from ptq.model.graph import Graph
+from ptq.model.node import node_name
 from ptq.model.session.exact_sums import needs_exact_sums
 from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.calibration_file import Calibration
@@ -231,11 +233,16 @@ def _emit(graph: Graph, recipe: Recipe, plan: Plan) -> Graph:
 def _describe_shared_weights(graph: Graph, plan: Plan) -> Iterator[str]:
     """The report's lines on weights that several nodes share: how many are stored once, and which are not."""
     stored_once = uses = 0
-    weights = {node.name or "": node.inputs[1] for node in graph.nodes if len(node.inputs) > 1}
+    weights = {
+        node_name(node): node.inputs[WEIGHT_INPUT]
+        for node in graph.nodes
+        if len(node.inputs) > WEIGHT_INPUT
+    }
     for family in dict.fromkeys(weight_families(graph).values()):
-        integers = [name for name in family if (name, 1) in plan.operands]
-        floats = [name for name in family if name not in integers]
-        scales = {plan.operands[name, 1] for name in integers}
+        found = {name: plan.find_weight_qparams(name) for name in family}
+        floats = [name for name, params in found.items() if params is None]
+        integers = [name for name in family if name not in floats]
+        scales = {found[name] for name in integers}
         value = weights[family[0]]
         label = f"shared weight {'' if value is None else value.name}"
         if integers and floats:

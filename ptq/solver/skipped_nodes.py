@@ -7,7 +7,7 @@ from collections.abc import Collection
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import find_similar
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, name_of
+from ptq.model.node import Node, consumers_of, name_of, node_name
 
 SKIPPED_REASON = "skipped by the user"
 
@@ -55,7 +55,7 @@ def check_skipped_nodes(graph: Graph, skip: Collection[str]) -> None:
 
 
 def _list_names(graph: Graph) -> set[str]:
-    return {node.name or "" for node in graph.nodes} | {node.op_type for node in graph.nodes}
+    return {node_name(node) for node in graph.nodes} | {node.op_type for node in graph.nodes}
 
 
 class _Origins:
@@ -69,14 +69,14 @@ class _Origins:
     def nodes_computing(self, node: Node) -> list[str]:
         """Names of the prepared node of this name, or of those that compute its outputs from other given tensors."""
         if node.name in self._names:
-            return [node.name or ""]
+            return [node_name(node)]
         ahead = [name_of(value) for value in node.outputs]
         found = dict[str, None]()
         while ahead:
             writer = self._writers.get(ahead.pop())
             if writer is None or writer.name in found:
                 continue
-            found[writer.name or ""] = None
+            found[node_name(writer)] = None
             before = [name_of(value) for value in writer.inputs if value is not None]
             ahead += [name for name in before if name not in self._given]
         return list(found)

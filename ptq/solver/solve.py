@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ptq.core.opspec import Role
@@ -11,7 +11,7 @@ from ptq.core.plan_entries import operand_key
 from ptq.core.target import Target
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import is_constant, name_of
+from ptq.model.node import is_constant, name_of, node_name
 from ptq.model.weights.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.solver.assign import assign_precision_and_groups
@@ -81,44 +81,54 @@ def solve(
 
 def _solve_draft(
     graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe: Recipe
-) -> _Draft:
+) -> _PlanDraft:
     """What `solve` chooses, whether or not the target can compute with these scales."""
     assignment, groups = assign_precision_and_groups(graph, stats, target, recipe.float_nodes)
-    draft = _Draft(target, assignment, recipe, floats=dict(assignment.float_nodes))
+    floats = dict(assignment.float_nodes)
+    draft = _PlanDraft(stats, target, recipe, assignment, groups, floats=floats)
     wide = wide_target(target)
     widened = {} if wide is None else wide_tensors(graph, assignment, groups)
     asked = {} if wide is None else requested_tensors(assignment, groups, recipe.wide_nodes)
     for group in groups.to_groups():
         reason = next((asked[name] for name in group.tensors if name in asked), "")
         is_wide = bool(reason) or not widened.keys().isdisjoint(group.tensors)
-        _solve_group(draft, group, groups, stats, wide if is_wide and wide else target, reason)
-    near = share_near_ranges(assignment, groups, draft.tensors, target)
-    for name, (params, why) in near.items():
-        draft.tensors[name], draft.why[name] = params, why or draft.why[name]
-    widened = {**widened, **asked}
-    _solve_requantized_inputs(draft, groups.requantized_inputs)
-    if widened:
-        _solve_width_changes(draft, groups, stats)
+        draft.solve_group(group, wide if is_wide and wide else target, reason)
+    draft.share_near_ranges()
+    draft.solve_requantized_inputs()
+    if widened or asked:
+        draft.solve_width_changes()
     nodes = assignment.quantized_nodes
-    for integer in nodes.values():
-        _solve_operands(draft, integer)
-        _solve_activation(draft, integer)
-    _share_weight_scales(draft, graph)
+    for quantized in nodes.values():
+        draft.solve_operands(quantized)
+        draft.solve_activation(quantized)
+    draft.share_weight_scales(graph)
     # a recipe may repeat what an earlier plan left in float
     kept = {name for name, why in recipe.float_nodes.items() if why != INT8_TABLE_REASON}
     for name, params, why in find_tables(graph, nodes, kept, target, per_tensor=recipe.per_tensor):
-        draft.operands[name, 0], draft.why[operand_key(name, 0)] = params, why
+        draft.set_operand(name, 0, params, why)
         draft.floats[name] = INT8_TABLE_REASON
     return draft
 
 
 @dataclass
-class _Draft:
-    """The plan while it is solved; the fields have the meaning that they have in `Plan`."""
+class _PlanDraft:
+    """The plan while it is solved.
 
+    Attributes:
+        stats: Statistics of the calibration, by tensor.
+        target: The target to quantize for.
+        recipe: The request.
+        assignment: Which nodes are quantized.
+        groups: Which tensors share a scale.
+
+    The other fields have the meaning that they have in `Plan`.
+    """
+
+    stats: Mapping[str, TensorStats]
     target: Target
-    assignment: PrecisionAssignment
     recipe: Recipe
+    assignment: PrecisionAssignment
+    groups: ScaleGroups
     tensors: dict[str, QuantParams] = field(default_factory=dict)
     operands: dict[tuple[str, int], QuantParams] = field(default_factory=dict)
     edges: dict[tuple[str, int], QuantParams] = field(default_factory=dict)
@@ -134,131 +144,118 @@ class _Draft:
         nodes = self.assignment.quantized_nodes
         return nodes_beyond_litert(nodes, self.tensors, self.edges, self.folded)
 
+    def set_operand(self, node: str, position: int, params: QuantParams, why: Why) -> None:
+        """Set the parameters and the reason of a weight, a bias or a table."""
+        self.operands[node, position] = params
+        self.why[operand_key(node, position)] = why
 
-def _solve_width_changes(
-    draft: _Draft, groups: ScaleGroups, stats: Mapping[str, TensorStats]
-) -> None:
-    """Requantize inputs that have another width than the output of the node that reads them."""
-    group_of = {name: group for group in groups.to_groups() for name in group.tensors}
-    for name, integer in draft.assignment.quantized_nodes.items():
-        output = draft.tensors.get(name_of(integer.node.outputs[0]))
-        for operand in integer.operands if output is not None else ():
-            source = name_of(operand.value)
-            before = draft.tensors.get(source)
-            if operand.role is not Role.ACTIVATION or before is None or output is None:
-                continue
-            if before.qtype.bits == output.qtype.bits or (name, operand.position) in draft.edges:
-                continue
-            if before.qtype.bits < output.qtype.bits:
-                params = widen_qparams(before, output.qtype)
-            else:
-                params, _ = _group_qparams(draft, group_of[source], groups, stats, draft.target)
-            draft.edges[name, operand.position] = params
-            why = Why("derived", f"{source}, in {output.qtype.bits} bits as {name} computes")
-            draft.why[operand_key(name, operand.position)] = why
+    def set_edge(self, node: str, position: int, params: QuantParams, why: Why) -> None:
+        """Requantize an input before a node."""
+        self.edges[node, position] = params
+        self.why[operand_key(node, position)] = why
 
+    def solve_group(self, group: ScaleGroup, target: Target, width_reason: str) -> None:
+        """Set the parameters and the reasons of the tensors of a group.
 
-def _solve_group(
-    draft: _Draft,
-    group: ScaleGroup,
-    groups: ScaleGroups,
-    stats: Mapping[str, TensorStats],
-    target: Target,
-    width_reason: str,
-) -> None:
-    params, reason = _group_qparams(draft, group, groups, stats, target, asked=bool(width_reason))
-    for name in group.tensors:
-        draft.tensors[name] = params
-        draft.why[name] = (
-            Why("same", group.shared_via[name]) if name in group.shared_via else reason
-        )
-        if width_reason:
-            draft.why[name] = note_width(draft.why[name], params.qtype, width_reason)
+        Args:
+            group: The group.
+            target: The target, with the width of the group.
+            width_reason: Why the group was asked for in 16 bits; empty if it was not.
+        """
+        params, reason = self._compute_group_qparams(group, target, asked=bool(width_reason))
+        for name in group.tensors:
+            via = group.shared_via.get(name)
+            self.tensors[name] = params
+            self.why[name] = reason if via is None else Why("same", via)
+            if width_reason:
+                self.why[name] = note_width(self.why[name], params.qtype, width_reason)
 
-
-def _group_qparams(
-    draft: _Draft,
-    group: ScaleGroup,
-    groups: ScaleGroups,
-    stats: Mapping[str, TensorStats],
-    target: Target,
-    *,
-    asked: bool = False,
-) -> tuple[QuantParams, Why]:
-    if group.fixed_qparams is not None:
-        op, fixed = group.fixed_qparams
-        params = QuantParams.per_tensor(fixed.scale, fixed.zero_point, draft.target.activation)
-        params = widen_qparams(params, target.activation)
-        reason = Why("fixed", f"LiteRT's specification for {op}")
-    else:
-        methods = draft.recipe.chosen_methods
-        chosen = next(
-            (methods[n] for n in group.tensors if n in methods), draft.recipe.default_method
-        )
+    def _compute_group_qparams(
+        self, group: ScaleGroup, target: Target, *, asked: bool = False
+    ) -> tuple[QuantParams, Why]:
+        if group.fixed_qparams is not None:
+            op, fixed = group.fixed_qparams
+            params = QuantParams.per_tensor(fixed.scale, fixed.zero_point, self.target.activation)
+            params = widen_qparams(params, target.activation)
+            return params, Why("fixed", f"LiteRT's specification for {op}")
+        methods = self.recipe.chosen_methods
+        default = self.recipe.default_method
+        chosen = next((methods[name] for name in group.tensors if name in methods), default)
         # a method that was chosen for 8 bits can cut off what 16 hold
-        if asked and draft.recipe.method == AUTO:
+        if asked and self.recipe.method == AUTO:
             chosen = ChosenMethod(FALLBACK_METHOD, FALLBACK_METHOD)
-        params = group_qparams(group, groups, stats, get_observer(chosen.method), target)
-        observed = any(not is_constant(groups.values[name]) for name in group.observed_tensors)
-        reason = (
-            Why("observed", chosen.detail) if observed else Why("constant", "minimum and maximum")
+        observer = get_observer(chosen.method)
+        params = group_qparams(group, self.groups, self.stats, observer, target)
+        values = self.groups.values
+        if any(not is_constant(values[name]) for name in group.observed_tensors):
+            return params, Why("observed", chosen.detail)
+        return params, Why("constant", "minimum and maximum")
+
+    def share_near_ranges(self) -> None:
+        """Give tensors that a node joins one scale where their ranges are nearly the same."""
+        near = share_near_ranges(self.assignment, self.groups, self.tensors, self.target)
+        for name, (params, why) in near.items():
+            self.tensors[name], self.why[name] = params, why or self.why[name]
+
+    def solve_requantized_inputs(self) -> None:
+        """Requantize inputs to the parameters of the output of the node that reads them."""
+        for name, position in self.groups.requantized_inputs:
+            output = name_of(self.assignment.quantized_nodes[name].node.outputs[0])
+            why = Why("same", f"{output}, through {name}")
+            self.set_edge(name, position, self.tensors[output], why)
+
+    def solve_width_changes(self) -> None:
+        """Requantize inputs that have another width than the output of the node that reads them."""
+        group_of = {name: group for group in self.groups.to_groups() for name in group.tensors}
+        for name, quantized in self.assignment.quantized_nodes.items():
+            output = self.tensors.get(name_of(quantized.node.outputs[0]))
+            for operand in quantized.operands if output is not None else ():
+                source = name_of(operand.value)
+                before = self.tensors.get(source)
+                if operand.role is not Role.ACTIVATION or before is None or output is None:
+                    continue
+                if before.qtype.bits == output.qtype.bits or (name, operand.position) in self.edges:
+                    continue
+                if before.qtype.bits < output.qtype.bits:
+                    params = widen_qparams(before, output.qtype)
+                else:
+                    params, _ = self._compute_group_qparams(group_of[source], self.target)
+                why = Why("derived", f"{source}, in {output.qtype.bits} bits as {name} computes")
+                self.set_edge(name, operand.position, params, why)
+
+    def solve_operands(self, quantized: QuantizedNode) -> None:
+        """Set the parameters and the reasons of a node's weight and bias."""
+        solved = weight_and_bias_qparams(
+            quantized,
+            quantized.list_activation_qparams(self.tensors, self.edges),
+            self.target,
+            per_tensor=self.recipe.per_tensor,
+            reduced=self.recipe.weights == "reduced",
         )
-    return params, reason
+        for position, (params, why) in solved.items():
+            self.set_operand(node_name(quantized.node), position, params, why)
 
+    def share_weight_scales(self, graph: Graph) -> None:
+        """Give all nodes that share a weight one set of scales for it."""
+        nodes = self.assignment.quantized_nodes
+        found = shared_weight_qparams(weight_families(graph), nodes, self.operands, self.tensors)
+        for name, position, (params, why) in list(found):
+            self.set_operand(name, position, params, why)
 
-def _solve_requantized_inputs(draft: _Draft, edges: Iterable[tuple[str, int]]) -> None:
-    """Requantize inputs to the parameters of the output of the node that reads them."""
-    for name, position in edges:
-        output = name_of(draft.assignment.quantized_nodes[name].node.outputs[0])
-        draft.edges[name, position] = draft.tensors[output]
-        draft.why[operand_key(name, position)] = Why("same", f"{output}, through {name}")
+    def solve_activation(self, quantized: QuantizedNode) -> None:
+        """Fold a fused activation into its producer, or clamp on integers.
 
-
-def _solve_operands(draft: _Draft, integer: QuantizedNode) -> None:
-    """Set the parameters and the reasons of a node's weight and bias."""
-    name = integer.node.name
-    assert name is not None
-    inputs = [
-        draft.edges.get((name, operand.position)) or draft.tensors[name_of(operand.value)]
-        for operand in integer.operands
-        if operand.role is Role.ACTIVATION
-    ]
-    recipe = draft.recipe
-    solved = weight_and_bias_qparams(
-        integer,
-        inputs,
-        draft.target,
-        per_tensor=recipe.per_tensor,
-        reduced=recipe.weights == "reduced",
-    )
-    for position, (params, why) in solved.items():
-        draft.operands[name, position] = params
-        draft.why[operand_key(name, position)] = why
-
-
-def _share_weight_scales(draft: _Draft, graph: Graph) -> None:
-    """Give all nodes that share a weight one set of scales for it."""
-    nodes = draft.assignment.quantized_nodes
-    found = shared_weight_qparams(weight_families(graph), nodes, draft.operands, draft.tensors)
-    for name, position, (params, why) in list(found):
-        draft.operands[name, position] = params
-        draft.why[operand_key(name, position)] = why
-
-
-def _solve_activation(draft: _Draft, integer: QuantizedNode) -> None:
-    """Fold a fused activation into its producer, or clamp on integers.
-
-    It folds where the bounds contain 0 and the range of the output's integers lies within the bounds.
-    """
-    name = integer.node.name
-    if name is None or name not in draft.assignment.fused_activations:
-        return
-    producer = draft.assignment.fused_activations[name]
-    params = draft.tensors[name_of(integer.node.outputs[0])]
-    if can_fold(integer, params):
-        draft.folded[name] = producer
-        before = name_of(integer.inputs_with_role(Role.ACTIVATION)[0])
-        del draft.tensors[before], draft.why[before]
-    else:
-        qlo, qhi = (int(params.quantize(bound)) for bound in clamp_bounds(integer))
-        draft.clamps[name] = Clamp(producer, qlo, qhi)
+        It folds where the bounds contain 0 and the range of the output's integers lies within the bounds.
+        """
+        name = node_name(quantized.node)
+        producer = self.assignment.fused_activations.get(name)
+        if producer is None:
+            return
+        params = self.tensors[name_of(quantized.node.outputs[0])]
+        if can_fold(quantized, params):
+            self.folded[name] = producer
+            before = name_of(quantized.inputs_with_role(Role.ACTIVATION)[0])
+            del self.tensors[before], self.why[before]
+        else:
+            qlo, qhi = (int(params.quantize(bound)) for bound in clamp_bounds(quantized))
+            self.clamps[name] = Clamp(producer, qlo, qhi)

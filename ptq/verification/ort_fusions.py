@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ptq.core.ops import OPS
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, name_of, operator_of
+from ptq.model.node import DEQUANTIZE_OPS, QUANTIZE_OPS, Node, Value, name_of, operator_of
 from ptq.model.proto.external_data import merge_weights
 from ptq.model.proto.load import read
 from ptq.model.session.session import Session
@@ -61,10 +61,10 @@ def _is_quantized_from_float(value: Value) -> bool:
     node = value.producer()
     while node is not None and operator_of(node) in _MOVEMENT_OPS:
         node = _input_producer(node)
-    if node is None or operator_of(node) not in _QUANTIZE:
+    if node is None or operator_of(node) not in QUANTIZE_OPS:
         return False
     source = _input_producer(node)
-    return source is not None and operator_of(source) not in _DEQUANTIZE
+    return source is not None and operator_of(source) not in DEQUANTIZE_OPS
 
 
 def _input_producer(node: Node) -> Node | None:
@@ -72,8 +72,6 @@ def _input_producer(node: Node) -> Node | None:
     return value.producer() if value is not None else None
 
 
-_QUANTIZE = ("QuantizeLinear", "com.microsoft::QuantizeLinear")
 _INTEGER_PRODUCT_OPS = frozenset(
     spec.float_output_form.op for spec in OPS.values() if spec.float_output_form is not None
 )
-_DEQUANTIZE = ("DequantizeLinear", "com.microsoft::DequantizeLinear")

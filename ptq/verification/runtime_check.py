@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ptq.core.decibels import sqnr_db
 from ptq.core.errors import DataError
+from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
@@ -23,7 +24,7 @@ from ptq.data import Sample
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
-from ptq.model.node import MICROSOFT_PREFIX, QUANTIZERS, Node, Value, name_of, operator_of
+from ptq.model.node import QUANTIZERS, Node, Value, name_of, operator_of
 from ptq.model.qdq.qdq_units import read_quantizer
 from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.model.session.session import Session

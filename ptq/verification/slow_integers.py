@@ -16,6 +16,8 @@ from typing import Literal
 from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
+    DEQUANTIZE_OPS,
+    QUANTIZE_OPS,
     Node,
     Value,
     attributes_of,
@@ -46,8 +48,6 @@ SMALL_DEPTH, SMALL_WIDTH = 32, 16
 MOST = 0.5
 """Share of the integer layers from which on small layers decide the speed."""
 
-_QUANTIZE = {"QuantizeLinear", "com.microsoft::QuantizeLinear"}
-_DEQUANTIZE = {"DequantizeLinear", "com.microsoft::DequantizeLinear"}
 _CONVOLUTIONS = {"QLinearConv", "ConvInteger", "com.microsoft::QLinearConv"}
 _PRODUCTS = {
     "QLinearMatMul": 3,
@@ -104,7 +104,7 @@ def _find_channel_quantizers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
     found = [
         node
         for node in nodes
-        if operator_of(node) in _QUANTIZE
+        if operator_of(node) in QUANTIZE_OPS
         and not is_constant(node.inputs[0])
         and math.prod(constant_shape(node.inputs[1]) or ()) > 1
         and attributes_of(node).get("axis", 1) not in (0, 1)
@@ -120,10 +120,10 @@ def _find_channel_quantizers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
 
 def _find_islands(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
     """Float nodes that get integers and return integers."""
-    starts = [n for n in nodes if operator_of(n) in _DEQUANTIZE and not is_constant(n.inputs[0])]
-    ends = [n for n in nodes if operator_of(n) in _QUANTIZE]
-    behind = _reach(starts, _readers, _QUANTIZE)
-    before = _reach(ends, _makers, _DEQUANTIZE)
+    starts = [n for n in nodes if operator_of(n) in DEQUANTIZE_OPS and not is_constant(n.inputs[0])]
+    ends = [n for n in nodes if operator_of(n) in QUANTIZE_OPS]
+    behind = _reach(starts, _readers, QUANTIZE_OPS)
+    before = _reach(ends, _makers, DEQUANTIZE_OPS)
     inside = [
         n for n in nodes if id(n) in behind and id(n) in before and operator_of(n) != "Transpose"
     ]
@@ -137,7 +137,7 @@ def _find_islands(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
 
 
 def _find_transposes(nodes: Sequence[Node], own: set[str | None]) -> Iterator[SlowPattern]:
-    near = {*_QUANTIZE, *_DEQUANTIZE, *_CONVOLUTIONS, *_PRODUCTS}
+    near = {*QUANTIZE_OPS, *DEQUANTIZE_OPS, *_CONVOLUTIONS, *_PRODUCTS}
     found = [
         node
         for node in nodes
@@ -212,7 +212,7 @@ def _has_integer_weight(node: Node) -> bool:
         return True
     weight = node.inputs[1] if op in ("Conv", "MatMul", "Gemm") else None
     maker = None if weight is None else weight.producer()
-    return maker is not None and operator_of(maker) in _DEQUANTIZE
+    return maker is not None and operator_of(maker) in DEQUANTIZE_OPS
 
 
 def _count_rows(node: Node, size: TensorSizes) -> float:
@@ -244,7 +244,7 @@ def _makers(node: Node) -> Iterable[Node]:
 
 
 def _reach(
-    starts: Sequence[Node], follow: Callable[[Node], Iterable[Node]], stop: set[str]
+    starts: Sequence[Node], follow: Callable[[Node], Iterable[Node]], stop: frozenset[str]
 ) -> set[int]:
     """Ids of the nodes that are reached from some nodes without passing one of the operators."""
     waiting = [other for node in starts for other in follow(node)]

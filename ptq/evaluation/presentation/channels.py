@@ -42,7 +42,7 @@ def _draw(
     writers = {name: row.name for row in report.nodes for name in row.outputs}
     for tensor, listed in (plan.channel_factors or {}).items():
         node = writers.get(tensor, "")
-        params = plan.operands.get((node, 1))
+        params = plan.find_weight_qparams(node)
         factors = np.asarray(listed, np.float64)
         if params is None or params.scale.size != factors.size or not (factors > 0).all():
             continue  # one scale for the whole weight says nothing of its channels

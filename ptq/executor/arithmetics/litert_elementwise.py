@@ -38,6 +38,8 @@ from ptq.kernels.fixed_point import Int64, rescale
 from ptq.kernels.lookup import Function, PairFunction, PairTable, lookup, tabulate
 
 _HEADROOM = 20
+UnaryBuilder = Callable[[Site, Function], Kernel]
+PairBuilder = Callable[[Site, PairFunction], Kernel]
 
 
 def describe_qparams(params: QuantParams | None) -> str:
@@ -97,43 +99,47 @@ def binary_table_kernel(site: Site, function: PairFunction) -> Kernel:
     return lambda inputs: table(require_input(site, inputs, 0), require_input(site, inputs, 1))
 
 
-def _sum(sign: int) -> KernelMaker:
-    def make(site: Site) -> Kernel:
-        a, b = float(activation_qparams(site, 0).scale), float(activation_qparams(site, 1).scale)
-        twice = 2.0 * max(a, b)
-        output_factor = twice / (2.0**_HEADROOM * float(output_qparams(site).scale))
+def elementwise_makers(
+    headroom: int, unary: UnaryBuilder, pair: PairBuilder
+) -> Mapping[str, KernelMaker]:
+    """Return the makers of sums, products, QUANTIZE and activations, whatever the width of the integers.
 
-        def total(qa: Int64, qb: Int64) -> Int64:
-            left = rescale(qa << _HEADROOM, a / twice)
-            right = rescale(qb << _HEADROOM, b / twice)
-            return rescale(left + sign * right, output_factor)
+    Args:
+        headroom: Bits by which the terms of a sum are shifted to the left.
+        unary: Builds the kernel of a function of one input.
+        pair: Builds the kernel of a function of two inputs.
+    """
 
-        return binary_table_kernel(site, total)
+    def mul(site: Site) -> Kernel:
+        a, b = activation_qparams(site, 0), activation_qparams(site, 1)
+        multiplier = (a.scale * b.scale) / output_qparams(site).scale
+        return pair(site, lambda qa, qb: rescale(qa * qb, multiplier))
 
-    return make
+    def requantize(site: Site) -> Kernel:
+        ratio = scale_ratio(site)
+        return unary(site, lambda q: rescale(q, ratio))
+
+    return {
+        **activation_makers(_float32_scale_ratio, unary),
+        "Add": lambda site: pair(site, _sum_function(site, 1, headroom)),
+        "Mul": mul,
+        "Requantize": requantize,
+        "Sub": lambda site: pair(site, _sum_function(site, -1, headroom)),
+    }
 
 
-def _mul(site: Site) -> Kernel:
-    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
-    multiplier = (a.scale * b.scale) / output_qparams(site).scale
-    return binary_table_kernel(site, lambda qa, qb: rescale(qa * qb, multiplier))
+def _sum_function(site: Site, sign: int, headroom: int) -> PairFunction:
+    """Return a + b or a − b in the output's scale."""
+    a, b = float(activation_qparams(site, 0).scale), float(activation_qparams(site, 1).scale)
+    twice = 2.0 * max(a, b)
+    output_factor = twice / (2.0**headroom * float(output_qparams(site).scale))
 
+    def total(qa: Int64, qb: Int64) -> Int64:
+        left = rescale(qa << headroom, a / twice)
+        right = rescale(qb << headroom, b / twice)
+        return rescale(left + sign * right, output_factor)
 
-def _requantize(site: Site) -> Kernel:
-    ratio = scale_ratio(site)
-    return unary_table_kernel(site, lambda q: rescale(q, ratio))
-
-
-def relu_kernel(
-    site: Site, ratio: float | FloatArray, lo: float | None, hi: float | None
-) -> Kernel:
-    """Return the kernel of RELU and its variants: rescaled by the ratio sx / so, clamped to the real bounds."""
-    y = output_qparams(site)
-    low, high = activation_bounds(y, lo, hi)
-    offset = int(y.zero_point)
-    return unary_table_kernel(
-        site, lambda q: np.clip(rescale(q, ratio), low - offset, high - offset)
-    )
+    return total
 
 
 def activation_bounds(y: QuantParams, lo: float | None, hi: float | None) -> tuple[int, int]:
@@ -159,21 +165,38 @@ def _float32_scale_ratio(site: Site) -> FloatArray:
     return ratio
 
 
-def activation_makers(ratio: Callable[[Site], float | FloatArray]) -> Mapping[str, KernelMaker]:
-    """Return the makers of Clip, LeakyRelu and Relu, given how the ratio sx / so is computed."""
+def activation_makers(
+    ratio: Callable[[Site], float | FloatArray], unary: UnaryBuilder = unary_table_kernel
+) -> Mapping[str, KernelMaker]:
+    """Return the makers of Clip, LeakyRelu and Relu.
 
-    def clip(site: Site) -> Kernel:
-        return relu_kernel(site, ratio(site), site.attrs.get("min"), site.attrs.get("max"))
+    Args:
+        ratio: Computes the ratio sx / so.
+        unary: Builds the kernel of a function of one input.
+    """
+
+    def clamp(site: Site, lo: float | None, hi: float | None) -> Kernel:
+        return unary(site, _clamp_function(site, ratio(site), lo, hi))
 
     return {
-        "Clip": clip,
-        "LeakyRelu": lambda site: leaky_relu_kernel(site, ratio(site)),
-        "Relu": lambda site: relu_kernel(site, ratio(site), 0.0, None),
+        "Clip": lambda site: clamp(site, site.attrs.get("min"), site.attrs.get("max")),
+        "LeakyRelu": lambda site: unary(site, _leaky_relu_function(site, ratio(site))),
+        "Relu": lambda site: clamp(site, 0.0, None),
     }
 
 
-def leaky_relu_kernel(site: Site, identity: float | FloatArray) -> Kernel:
-    """Return the kernel of LEAKY_RELU; ``identity`` is the ratio sx / so for x above zero."""
+def _clamp_function(
+    site: Site, ratio: float | FloatArray, lo: float | None, hi: float | None
+) -> Function:
+    """Return RELU or its variant: rescaled by the ratio sx / so, clamped to the real bounds."""
+    y = output_qparams(site)
+    low, high = activation_bounds(y, lo, hi)
+    offset = int(y.zero_point)
+    return lambda q: np.clip(rescale(q, ratio), low - offset, high - offset)
+
+
+def _leaky_relu_function(site: Site, identity: float | FloatArray) -> Function:
+    """Return LEAKY_RELU; ``identity`` is the ratio sx / so for x above zero."""
     alpha = np.float32(site.attrs.get("alpha", 0.01))
     below = (activation_qparams(site).scale * alpha) / output_qparams(site).scale
 
@@ -181,7 +204,7 @@ def leaky_relu_kernel(site: Site, identity: float | FloatArray) -> Kernel:
         negative = np.int64(np.sign(below)) * rescale(q, np.abs(below))
         return np.where(q >= 0, rescale(q, identity), negative)
 
-    return unary_table_kernel(site, function)
+    return function
 
 
 def _logistic(x: FloatArray) -> FloatArray:
@@ -226,11 +249,7 @@ def require_output(site: Site, scale: float, zero_point: int) -> None:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    **activation_makers(_float32_scale_ratio),
-    "Add": _sum(1),
-    "Mul": _mul,
-    "Requantize": _requantize,
+    **elementwise_makers(_HEADROOM, unary_table_kernel, binary_table_kernel),
     "Sigmoid": _fixed_scale_table_maker(_logistic, 1 / 256, lowest=True),
-    "Sub": _sum(-1),
     "Tanh": _fixed_scale_table_maker(lambda x: c_function("tanhf")(x), 1 / 128, lowest=False),
 }

@@ -35,6 +35,7 @@ from ptq.executor.arithmetics.node_site import (
     require_input,
 )
 from ptq.kernels.fixed_point import (
+    INT16_MAX,
     Int64,
     divide_by_power_of_two,
     inverse_sqrt,
@@ -42,8 +43,6 @@ from ptq.kernels.fixed_point import (
     quantize_multiplier,
     rescale,
 )
-
-_INT16_MAX = 2**15 - 1
 
 
 def _prelu(site: Site) -> Kernel:
@@ -59,13 +58,13 @@ def prelu_kernel(site: Site, identity: float | FloatArray, below: float | FloatA
 
 
 def _saturate_int16(x: Int64) -> Int64:
-    return np.clip(x, -(2**15), _INT16_MAX)
+    return np.clip(x, -(2**15), INT16_MAX)
 
 
 def _int16_multiplier(real: FloatArray) -> tuple[int, int]:
     """Return a multiplier in Q0.15 and its exponent."""
     multiplier, exponent = quantize_multiplier(real)
-    return min((int(multiplier) + (1 << 15)) >> 16, _INT16_MAX), int(exponent)
+    return min((int(multiplier) + (1 << 15)) >> 16, INT16_MAX), int(exponent)
 
 
 def _high_mul_16(a: Int64, b: int) -> Int64:

@@ -26,13 +26,16 @@ from ptq.core.types import INT8, UINT8, QuantParams
 from ptq.executor.arithmetics import (
     data_movement,
     linear,
-    litert_elementwise,
     litert_image,
     litert_pool,
     litert_wide_functions,
     quantizers,
 )
-from ptq.executor.arithmetics.litert_elementwise import require_same_scale, saturate_to_output
+from ptq.executor.arithmetics.litert_elementwise import (
+    elementwise_makers,
+    require_same_scale,
+    saturate_to_output,
+)
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
@@ -44,12 +47,12 @@ from ptq.executor.arithmetics.node_site import (
     product_scale_ratio,
     require_input,
 )
-from ptq.kernels.fixed_point import Int64, quantize_multiplier, rescale
+from ptq.kernels.fixed_point import INT16_MAX, Int64, quantize_multiplier
+from ptq.kernels.lookup import Function, PairFunction
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
 _HEADROOM = 15
 _LOW_BITS = 8
-_INT16_MAX = 2**15 - 1
 Core = Callable[[Site, Requantizer], Kernel]
 
 
@@ -106,7 +109,7 @@ def _in_float64(factor: NDArray[np.float64]) -> Callable[[Int64], NDArray[Any]]:
 def _in_16_bits(factor: NDArray[np.float64]) -> Callable[[Int64], NDArray[Any]]:
     """Return the product with factors of 16 bits, ties upwards, as LiteRT rescales sums of 64 bits."""
     multiplier, shift = quantize_multiplier(factor)
-    reduced = np.minimum((multiplier + (1 << 15)) >> 16, _INT16_MAX)
+    reduced = np.minimum((multiplier + (1 << 15)) >> 16, INT16_MAX)
     down = 15 - shift
     half = np.int64(1) << (down - 1)
     return lambda total: (total * reduced + half) >> down
@@ -159,7 +162,7 @@ def _matmul(site: Site) -> Kernel:
 
 
 def _elementwise(site: Site, function: Callable[..., NDArray[Any]], count: int) -> Kernel:
-    """Return the kernel of a function of the integers of some inputs."""
+    """Return the kernel of a function of the integers of some inputs; zero points are 0."""
     for position in range(count):
         activation_qparams(site, position)
     output_qparams(site)
@@ -171,52 +174,12 @@ def _elementwise(site: Site, function: Callable[..., NDArray[Any]], count: int) 
     return kernel
 
 
-def _sum(sign: int) -> KernelMaker:
-    def make(site: Site) -> Kernel:
-        a, b = float(activation_qparams(site, 0).scale), float(activation_qparams(site, 1).scale)
-        twice = 2.0 * max(a, b)
-        output_factor = twice / (2.0**_HEADROOM * float(output_qparams(site).scale))
-
-        def total(qa: Int64, qb: Int64) -> Int64:
-            left, right = (rescale(q << _HEADROOM, s / twice) for q, s in ((qa, a), (qb, b)))
-            return rescale(left + sign * right, output_factor)
-
-        return _elementwise(site, total, 2)
-
-    return make
-
-
-def _mul(site: Site) -> Kernel:
-    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
-    multiplier = (a.scale * b.scale) / output_qparams(site).scale
-    return _elementwise(site, lambda qa, qb: rescale(qa * qb, multiplier), 2)
-
-
-def _requantize(site: Site) -> Kernel:
-    ratio = float(activation_qparams(site).scale) / float(output_qparams(site).scale)
-    return _elementwise(site, lambda q: rescale(q, ratio), 1)
-
-
-def _clamp(site: Site) -> Kernel:
-    """RELU and its variants."""
-    y = output_qparams(site)
-    ratio = activation_qparams(site).scale / y.scale
-    given = (0.0, None) if site.op == "Relu" else (site.attrs.get("min"), site.attrs.get("max"))
-    lo, hi = litert_elementwise.activation_bounds(
-        y, *(None if bound is None else float(bound) for bound in given)
-    )
-    return _elementwise(site, lambda q: np.clip(rescale(q, ratio), lo, hi), 1)
-
-
-def _leaky_relu(site: Site) -> Kernel:
-    x, y = activation_qparams(site).scale, output_qparams(site).scale
-    below = (x * np.float32(site.attrs.get("alpha", 0.01))) / y
-
-    def function(q: Int64) -> Int64:
-        negative = np.int64(np.sign(below)) * rescale(q, np.abs(below))
-        return np.where(q >= 0, rescale(q, x / y), negative)
-
+def _unary(site: Site, function: Function) -> Kernel:
     return _elementwise(site, function, 1)
+
+
+def _pair(site: Site, function: PairFunction) -> Kernel:
+    return _elementwise(site, function, 2)
 
 
 _MOVED = (
@@ -234,15 +197,9 @@ KERNELS: Mapping[str, KernelMaker] = {
     **{op: litert_pool.KERNELS[op] for op in ("AveragePool", "GlobalAveragePool", "ReduceMean")},
     **litert_wide_functions.KERNELS,
     **quantizers.LITERT,
-    "Add": _sum(1),
-    "Clip": _clamp,
+    **elementwise_makers(_HEADROOM, _unary, _pair),
     "Conv": _product(linear.conv, _in_16_bits),
     "ConvTranspose": _product(linear.conv_transpose, _in_16_bits),
     "Gemm": _product(linear.gemm, _in_float64),
-    "LeakyRelu": _leaky_relu,
     "MatMul": _matmul,
-    "Mul": _mul,
-    "Relu": _clamp,
-    "Requantize": _requantize,
-    "Sub": _sum(-1),
 }

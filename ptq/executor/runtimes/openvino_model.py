@@ -13,7 +13,7 @@ from ptq.core.errors import DataError, ModelError, short_message
 from ptq.core.ops import LINEAR_OPS
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, operator_of
+from ptq.model.node import name_of, node_name, operator_of
 from ptq.model.qdq.qdq_units import quantized_source
 
 _INTEGERS = ("u8", "i8")
@@ -43,9 +43,9 @@ class OpenVinoModel:
             self._compiled = core.compile_model(core.read_model(graph.to_bytes()), "CPU", settings)
         except RuntimeError as error:
             raise ModelError(f"OpenVINO cannot load the model: {short_message(error)}") from error
-        self._nodes = [(node.name or "", operator_of(node)) for node in graph.nodes]
+        self._nodes = [(node_name(node), operator_of(node)) for node in graph.nodes]
         self._quantized = {
-            node.name or ""
+            node_name(node)
             for node in graph.nodes
             if node.inputs and all(quantized_source(value) for value in node.inputs[:2])
         }

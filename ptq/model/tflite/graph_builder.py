@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from ptq.core.errors import UnsupportedError
+from ptq.core.opset_changes import WIDE_QUANTIZER_OPSET
 from ptq.core.types import FLOAT32
 from ptq.model.tflite.parsed import ParsedModel, ParsedTensor
 
 OPSET = 20
-_WIDE_OPSET = 21
-"""From this opset on, quantizers take integers of 16 bits."""
-_IR_VERSIONS = {OPSET: 9, _WIDE_OPSET: 10}
+_IR_VERSIONS = {OPSET: 9, WIDE_QUANTIZER_OPSET: 10}
 _HELPER = "_helper"
 """End of the names of nodes that the file does not have; names of others end with their operator."""
 _FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -249,7 +248,7 @@ class GraphBuilder:
             self._nodes, "tflite", inputs, outputs, [*self._constants.values()]
         )
         wide = any(t.params is not None and t.dtype == np.int16 for t in self.model.tensors)
-        opset = _WIDE_OPSET if wide else OPSET
+        opset = WIDE_QUANTIZER_OPSET if wide else OPSET
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
         model.ir_version = _IR_VERSIONS[opset]
         helper.set_model_props(model, dict(self.model.metadata))

@@ -13,14 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.model.node import (
-    MICROSOFT_PREFIX,
-    Node,
-    attributes_of,
-    constant_shape,
-    dtype_of,
-    operator_of,
-)
+from ptq.core.opspec import BIAS_INPUT, MICROSOFT_PREFIX, WEIGHT_INPUT
+from ptq.model.node import Node, attributes_of, constant_shape, dtype_of, operator_of
 from ptq.model.weights.matrix_layout import input_output_matrix, matrix_channel_axis
 
 _CONV_AXES = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
@@ -147,7 +141,7 @@ def layer_channels(node: Node) -> int | None:
     """
     if operator_of(node) not in ("Conv", "Gemm") or len(node.outputs) != 1:
         return None
-    weight, attrs = node.inputs[1], attributes_of(node)
+    weight, attrs = node.inputs[WEIGHT_INPUT], attributes_of(node)
     shape = constant_shape(weight)
     plain = (attrs.get("alpha", 1.0), attrs.get("beta", 1.0), attrs.get("transA", 0)) == (1, 1, 0)
     if weight is None or shape is None or dtype_of(weight) != np.float32:
@@ -155,7 +149,7 @@ def layer_channels(node: Node) -> int | None:
     if not plain or not prod(shape):
         return None
     channels = output_channel_count(node, shape)
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    bias = node.inputs[BIAS_INPUT] if len(node.inputs) > BIAS_INPUT else None
     if bias is not None and constant_shape(bias) != (channels,):
         return None
     return channels

@@ -15,8 +15,17 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes_of, constant_shape, operator_of, require_constant
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_shape,
+    node_name,
+    operator_of,
+    require_constant,
+)
 from ptq.model.weights.layer_weights import channel_axis
 
 _COMPARED_FIRST = 16
@@ -27,10 +36,10 @@ def weight_families(graph: Graph) -> dict[str, tuple[str, ...]]:
     """The names of all nodes that share a node's weight, by the name of each such node; all in graph order."""
     readers: dict[tuple[tuple[Any, ...], Value], list[str]] = {}
     for node in graph.nodes:
-        value = node.inputs[1] if len(node.inputs) > 1 else None
+        value = node.inputs[WEIGHT_INPUT] if len(node.inputs) > WEIGHT_INPUT else None
         layout = _weight_layout(node, constant_shape(value))
         if value is not None and layout is not None:
-            readers.setdefault((layout, value), []).append(node.name or "")
+            readers.setdefault((layout, value), []).append(node_name(node))
     groups: list[_Copies] = []
     by_key: dict[tuple[Any, ...], list[_Copies]] = {}
     for (layout, value), names in readers.items():
@@ -42,7 +51,7 @@ def weight_families(graph: Graph) -> dict[str, tuple[str, ...]]:
             known.append(equal)
             groups.append(equal)
         equal.names.extend(names)
-    place = {node.name or "": number for number, node in enumerate(graph.nodes)}
+    place = {node_name(node): number for number, node in enumerate(graph.nodes)}
     families = [tuple(sorted(copies.names, key=place.__getitem__)) for copies in groups]
     return {name: family for family in families if len(family) > 1 for name in family}
 
@@ -64,9 +73,11 @@ def share_weights(graph: Graph) -> None:
     """Let all nodes that share a weight read one initializer, in place."""
     families, first = weight_families(graph), dict[str, Value | None]()
     for node in graph.nodes:
-        family = families.get(node.name or "")
+        family = families.get(node_name(node))
         if family is not None:
-            node.replace_input_with(1, first.setdefault(family[0], node.inputs[1]))
+            node.replace_input_with(
+                WEIGHT_INPUT, first.setdefault(family[0], node.inputs[WEIGHT_INPUT])
+            )
 
 
 def _is_same_array(one: Value, other: Value) -> bool:

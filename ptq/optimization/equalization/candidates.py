@@ -21,6 +21,7 @@ from ptq.calibration.calibration import FOLDS
 from ptq.calibration.measured_tensors import MeasuredTensors
 from ptq.core.decibels import error_db
 from ptq.core.memory import release_memory
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
@@ -28,7 +29,7 @@ from ptq.core.wording import plural
 from ptq.data import Sample, Samples, rank_by_digest
 from ptq.kernels.thread_pool import map_ahead
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of, name_of
+from ptq.model.node import constant_of, name_of, node_name
 from ptq.model.proto.external_data import weight_bytes
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import InputMean, find_float_means
@@ -271,17 +272,17 @@ def _with_weight_errors(graph: Graph, plan: Plan, means: Mapping[str, InputMean]
     weights, known = {}, dict[tuple[int, QuantParams], NDArray[Any]]()
     share = math.sqrt(_WEIGHT_ERROR_LEFT)
     for node in graph.nodes:
-        weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
-        params = plan.operands.get((node.name or "", 1))
+        weight = constant_of(node.inputs[WEIGHT_INPUT]) if len(node.inputs) > WEIGHT_INPUT else None
+        params = plan.find_weight_qparams(node_name(node))
         if weight is not None and params is not None:
-            key = (id(node.inputs[1]), params)
+            key = (id(node.inputs[WEIGHT_INPUT]), params)
             if key not in known:
                 changed = params.round(weight)
                 changed -= weight
                 changed *= share
                 changed += weight
                 known[key] = changed
-            weights[node.name or ""] = known[key]
+            weights[node_name(node)] = known[key]
     corrected, _ = correct_biases(graph, plan, means, weights)
     set_weights(corrected, weights)
     return corrected

@@ -18,23 +18,22 @@ from ptq.model.node import Node, input_name, require_constant
 from ptq.model.weights.layer_weights import input_channel_view
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.optimization.channel_families import (
+    MIN_GAIN,
     ChannelFamily,
     ReadingLayer,
     RoundedTensor,
     raise_small,
 )
 from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups
+from ptq.rewrite.equalize.channel_ties import GroupNumbers
 from ptq.rewrite.equalize.layer_pairs import clip_limits
-from ptq.rewrite.equalize.union_find import GroupNumbers
 
 _COPIED_WEIGHTS = 2**22
 """Weights that are converted to float64 at once."""
 _MIN_RATIO = 2.0**-4
 """A channel counts as at least this share of the largest one, since it can be larger on other samples."""
-_MIN_GAIN = 10**0.01
-"""The least ratio of errors for which channels are scaled: 0.1 dB."""
 _MIN_GAIN_BOUNDARY = 10**0.1
-"""The same where quantizers take a little time for it: 1 dB."""
+"""`MIN_GAIN` where quantizers take a little time for it: 1 dB."""
 _MIN_GAIN_GATE = 2.0
 """The same where a gate takes some time for it: 3 dB."""
 
@@ -69,7 +68,7 @@ def equalization_factors(
         free = limits[numbers] > 1
         if not free.any():
             continue
-        min_gain = _MIN_GAIN_BOUNDARY if boundary[numbers[free]].any() else _MIN_GAIN
+        min_gain = _MIN_GAIN_BOUNDARY if boundary[numbers[free]].any() else MIN_GAIN
         min_gain = _MIN_GAIN_GATE if gated[numbers[free]].any() else min_gain
         groups = {name: np.searchsorted(numbers, found.groups[name]) for name in names}
         readers = [node for node in found.readers if input_name(node) in groups]

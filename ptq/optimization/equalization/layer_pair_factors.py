@@ -18,6 +18,8 @@ from ptq.model.graph import Graph
 from ptq.model.node import Node, constant_of, input_name
 from ptq.model.weights.layer_weights import input_channel_view, output_channel_view
 from ptq.optimization.channel_families import (
+    MIN_GAIN,
+    MIN_RATIO,
     ChannelFamily,
     ReadingLayer,
     RoundedTensor,
@@ -29,10 +31,6 @@ from ptq.rewrite.equalize.layer_pairs import LayerPair, clip_limits, find_layer_
 MAX_FACTOR = 2.0**10
 """The largest factor; beyond it one of the two weights has hardly any effect."""
 _MAX_SWEEPS = 10
-_MIN_RATIO = 2.0**-10
-"""A channel counts as at least this share of the largest one."""
-_MIN_GAIN = 10**0.01
-"""The least ratio of errors for which the channels of a pair are scaled: 0.1 dB."""
 
 Array = NDArray[np.float64]
 
@@ -114,9 +112,9 @@ def _solve_pair(
                 groups,
                 least,
                 greatest,
-                raise_small(np.maximum(-least, greatest), _MIN_RATIO),
+                raise_small(np.maximum(-least, greatest), MIN_RATIO),
                 WritingLayer(
-                    raise_small(written, _MIN_RATIO)[groups],
+                    raise_small(written, MIN_RATIO)[groups],
                     float(inputs.mean()) * above.shape[1],
                 ),
             )
@@ -131,11 +129,11 @@ def _solve_pair(
                 gains,
             )
         ],
-        _MIN_RATIO,
+        MIN_RATIO,
     )
     if not family.scalable.any():
         return False
-    change = family.best_factors(limits / first.output_factors, _MIN_GAIN)
+    change = family.best_factors(limits / first.output_factors, MIN_GAIN)
     change = np.clip(
         change, 1 / MAX_FACTOR / first.output_factors, MAX_FACTOR / first.output_factors
     )

@@ -15,18 +15,11 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError, UnsupportedError
+from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.core.types import FLOAT16, FLOAT32, QType, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_record, write_record
-from ptq.model.node import (
-    MICROSOFT_PREFIX,
-    Node,
-    Value,
-    consumers_of,
-    dtype_of,
-    name_of,
-    operator_of,
-)
+from ptq.model.node import Node, Value, consumers_of, dtype_of, name_of, operator_of
 from ptq.model.open import Model, open_model
 from ptq.model.qdq.qdq_units import QuantizedTensor, read_quantizer
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits

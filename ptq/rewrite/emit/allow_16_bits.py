@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from ptq.core.opset_changes import WIDE_QUANTIZER_OPSET
+from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.model.graph import Graph
-from ptq.model.node import MICROSOFT_PREFIX, QUANTIZERS, dtype_of, operator_of
-
-_OPSET = 21
-_WIDE = (np.dtype(np.int16), np.dtype(np.uint16))
+from ptq.model.node import QUANTIZERS, dtype_of, operator_of
+from ptq.model.qdq.wide_activations import WIDE_TYPES
 
 
 def allow_16_bits(graph: Graph) -> None:
     """Move quantizers of 16 bits to Microsoft's domain if the opset has none, in place."""
-    if graph.opset >= _OPSET:
+    if graph.opset >= WIDE_QUANTIZER_OPSET:
         return
     domain = MICROSOFT_PREFIX.removesuffix("::")
     for node in graph.nodes:
         if operator_of(node) not in QUANTIZERS:
             continue
         integers = node.outputs[0] if node.op_type == "QuantizeLinear" else node.inputs[0]
-        if integers is not None and dtype_of(integers) in _WIDE:
+        if integers is not None and dtype_of(integers) in WIDE_TYPES:
             node.domain = domain
             graph.model.opset_imports.setdefault(domain, 1)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.opspec import BIAS_INPUT, WEIGHT_INPUT
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
 from ptq.model.node import (
@@ -31,6 +32,7 @@ from ptq.model.node import (
     constant_shape,
     is_constant,
     name_of,
+    node_name,
     operator_of,
     shape_of,
 )
@@ -59,8 +61,8 @@ def is_correctable(node: Node) -> bool:
     """Whether the node's bias can be corrected, given the means of its input."""
     if operator_of(node) not in CORRECTABLE_OPS or len(node.inputs) < 3:
         return False
-    shape = constant_shape(node.inputs[1])
-    if shape is None or not is_constant(node.inputs[2]):
+    shape = constant_shape(node.inputs[WEIGHT_INPUT])
+    if shape is None or not is_constant(node.inputs[BIAS_INPUT]):
         return False
     return _kernel_coverage(node, shape) is not None
 
@@ -84,7 +86,7 @@ def correct_biases(
     corrected, families = graph.copy(), weight_families(graph)
     shifts: dict[tuple[Any, ...], list[tuple[Node, NDArray[np.float64]]]] = {}
     for node in corrected.nodes:
-        name, first = node.name or "", node.inputs[0] if node.inputs else None
+        name, first = node_name(node), node.inputs[0] if node.inputs else None
         if operator_of(node) in CORRECTABLE_OPS and first is not None and name_of(first) in means:
             mean = means[name_of(first)]
             channel_shift = (added or {}).get(name)
@@ -100,7 +102,7 @@ def correct_biases(
 
 def _bias_key(node: Node) -> tuple[Any, ...]:
     """What the nodes that share a weight also have in common if they share a bias; zeros may be of one node each."""
-    value, bias = node.inputs[2], constant_of(node.inputs[2])
+    value, bias = node.inputs[BIAS_INPUT], constant_of(node.inputs[BIAS_INPUT])
     assert value is not None and bias is not None
     return (bias.shape, bias.tobytes()) if bias.any() else (name_of(value),)
 
@@ -109,23 +111,25 @@ def _correct_bias(
     nodes: Sequence[Node], shifts: Sequence[NDArray[np.float64]], graph: Graph
 ) -> None:
     """Subtract the mean shift over all nodes from the bias that they share, in place."""
-    bias = nodes[0].inputs[2]
+    bias = nodes[0].inputs[BIAS_INPUT]
     values = constant_of(bias)
     assert bias is not None and values is not None
     shift = shifts[0] if len(shifts) == 1 else np.mean(shifts, axis=0)
     new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
     constant = graph.add_constant(new.astype(values.dtype), f"{bias.name}_corrected")
     for node in nodes:
-        node.replace_input_with(2, constant)
+        node.replace_input_with(BIAS_INPUT, constant)
 
 
 def _output_shift(
     node: Node, plan: Plan, mean: InputMean, rounded: NDArray[Any] | RoundedWeight | None
 ) -> NDArray[np.float64] | None:
     """What quantization adds to the mean of each output channel; None if the bias cannot be corrected for it."""
-    assert node.name
-    weight, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
-    array, params = constant_of(weight), plan.operands.get((node.name, 1))
+    weight, bias = (
+        node.inputs[WEIGHT_INPUT],
+        node.inputs[BIAS_INPUT] if len(node.inputs) > BIAS_INPUT else None,
+    )
+    array, params = constant_of(weight), plan.find_weight_qparams(node_name(node))
     if array is None or not is_constant(bias) or params is None:
         return None
     coverage = _kernel_coverage(node, array.shape)

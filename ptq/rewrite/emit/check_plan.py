@@ -17,6 +17,7 @@ from ptq.model.node import (
     dtype_of,
     is_constant,
     name_of,
+    node_name,
     operator_of,
     spec_name,
     values_read_by,
@@ -30,7 +31,7 @@ def check_plan(graph: Graph, plan: Plan) -> None:
     Raises:
         PlanError: The plan names a node or tensor that the graph does not have, or has scales that do not fit one.
     """
-    nodes = {node.name or "": node for node in graph.nodes}
+    nodes = {node_name(node): node for node in graph.nodes}
     tensors = {name_of(v) for v in graph.inputs}
     tensors.update(
         name_of(v) for node in graph.nodes for v in (*values_read_by(node), *node.outputs)
@@ -93,7 +94,7 @@ def check_completeness(graph: Graph, plan: Plan) -> None:
         PlanError: There is such a node; the text names the tensor that has no scale.
     """
     for node in graph.nodes:
-        name = node.name or ""
+        name = node_name(node)
         if name in plan.floats or name in plan.folded or name in plan.clamps:
             continue
         read = {

@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from ptq.model.graph import Graph
 from ptq.model.node import (
+    QUANTIZERS,
     Node,
     Value,
     attributes_of,
@@ -31,7 +32,6 @@ from ptq.model.node import (
 from ptq.rewrite.edit import replace_node, set_attributes
 
 _NEUTRAL = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
-_QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 _LAST_OF_TWO = (-1, 1)
 
 
@@ -64,7 +64,7 @@ class _Rows:
     @property
     def has_quantizer(self) -> bool:
         """Whether some of it works on integers."""
-        return any(operator_of(node) in _QUANTIZERS for node in self.elementwise)
+        return any(operator_of(node) in QUANTIZERS for node in self.elementwise)
 
 
 def _find_rows(reshape: Node, source: Value) -> _Rows | None:
@@ -99,7 +99,7 @@ def _is_elementwise(node: Node, value: Value) -> bool:
         return False
     operator, operand = operator_of(node), node.inputs[1]
     shape = None if operand is None else shape_of(operand)
-    if operator in _QUANTIZERS:
+    if operator in QUANTIZERS:
         return shape is not None and len(shape) == 0
     if operand is None or shape is None or not is_constant(operand):
         return False

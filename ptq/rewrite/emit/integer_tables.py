@@ -6,7 +6,7 @@ from functools import partial
 
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, operator_of, require_constant
+from ptq.model.node import name_of, node_name, operator_of, require_constant
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
 
@@ -16,7 +16,7 @@ def read_integer_tables(graph: Graph, plan: Plan, quantizers: QuantizerBuilder) 
     The quantizer stands behind the Gather: before it, each run would make the whole table float.
     """
     for node in list(graph.nodes):
-        params = plan.operands.get((node.name or "", 0))
+        params = plan.operands.get((node_name(node), 0))
         # an edited plan may keep parameters of other nodes that it leaves in float; they mean nothing
         if params is None or node.name not in plan.floats or operator_of(node) != "Gather":
             continue

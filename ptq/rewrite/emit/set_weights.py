@@ -7,8 +7,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.model.graph import Graph
-from ptq.model.node import Value
+from ptq.model.node import Value, node_name
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 
 
@@ -19,11 +20,12 @@ def set_weights(graph: Graph, weights: Mapping[str, NDArray[Any] | RoundedWeight
     """
     added: dict[int, Value] = {}
     for node in graph.nodes:
-        array = weights.get(node.name or "")
-        if array is not None and node.inputs[1] is not None:
+        array = weights.get(node_name(node))
+        weight = None if array is None else node.inputs[WEIGHT_INPUT]
+        if array is not None and weight is not None:
             if id(array) not in added:
-                added[id(array)] = graph.add_constant(array, node.inputs[1].name or "weight")
-            node.replace_input_with(1, added[id(array)])
+                added[id(array)] = graph.add_constant(array, weight.name or "weight")
+            node.replace_input_with(WEIGHT_INPUT, added[id(array)])
 
 
 def replace_weights(graph: Graph, weights: Mapping[str, NDArray[Any] | RoundedWeight]) -> Graph:

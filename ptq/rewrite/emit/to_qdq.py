@@ -17,6 +17,7 @@ from ptq.model.node import (
     Value,
     constant_shape,
     name_of,
+    node_name,
     operator_of,
     require_constant,
 )
@@ -63,7 +64,7 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
         if node.name not in plan.floats:
             _quantize_constants(node, plan, quantizers)
     integers = {node for node in quantized.nodes if node.name not in plan.floats}
-    float_outputs = [n.name or "" for n in integers if name_of(n.outputs[0]) not in plan.tensors]
+    float_outputs = [node_name(n) for n in integers if name_of(n.outputs[0]) not in plan.tensors]
     writers = {name_of(v): node for node in quantized.nodes for v in node.outputs}
     values = {name_of(v): v for v in quantized.inputs}
     values.update((name_of(v), v) for node in quantized.nodes for v in node.outputs)
@@ -133,7 +134,7 @@ def _read_constant(value: Value, *, flat: bool) -> NDArray[Any]:
 def _requantize_edges(node: Node, plan: Plan, quantizers: QuantizerBuilder) -> None:
     """Insert a Q/DQ pair before a node that reads a tensor with parameters of its own."""
     for position, value in enumerate(node.inputs):
-        params = plan.edges.get((node.name or "", position))
+        params = plan.edges.get((node_name(node), position))
         maker = value.producer() if value is not None else None
         if (
             params is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptq.kernels.int16_saturation import MAX_PAIR_SUM, largest_pair_sum
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of
+from ptq.model.node import Node, constant_of, node_name
 from ptq.model.weights.layer_weights import channel_pair_matrix, summation_order_matrix
 from ptq.rewrite.shift_to_uint8 import find_int8_weight
 
@@ -24,7 +24,7 @@ def saturable_nodes(graph: Graph, *, pairs_channels: bool = False) -> tuple[str,
         graph: The quantized model.
         pairs_channels: Consider OpenVINO's order of additions too (`ptq.core.target.Target.pairs_channels`).
     """
-    return tuple(node.name or "" for node in graph.nodes if _can_saturate(node, pairs_channels))
+    return tuple(node_name(node) for node in graph.nodes if _can_saturate(node, pairs_channels))
 
 
 def _can_saturate(node: Node, pairs_channels: bool) -> bool:

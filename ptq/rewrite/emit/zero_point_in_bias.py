@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import (
@@ -68,7 +69,9 @@ def _has_zero_point(source: QuantizedTensor) -> bool:
 
 
 def _weight_integers(layer: Node) -> NDArray[Any] | None:
-    weight = quantized_source(layer.inputs[1]) if len(layer.inputs) > 1 else None
+    weight = (
+        quantized_source(layer.inputs[WEIGHT_INPUT]) if len(layer.inputs) > WEIGHT_INPUT else None
+    )
     return None if weight is None else constant_of(weight.integers)
 
 
@@ -105,7 +108,7 @@ def _can_fold(layer: Node, real: Value) -> bool:
 
 
 def _move_into_bias(graph: Graph, layer: Node, source: QuantizedTensor) -> None:
-    weight, integers = quantized_source(layer.inputs[1]), _weight_integers(layer)
+    weight, integers = quantized_source(layer.inputs[WEIGHT_INPUT]), _weight_integers(layer)
     assert weight is not None and integers is not None
     holder = _bias_holder(layer, integers)
     assert holder is not None

@@ -8,7 +8,7 @@ Cross-layer equalization of pairs of layers:
 
 Equalization of whole graphs:
 
-- ``union_find``: groups of numbers.
+- ``channel_ties``: groups of numbers, which stand for channels.
 - ``per_channel_ops``: HardSwish and Add with factors of their own for each channel.
 - ``channel_walk``, ``channel_groups``: groups of channels that must share a factor.
 - ``boundary_scales``: factors that only one side of an int/float boundary sees.

@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, name_of
+from ptq.rewrite.equalize.channel_ties import GroupNumbers
 from ptq.rewrite.equalize.channel_walk import ChannelWalk
-from ptq.rewrite.equalize.union_find import GroupNumbers
 
 FIXED = 0
 """The group of the channels that must stay unchanged."""
@@ -76,7 +76,7 @@ def group_channels(
         walk.visit(node)
     walk.fix_channels(value for value in graph.outputs if name_of(value) not in boundaries)
     walk.tie_shared_weights()
-    count, numbers = walk.union_find.group_numbers()
+    count, numbers = walk.ties.group_numbers()
     by_name = {name_of(value): numbers[groups] for value, groups in walk.groups.items()}
     free = {name: groups for name, groups in by_name.items() if (groups != FIXED).any()}
 

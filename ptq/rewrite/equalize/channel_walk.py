@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from ptq.core.ops import RESHAPE_OPS
 from ptq.model.node import (
     Node,
     Value,
@@ -16,6 +17,7 @@ from ptq.model.node import (
     consumers_of,
     is_constant,
     name_of,
+    node_name,
     operator_of,
     shape_of,
     values_read_by,
@@ -25,13 +27,12 @@ from ptq.model.weights.layer_weights import (
     layer_channels,
     output_channel_count,
 )
+from ptq.rewrite.equalize.channel_ties import ChannelTies, GroupNumbers
 from ptq.rewrite.equalize.layer_pairs import HOMOGENEOUS, clip_bounds, is_bounded
 from ptq.rewrite.equalize.per_channel_ops import is_cheap_as_depthwise
-from ptq.rewrite.equalize.union_find import GroupNumbers, UnionFind
 
 GATED_OPS = frozenset(["HardSwish"])
 """Operators x · g(x)."""
-_VIEW_OPS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 _CHANNEL_PRESERVING_OPS = (*HOMOGENEOUS, "Dropout", "Identity", "ReduceMax", "ReduceMean", "Resize")
 
 
@@ -43,8 +44,8 @@ class ChannelWalk:
     """One walk through the nodes in their order, which groups the channels of all tensors.
 
     Attributes:
-        union_find: The groups so far; group 0 must stay unchanged.
-        groups: By tensor, the elements of `union_find` for its channels.
+        ties: The groups so far; group 0 must stay unchanged.
+        groups: By tensor, the elements of `ties` for its channels.
         writers: Layers that write grouped channels.
         readers: Layers that read grouped channels.
         summands: Nodes that add a constant to grouped channels, with the position of the constant.
@@ -63,7 +64,7 @@ class ChannelWalk:
         self._uses: dict[tuple[str, ...], list[_WeightUse]] = {}
         self.float_written: list[Value] = []
         self.gated_nodes: list[Node] = []
-        self.union_find = UnionFind()
+        self.ties = ChannelTies()
         self.groups: dict[Value, GroupNumbers] = {}
         self.writers: list[Node] = []
         self.readers: list[Node] = []
@@ -105,7 +106,7 @@ class ChannelWalk:
         """Put the values' channels into group 0."""
         for value in values:
             if value in self.groups:
-                self.union_find.union(self.groups[value], np.zeros_like(self.groups[value]))
+                self.ties.union(self.groups[value], np.zeros_like(self.groups[value]))
 
     def _visit_layer(self, node: Node) -> None:
         value, shape = node.inputs[0], constant_shape(node.inputs[1])
@@ -118,8 +119,8 @@ class ChannelWalk:
                 self.fix_channels([value])
                 read = None
         channels = output_channel_count(node, shape)
-        groups = self.union_find.add_elements(channels)
-        family = self._families.get(node.name or "")
+        groups = self.ties.add_elements(channels)
+        family = self._families.get(node_name(node))
         if family is not None:
             self._uses.setdefault(family, []).append((read, groups))
         self.groups[node.outputs[0]] = groups
@@ -135,12 +136,12 @@ class ChannelWalk:
 
     def _tie(self, uses: Sequence[GroupNumbers], *, fixed: bool) -> None:
         for groups in uses:
-            self.union_find.union(groups, np.zeros_like(groups) if fixed else uses[0])
+            self.ties.union(groups, np.zeros_like(groups) if fixed else uses[0])
 
     def _add_float_written(self, value: Value) -> None:
         count = (shape_of(value) or (0, 0))[1]
         if count:
-            self.groups[value] = self.union_find.add_elements(count)
+            self.groups[value] = self.ties.add_elements(count)
             self.float_written.append(value)
 
     def _output_groups(self, node: Node) -> GroupNumbers | None:
@@ -175,7 +176,7 @@ class ChannelWalk:
         a, b = self.groups.get(value), self.groups.get(other)
         if a is None or b is None or len(a) != len(b) or not _has_same_rank(value, other):
             return None
-        self.union_find.union(a, b)
+        self.ties.union(a, b)
         return a
 
     def product_groups(self, node: Node, value: Value) -> GroupNumbers | None:
@@ -249,7 +250,7 @@ class ChannelWalk:
 
 
 _HANDLERS: Mapping[str, Callable[[ChannelWalk, Node, Value], GroupNumbers | None]] = {
-    **dict.fromkeys(_VIEW_OPS, ChannelWalk.view_groups),
+    **dict.fromkeys(RESHAPE_OPS, ChannelWalk.view_groups),
     **dict.fromkeys(GATED_OPS, ChannelWalk.gated_groups),
     **dict.fromkeys(_CHANNEL_PRESERVING_OPS, ChannelWalk.preserved_groups),
     "Add": ChannelWalk.sum_groups,

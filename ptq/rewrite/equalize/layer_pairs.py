@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -101,7 +102,7 @@ def _find_pair(first: Node) -> LayerPair | None:
 
 
 def _input_count(node: Node) -> int:
-    shape = constant_shape(node.inputs[1])
+    shape = constant_shape(node.inputs[WEIGHT_INPUT])
     assert shape is not None
     return input_channel_count(node, shape)
 

@@ -13,8 +13,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.core.errors import PlanError
+from ptq.core.opspec import BIAS_INPUT, WEIGHT_INPUT
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant_of, constant_shape, name_of, shape_of
+from ptq.model.node import Node, Value, constant_of, constant_shape, name_of, node_name, shape_of
 from ptq.model.proto.mapped_weight import release_mapped_pages
 from ptq.model.weights.layer_weights import input_channel_view
 from ptq.model.weights.shared_weights import weight_families
@@ -134,17 +135,21 @@ class _LayerConstants:
 
     def scale_layer(self, node: Node, written: _Factors, read: _Factors) -> None:
         """Multiply the output channels of a layer, and divide its input channels, by factors; None for none."""
-        if written is not None and len(node.inputs) > 2:
-            bias = constant_of(node.inputs[2])
+        if written is not None and len(node.inputs) > BIAS_INPUT:
+            bias = constant_of(node.inputs[BIAS_INPUT])
             if bias is not None:
-                self._replace(node, 2, [written], lambda: bias * written, "bias")
+                self._replace(node, BIAS_INPUT, [written], lambda: bias * written, "bias")
         if written is not None or read is not None:
-            value = node.inputs[1]
+            value = node.inputs[WEIGHT_INPUT]
             assert value is not None
             assert value.const_value is not None
             weight = value.const_value  # the value leaves the graph with its last reader
             self._replace(
-                node, 1, [written, read], lambda: _scaled(node, weight, written, read), "weight"
+                node,
+                WEIGHT_INPUT,
+                [written, read],
+                lambda: _scaled(node, weight, written, read),
+                "weight",
             )
 
     def _replace(
@@ -155,7 +160,7 @@ class _LayerConstants:
         scale: Callable[[], NDArray[Any]],
         hint: str,
     ) -> None:
-        family = self._families.get(node.name or "", node.name)
+        family = self._families.get(node_name(node), node.name)
         used = (None if of is None else of.tobytes() for of in factors)
         key = (node.inputs[position], family, *used)
         if key in self._scaled:

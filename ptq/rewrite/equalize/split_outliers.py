@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.opspec import WEIGHT_INPUT
+from ptq.core.union_find import UnionFind
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -27,12 +29,12 @@ from ptq.model.node import (
     consumers_of,
     dtype_of,
     name_of,
+    node_name,
     operator_of,
     shape_of,
 )
 from ptq.model.weights.matrix_layout import input_output_matrix
 from ptq.model.weights.shared_weights import weight_families
-from ptq.rewrite.equalize.union_find import UnionFind
 
 _Insert = Callable[[str, list[Value | None], Node | None, str], Value]
 
@@ -69,18 +71,12 @@ def split_sites(graph: Graph, integers: Collection[str]) -> list[SplitSite]:
 def tied_sites(graph: Graph, found: Sequence[SplitSite]) -> list[tuple[str, ...]]:
     """The tensors of the sites in groups: products of one group's tensors share weights, so one split serves all."""
     families = weight_families(graph)
-    tied = UnionFind()
-    sites, first = tied.add_elements(len(found)), dict[tuple[str, ...], NDArray[np.int64]]()
+    tied, first = UnionFind(range(len(found))), dict[tuple[str, ...], int]()
     for number, site in enumerate(found):
         for node in site.products:
             if node.name in families:
-                element = sites[number : number + 1]
-                tied.union(first.setdefault(families[node.name], element), element)
-    _, labels = tied.group_numbers()
-    groups: dict[int, list[str]] = {}
-    for site, label in zip(found, labels[sites].tolist(), strict=True):
-        groups.setdefault(label, []).append(site.tensor)
-    return [tuple(names) for names in groups.values()]
+                tied.union(first.setdefault(families[node.name], number), number)
+    return [tuple(found[number].tensor for number in group) for group in tied.list_groups()]
 
 
 def split_channels(
@@ -101,7 +97,7 @@ def split_channels(
 
     def add_weight(node: Node, by: NDArray[np.float32], part: str, array: Any) -> Value:
         """Add a part of a node's weight, once for all nodes that share the weight and the factors."""
-        key = families.get(node.name or "", node.name), by.tobytes(), part
+        key = families.get(node_name(node), node.name), by.tobytes(), part
         if key not in known:
             known[key] = changed.add_constant(array, f"{node.name}_{part}")
         return known[key]
@@ -112,7 +108,7 @@ def split_channels(
         result = changed.insert(op, inputs, after=after, before=first, attrs=attrs, output=output)
         maker = result.producer()
         assert maker is not None
-        added.append(maker.name or "")
+        added.append(node_name(maker))
         return result
 
     for site in found:
@@ -135,7 +131,7 @@ def split_channels(
                 divided = rows / np.where(by == 0, 1, by)[:, None]
                 divided[outliers] = 0
                 array = input_output_matrix(divided, attributes_of(node))
-                node.replace_input_with(1, add_weight(node, by, "divided", array))
+                node.replace_input_with(WEIGHT_INPUT, add_weight(node, by, "divided", array))
             node.replace_input_with(0, masked_values)
             _add_float_product(changed, node, outlier_values, weight, insert)
     changed.sort()
@@ -164,7 +160,7 @@ def _is_product_of(node: Node, value: Value) -> bool:
     """Whether the node multiplies the value by a constant matrix, with the channels along its last axis."""
     if operator_of(node) not in ("MatMul", "Gemm") or node.inputs[0] is not value:
         return False
-    attrs, weight = attributes_of(node), node.inputs[1]
+    attrs, weight = attributes_of(node), node.inputs[WEIGHT_INPUT]
     plain = not attrs.get("transA") and attrs.get("alpha", 1.0) == 1.0
     matrix = weight is not None and len(constant_shape(weight) or ()) == 2
     float32 = weight is not None and dtype_of(weight) == np.float32
@@ -173,4 +169,6 @@ def _is_product_of(node: Node, value: Value) -> bool:
 
 def weight_by_input_channel(node: Node) -> NDArray[np.float32]:
     """The weight of a product, shape (input channels, output channels)."""
-    return input_output_matrix(np.asarray(constant_of(node.inputs[1])), attributes_of(node))
+    return input_output_matrix(
+        np.asarray(constant_of(node.inputs[WEIGHT_INPUT])), attributes_of(node)
+    )

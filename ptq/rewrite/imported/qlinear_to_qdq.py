@@ -17,10 +17,18 @@ import numpy as np
 from ptq.core.errors import UnsupportedError
 from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
-from ptq.core.opspec import RUNS_ON_INTEGERS, OpSpec, OutputRule, QLinearForm, Role
+from ptq.core.opspec import (
+    MICROSOFT_PREFIX,
+    RUNS_ON_INTEGERS,
+    OpSpec,
+    OutputRule,
+    QLinearForm,
+    Role,
+)
 from ptq.core.types import FLOAT32, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import (
+    QUANTIZERS,
     Node,
     Value,
     attributes_of,
@@ -63,7 +71,7 @@ def qlinear_to_qdq(
     writer = _QdqWriter(rewritten)
     for node in rewritten.nodes:
         op = operator_of(node)
-        if op in ("QuantizeLinear", "DequantizeLinear"):
+        if op in QUANTIZERS:
             writer.record_quantizer(node)
         elif op in QLINEAR_FORMS and (only is None or op in only):
             try:
@@ -284,7 +292,7 @@ class _QdqWriter:
         # Before opset 13 only Microsoft's DequantizeLinear has an axis.
         early = axis is not None and self.graph.opset < 13
         return self.graph.insert(
-            "com.microsoft::DequantizeLinear" if early else "DequantizeLinear",
+            MICROSOFT_PREFIX + "DequantizeLinear" if early else "DequantizeLinear",
             [integers, scale] if zero_point is None else [integers, scale, zero_point],
             attrs={} if axis is None else {"axis": axis},
             before=node,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.model.graph import Graph
-from ptq.model.node import MICROSOFT_PREFIX, QUANTIZERS, Node, constant_of, operator_of
+from ptq.model.node import QUANTIZERS, Node, constant_of, operator_of
 from ptq.model.qdq.qdq_units import implied_type
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.upgrade_opset import MIN_QDQ_OPSET, upgrade_opset

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Value, is_constant, name_of, operator_of
+from ptq.model.node import Value, is_constant, name_of, node_name, operator_of
 from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.rewrite.emit.to_qdq import to_qdq
 
@@ -80,8 +80,8 @@ def _insert_mean_shifts(
     numbers: dict[str, Value] = {}
     for node in graph.nodes:
         first = node.inputs[0] if node.inputs else None
-        reader, planned = rounded_nodes.get(node.name), (node.name or "", 1) in plan.operands
-        if first is None or first.name not in tensors or reader is None or not planned:
+        reader, weight = rounded_nodes.get(node.name), plan.find_weight_qparams(node_name(node))
+        if first is None or first.name not in tensors or reader is None or weight is None:
             continue
         if not is_correctable(node):
             continue

@@ -21,7 +21,16 @@ from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    name_of,
+    node_name,
+    operator_of,
+    shape_of,
+)
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
@@ -78,7 +87,7 @@ def build_error_probe(graph: Graph, plan: Plan, quantized: Graph) -> ErrorProbe:
     outputs = []
     by_name = {node.name: node for node in quantized.nodes}
     for node in errors.nodes:
-        name = node.name or ""
+        name = node_name(node)
         single = len(node.outputs) == 1
         rounded = _rounded_constants(node, by_name.get(name), plan) if single else {}
         if rounded and shape_of(node.outputs[0]) is not None:
@@ -123,7 +132,7 @@ def _rounded_constants(node: Node, quantized: Node | None, plan: Plan) -> dict[i
         array = constant_of(value)
         if value is None or array is None:
             continue
-        params = plan.operands.get((node.name or "", position))
+        params = plan.operands.get((node_name(node), position))
         if params is None and not is_float:
             params = plan.tensors.get(name_of(value))
         other = quantized.inputs[position] if position < len(quantized.inputs) else None
@@ -194,16 +203,16 @@ def _tensor_source(
 ) -> ErrorSource:
     needed: set[str] = set()
     if writer is not None and writer.name not in plan.floats:
-        needed.add(writer.name or "")
+        needed.add(node_name(writer))
     frontier = [name]
     while frontier:
         for reader in readers.get(frontier.pop(), ()):
             if reader.name not in needed and _is_integer_preserving(reader, plan):
                 frontier += [name_of(v) for v in reader.outputs]
-            needed.add(reader.name or "")
+            needed.add(node_name(reader))
     needed = needed.union(*(fused.get(n, frozenset()) for n in needed))
-    node_name = (writer.name or "") if writer is not None else ""
-    return ErrorSource("tensor", name, node_name, frozenset(needed))
+    written_by = node_name(writer) if writer is not None else ""
+    return ErrorSource("tensor", name, written_by, frozenset(needed))
 
 
 def _error_of_constants(graph: Graph, node: Node, rounded: Mapping[int, NDArray[Any]]) -> str:

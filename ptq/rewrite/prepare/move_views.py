@@ -6,7 +6,7 @@ Squeeze and Unsqueeze that then stand together and restore a shape are removed.
 
 from __future__ import annotations
 
-from ptq.core.ops import LINEAR_OPS, OPS
+from ptq.core.ops import LINEAR_OPS, OPS, RESHAPE_OPS
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -23,8 +23,7 @@ from ptq.rewrite.match import sole_reader
 from ptq.rewrite.prepare.node_shapes import refine_node_shapes
 from ptq.rewrite.prepare.shape_inference import symbolic_shape
 
-_RESHAPES = frozenset(["Flatten", "Reshape", "Squeeze", "Unsqueeze"])
-_VIEWS = _RESHAPES | {"Transpose"}
+_VIEWS = frozenset({*RESHAPE_OPS, "Transpose"})
 _ACTIVATIONS = frozenset(row.op for row in OPS.values() if row.is_activation)
 
 
@@ -79,8 +78,10 @@ def _only_producer(value: Value) -> Node | None:
 
 def _cancel(graph: Graph, last: Node) -> bool:
     """Let the readers of two views in a row read the value before them, if its shape is theirs."""
-    first = last.inputs[0].producer() if operator_of(last) in _RESHAPES and last.inputs[0] else None
-    if first is None or operator_of(first) not in _RESHAPES or first.graph is not last.graph:
+    first = (
+        last.inputs[0].producer() if operator_of(last) in RESHAPE_OPS and last.inputs[0] else None
+    )
+    if first is None or operator_of(first) not in RESHAPE_OPS or first.graph is not last.graph:
         return False
     x, y = first.inputs[0], last.outputs[0]
     if x is None or not _is_shape_equal(x, y, graph.opset):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal
 
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import name_of, node_name
 from ptq.model.open import Model, open_model, require_float
 from ptq.model.session.failure import explain_failure
 from ptq.rewrite.change import Change, Rewrite, describe_change
@@ -160,7 +160,7 @@ def prepare(graph: Graph, *, keep_opset: bool = False, newer: bool = True) -> Pr
         changes += apply(prepared)
     reasons = {name: change.declined for change in changes for name in change.stay_float}
     floats = {
-        node.name or "": reasons[name_of(node.outputs[0])]
+        node_name(node): reasons[name_of(node.outputs[0])]
         for node in prepared.nodes
         if name_of(node.outputs[0]) in reasons
     }
@@ -200,5 +200,5 @@ def open_and_prepare(
 
 
 def _names(graph: Graph) -> set[str]:
-    nodes = {node.name or "" for node in graph.nodes}
+    nodes = {node_name(node) for node in graph.nodes}
     return nodes | {name_of(value) for node in graph.nodes for value in node.outputs}

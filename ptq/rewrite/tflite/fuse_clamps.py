@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ptq.rewrite.tflite.operations import FUSED, Operation, OperationList
+from ptq.rewrite.tflite.operations import CLAMPS, FUSED, Operation, OperationList
 
 _FUSES = frozenset(
     ["Add", "AveragePool", "Conv", "Gemm", "MatMul", "MaxPool", "Mul", "Sub"]
 )  # the last of several outputs has none
-_CLAMPS = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
 
 
 def fuse_clamps(listed: OperationList) -> OperationList:
@@ -59,4 +58,4 @@ def _name_clamp(listed: OperationList, o: Operation) -> str:
             if given is None:
                 return ""
         bounds.append(default if given is None else float(np.reshape(given, ())))
-    return _CLAMPS.get((bounds[0], bounds[1]), "")
+    return CLAMPS.get((bounds[0], bounds[1]), "")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
@@ -17,10 +18,12 @@ from ptq.core.targets import WIDE_LITERT_OPS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import (
+    QUANTIZERS,
     Node,
     Value,
     constant_of,
     name_of,
+    node_name,
     operator_of,
     require_constant,
     spec_name,
@@ -36,6 +39,8 @@ from ptq.model.qdq.qdq_units import (
 
 FUSED = "fused_activation"
 """Attribute of an operation: LiteRT's name of its fused activation."""
+CLAMPS = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
+"""LiteRT's names of clamps, by their bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +233,7 @@ class _Reader:
         is_integer: bool,
     ) -> None:
         self._made.update(outputs)
-        attrs = {} if op in ("QuantizeLinear", "DequantizeLinear") else all_attributes(node)
+        attrs = {} if op in QUANTIZERS else all_attributes(node)
         self.found.operations.append(
-            Operation(op, node.name or "", attrs, inputs, outputs, is_integer)
+            Operation(op, node_name(node), attrs, inputs, outputs, is_integer)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptq.core.ops import OPS
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_shape, operator_of, spec_name
+from ptq.model.node import Node, constant_shape, node_name, operator_of, spec_name
 from ptq.rewrite.tflite.rows import ROWS
 from ptq.rewrite.tflite.write import TfliteOptions, write_tflite
 
@@ -22,7 +22,7 @@ def _list_float_nodes(graph: Graph) -> dict[str, str]:
             else f"no {node.op_type} on 8-bit integers"
         )
         if why:
-            found[node.name or ""] = f"LiteRT has {why}"
+            found[node_name(node)] = f"LiteRT has {why}"
     return found
 
 

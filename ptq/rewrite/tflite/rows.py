@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ptq.core.ops import UNARY
+from ptq.core.ops import RESHAPE_OPS, UNARY
 from ptq.rewrite.tflite import (
     rows_composed,
     rows_elementwise,
@@ -100,7 +100,6 @@ _COMPOSED: Mapping[str, Writer] = {
     "Softsign": rows_composed.write_softsign,
 }
 """Tables on integers that are several operators in float."""
-_VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 
 ROWS: Mapping[str, Row] = {
     **_TABLES,
@@ -108,7 +107,7 @@ ROWS: Mapping[str, Row] = {
     **{op: _both(writer) for op, writer in _ANY_ORDER.items()},
     **{op: _both(writer) for op, writer in _SPATIAL.items()},
     **{op: Row(rows_functions.write_table, writer) for op, writer in _COMPOSED.items()},
-    **{op: _both(rows_views.write_view) for op in _VIEWS},
+    **{op: _both(rows_views.write_view) for op in RESHAPE_OPS},
     "And": _float(rows_elementwise.write_binary),
     "BatchNormalization": _float(rows_composed.write_batch_normalization),
     "Cast": _float(rows_elementwise.write_cast),

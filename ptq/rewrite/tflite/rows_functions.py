@@ -14,7 +14,7 @@ import numpy as np
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.rewrite.tflite.emitter import Emitter
-from ptq.rewrite.tflite.operations import Operation
+from ptq.rewrite.tflite.operations import CLAMPS, Operation
 from ptq.rewrite.tflite.orders import natural_order, permute_shape
 
 _INTEGER_BUILTINS: Mapping[str, tuple[str, str | None]] = {
@@ -36,11 +36,6 @@ FLOAT_BUILTINS: Mapping[str, tuple[str, str | None]] = {
     "Sign": ("SIGN", "SignOptions"),
     "Sin": ("SIN", None),
     "Not": ("LOGICAL_NOT", "LogicalNotOptions"),
-}
-_CLAMPS: Mapping[tuple[float, float], str] = {
-    (0.0, np.inf): "RELU",
-    (0.0, 6.0): "RELU6",
-    (-1.0, 1.0): "RELU_N1_TO_1",
 }
 _BYTES = 256
 _TABLE_BITS = 8
@@ -92,7 +87,7 @@ def write_clip(e: Emitter, o: Operation) -> None:
     """RELU, RELU6, RELU_N1_TO_1; MAXIMUM and MINIMUM for other bounds; a table where they change the scale."""
     x, y = str(o.inputs[0]), o.outputs[0]
     lo, hi = _bound(e, o, "min", 1, -np.inf), _bound(e, o, "max", 2, np.inf)
-    builtin = _CLAMPS.get((lo, hi)) if e.dtype(x).kind == "f" or e.params(x) else None
+    builtin = CLAMPS.get((lo, hi)) if e.dtype(x).kind == "f" or e.params(x) else None
     before, after = e.params(x), e.params(y)
     wide = after is not None and after.qtype.bits > _TABLE_BITS
     if builtin is not None and not (wide and builtin == "RELU_N1_TO_1"):  # only of 8 bits

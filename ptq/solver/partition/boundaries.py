@@ -20,6 +20,7 @@ from ptq.model.node import (
     consumers_of,
     dtype_of,
     name_of,
+    node_name,
     operator_of,
     shape_of,
     values_read_by,
@@ -63,7 +64,7 @@ def per_channel_boundaries(graph: Graph, floats: Collection[str]) -> dict[str, t
 
 
 def _node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(node.name or "" for node in nodes))
+    return tuple(dict.fromkeys(node_name(node) for node in nodes))
 
 
 def _has_runs(value: Value) -> bool:

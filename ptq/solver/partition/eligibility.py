@@ -10,13 +10,13 @@ from ptq.core.ops import OPS
 from ptq.core.opspec import Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, name_of, operator_of, spec_name
+from ptq.model.node import Node, consumers_of, name_of, node_name, operator_of, spec_name
 from ptq.model.qdq.qdq_units import returns_float
 from ptq.solver.partition.cost_model import GraphCosts
 from ptq.solver.partition.float_layers import layers_faster_in_float
 from ptq.solver.partition.node_precision import (
+    NodeVerdict,
     QuantizedNode,
-    Verdict,
     assess_for_target,
     assess_nodes,
 )
@@ -51,7 +51,7 @@ class Eligibility:
     """What a graph and a target decide on every node, whichever nodes are asked to stay float."""
 
     def __init__(
-        self, graph: Graph, target: Target, assessed: Iterable[tuple[Node, Verdict]]
+        self, graph: Graph, target: Target, assessed: Iterable[tuple[Node, NodeVerdict]]
     ) -> None:
         """Assess every node for the target.
 
@@ -89,7 +89,7 @@ class Eligibility:
         if not target.follows_litert_spec:
             slower = _slower_on_integers(graph, integers, target, self._costs)
             _fall_back_to_float(integers, floats, slower)
-            specs = {name: integer.spec for name, integer in integers.items()}
+            specs = {name: quantized.spec for name, quantized in integers.items()}
             _fall_back_to_float(integers, floats, layers_faster_in_float(graph, specs, target))
         if target.quantizes_inputs_only:
             added = _leave_added_inputs_float(graph, integers, target)
@@ -137,13 +137,17 @@ def _activations_after_float(
 ) -> dict[str, str]:
     """Activations whose producer stays float: a quantizer between them would cost time and gain nothing."""
     found = {}
-    for name, integer in integers.items():
-        before = integer.inputs_with_role(Role.ACTIVATION)[0]
+    for name, quantized in integers.items():
+        before = quantized.inputs_with_role(Role.ACTIVATION)[0]
         producer = before.producer()
-        if producer is None or not integer.spec.is_activation or producer.name not in floats:
+        if producer is None or not quantized.spec.is_activation or producer.name not in floats:
             continue
         spec = OPS.get(spec_name(producer))
-        if spec is not None and spec.can_fuse_activation and consumers_of(before) == [integer.node]:
+        if (
+            spec is not None
+            and spec.can_fuse_activation
+            and consumers_of(before) == [quantized.node]
+        ):
             found[name] = f"follows {producer.name or ''}, which stays float"
     return found
 
@@ -155,7 +159,7 @@ def _slower_on_integers(
     costs: GraphCosts | None,
 ) -> dict[str, str]:
     """Nodes that are faster in float by the costs measured for the target."""
-    specs = {name: integer.spec for name, integer in integers.items()}
+    specs = {name: quantized.spec for name, quantized in integers.items()}
     names = nodes_faster_in_float(graph, specs, dict(_fused_activations(integers)), target, costs)
     source, note = measured_runtime(target)
     by_itself, by_neighbours = (
@@ -179,7 +183,7 @@ def _leave_added_inputs_float(
     reason = (
         f"{target.source} adds on integers only what a convolution writes that nothing else reads"
     )
-    sums = [name for name, integer in integers.items() if integer.spec.op == "Add"]
+    sums = [name for name, quantized in integers.items() if quantized.spec.op == "Add"]
     return {name: reason for name in sums if name not in added}
 
 
@@ -188,24 +192,24 @@ def _unread_float_outputs(integers: Mapping[str, QuantizedNode], target: Target)
     if not target.layers_return_float:
         return
     read = {name_of(v) for i in integers.values() for v in i.inputs_with_role(Role.ACTIVATION)}
-    for integer in integers.values():
-        if target.quantizes_inputs_only or returns_float(integer.node, integer.spec):
-            yield from (name_of(v) for v in integer.node.outputs if name_of(v) not in read)
+    for quantized in integers.values():
+        if target.quantizes_inputs_only or returns_float(quantized.node, quantized.spec):
+            yield from (name_of(v) for v in quantized.node.outputs if name_of(v) not in read)
 
 
 def _fused_activations(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[str, str]]:
     """Activations that are the only reader of a quantized producer that can fuse them, with that producer."""
-    for name, integer in integers.items():
-        if not integer.spec.is_activation:
+    for name, quantized in integers.items():
+        if not quantized.spec.is_activation:
             continue
-        before = integer.node.inputs[0]
+        before = quantized.node.inputs[0]
         assert before is not None
         producer = before.producer()
-        writer = integers.get(producer.name or "") if producer is not None else None
+        writer = integers.get(node_name(producer)) if producer is not None else None
         if (
             writer is not None
             and writer.spec.can_fuse_activation
-            and consumers_of(before) == [integer.node]
+            and consumers_of(before) == [quantized.node]
             and not before.is_graph_output()
         ):
-            yield name, writer.node.name or ""
+            yield name, node_name(writer.node)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ptq.model.node import Node, constant_shape, consumers_of, operator_of
+from ptq.model.node import Node, constant_shape, consumers_of, node_name, operator_of
 from ptq.solver.partition.cost_model import KernelCost
 from ptq.solver.partition.partition_cost import PartitionProblem, is_product
 
@@ -62,7 +62,7 @@ def _list_movers(problem: PartitionProblem, node: Node) -> list[Node]:
     """The data movement before a node, the nearest first."""
     found, value = list[Node](), node.inputs[0]
     while value is not None and (maker := value.producer()) is not None:
-        spec = problem.specs.get(maker.name or "")
+        spec = problem.specs.get(node_name(maker))
         if spec is None or not spec.follows_neighbours:
             break
         found.append(maker)
@@ -79,7 +79,7 @@ def _nodes_near(problem: PartitionProblem, first: str) -> set[str]:
             new = [n for n in consumers_of(value) if n not in near and not problem.sets_layout(n)]
             near.update(dict.fromkeys(new))
             ahead += new
-    return {node.name or "" for node in near if node.name in problem.nodes}
+    return {node_name(node) for node in near if node.name in problem.nodes}
 
 
 def _has_product(problem: PartitionProblem, names: Collection[str]) -> bool:

@@ -17,11 +17,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from ptq.core.opspec import OpSpec, Role
+from ptq.core.opspec import WEIGHT_INPUT, OpSpec, Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
 from ptq.model.machine.processor import name_machine
-from ptq.model.node import Node, operator_of, shape_of
+from ptq.model.node import Node, node_name, operator_of, shape_of
 from ptq.model.weights.layer_weights import output_channel_count
 from ptq.solver.partition.cost_model import TensorSizes, estimate_sizes
 
@@ -83,7 +83,7 @@ def layers_faster_in_float(
     layers = [node for node in graph.nodes if node.name in products]
     reason = f"{target.source} computes it faster in float"
     found = {
-        node.name or "": reason
+        node_name(node): reason
         for node in layers
         if _is_faster_first(node, size, times) or _is_faster_row(node, size, times)
     }
@@ -91,7 +91,7 @@ def layers_faster_in_float(
 
 
 def _is_faster_first(node: Node, size: TensorSizes, times: LayerTimes) -> bool:
-    source, weight = node.inputs[0], node.inputs[1]
+    source, weight = node.inputs[0], node.inputs[WEIGHT_INPUT]
     shape = None if weight is None else shape_of(weight)
     if operator_of(node) != "Conv" or source is None or not source.is_graph_input() or not shape:
         return False
@@ -101,7 +101,7 @@ def _is_faster_first(node: Node, size: TensorSizes, times: LayerTimes) -> bool:
 
 
 def _is_faster_row(node: Node, size: TensorSizes, times: LayerTimes) -> bool:
-    weight = node.inputs[1]
+    weight = node.inputs[WEIGHT_INPUT]
     shape = None if weight is None else shape_of(weight)
     if operator_of(node) == "ConvTranspose" or not shape:
         return False

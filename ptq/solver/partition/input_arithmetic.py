@@ -8,11 +8,18 @@ are exact, too.
 
 from __future__ import annotations
 
-from ptq.core.ops import OPS
+from ptq.core.ops import ARITHMETIC_OPS, OPS
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers_of, is_constant, name_of, operator_of, spec_name
-
-_ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
+from ptq.model.node import (
+    Node,
+    Value,
+    consumers_of,
+    is_constant,
+    name_of,
+    node_name,
+    operator_of,
+    spec_name,
+)
 
 
 def find_input_arithmetic(graph: Graph) -> set[str]:
@@ -23,8 +30,8 @@ def find_input_arithmetic(graph: Graph) -> set[str]:
         values = [v for v in node.inputs if v is not None and not is_constant(v)]
         if len(values) != 1 or not _is_of_input(values[0], behind):
             continue
-        if operator_of(node) in _ARITHMETIC:
-            found.add(node.name or "")
+        if operator_of(node) in ARITHMETIC_OPS:
+            found.add(node_name(node))
         elif not _moves_data(node):
             continue
         behind.update(map(name_of, node.outputs))

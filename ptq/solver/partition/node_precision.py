@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.target import Target
-from ptq.core.types import FLOAT32
+from ptq.core.types import FLOAT32, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -19,6 +19,7 @@ from ptq.model.node import (
     infinite_attribute,
     is_constant,
     name_of,
+    node_name,
     shape_of,
     spec_name,
 )
@@ -50,12 +51,30 @@ class QuantizedNode:
         """The inputs with the given role."""
         return [o.value for o in self.operands if o.role is role]
 
+    def list_activation_qparams(
+        self,
+        tensors: Mapping[str, QuantParams],
+        edges: Mapping[tuple[str, int], QuantParams],
+    ) -> list[QuantParams]:
+        """The parameters in which the node reads its activations, in order of the inputs.
 
-Verdict = QuantizedNode | str
+        Args:
+            tensors: The parameters of each tensor.
+            edges: The parameters of inputs that are requantized, by node and position.
+        """
+        name = node_name(self.node)
+        return [
+            edges.get((name, o.position)) or tensors[name_of(o.value)]
+            for o in self.operands
+            if o.role is Role.ACTIVATION
+        ]
+
+
+NodeVerdict = QuantizedNode | str
 """A node that can be quantized, or the reason why it stays float."""
 
 
-def assess_nodes(graph: Graph, refused: Mapping[str, str]) -> list[tuple[Node, Verdict]]:
+def assess_nodes(graph: Graph, refused: Mapping[str, str]) -> list[tuple[Node, NodeVerdict]]:
     """Each node with its operands, if its operator and its inputs allow integers on some target; else the reason.
 
     Args:
@@ -65,7 +84,7 @@ def assess_nodes(graph: Graph, refused: Mapping[str, str]) -> list[tuple[Node, V
     return [(node, _assess_node(node, refused)) for node in graph.nodes]
 
 
-def assess_for_target(node: Node, verdict: Verdict, target: Target) -> Verdict:
+def assess_for_target(node: Node, verdict: NodeVerdict, target: Target) -> NodeVerdict:
     """The verdict on a node of `assess_nodes` for a target."""
     spec = OPS.get(spec_name(node))
     if spec is None:
@@ -80,7 +99,7 @@ def assess_for_target(node: Node, verdict: Verdict, target: Target) -> Verdict:
     return unsupported_reason(node, spec, target) or verdict
 
 
-def _assess_node(node: Node, refused: Mapping[str, str]) -> Verdict:
+def _assess_node(node: Node, refused: Mapping[str, str]) -> NodeVerdict:
     spec = OPS.get(spec_name(node))
     if spec is None:
         return f"operator {spec_name(node)} is not supported"

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptq.core.ops import ARITHMETIC_OPS
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, consumers_of, is_constant, operator_of
+from ptq.model.node import Node, constant_of, consumers_of, is_constant, node_name, operator_of
 
 _REDUCTIONS = frozenset(
     ["GlobalAveragePool", "ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare"]
 )
-_ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
-_STATISTICS_OPS = _ARITHMETIC | {
+_STATISTICS_OPS = ARITHMETIC_OPS | {
     *("Clip", "Expand", "Identity", "Max", "Neg", "Pow", "Reciprocal"),
     *("Reshape", "Sqrt", "Squeeze", "Unsqueeze"),
 }
@@ -43,12 +43,12 @@ def normalization_nodes(graph: Graph) -> frozenset[str]:
             variable = [value for value in node.inputs if not is_constant(value)]
             if all(value is None or value.producer() in statistics for value in variable):
                 statistics.add(node)
-        elif operator_of(node) in _ARITHMETIC and any(is_constant(v) for v in node.inputs):
+        elif operator_of(node) in ARITHMETIC_OPS and any(is_constant(v) for v in node.inputs):
             found[node] = None
     for node in reversed(graph.nodes):
         if node not in found and _is_reduction_or_square(node) and _is_read_only_by(node, found):
             found[node] = None
-    return frozenset(node.name or "" for node in found)
+    return frozenset(node_name(node) for node in found)
 
 
 def _is_root(node: Node) -> bool:

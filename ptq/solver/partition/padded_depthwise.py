@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ptq.core.target import Target
 from ptq.core.types import QType
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, constant_shape, name_of, operator_of
+from ptq.model.node import Node, attributes_of, constant_shape, name_of, node_name, operator_of
 from ptq.observers import TensorStats
 from ptq.solver.partition.cost_model import estimate_sizes
 
@@ -35,7 +35,7 @@ def padded_depthwise_below_zero(
         if size(source) + size(node.outputs[0]) > _CACHED_ELEMENTS:
             continue
         if is_depthwise(node) and _needs_zero_point(observed, target.activation):
-            found[node.name or ""] = (
+            found[node_name(node)] = (
                 f"{target.source} computes a padded depthwise Conv faster in float "
                 f"where its input {name_of(source)} is below zero"
             )

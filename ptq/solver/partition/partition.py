@@ -24,8 +24,9 @@ from dataclasses import replace
 
 from ptq.core.opspec import OpSpec
 from ptq.core.target import Target
+from ptq.core.union_find import UnionFind
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers_of, is_constant, shape_of
+from ptq.model.node import Node, Value, consumers_of, is_constant, node_name, shape_of
 from ptq.solver.partition.cost_model import (
     GraphCosts,
     KernelCost,
@@ -63,7 +64,7 @@ def nodes_faster_in_float(
         target: The target.
         costs: The costs of the nodes. None keeps all integers but data movement that no integers surround.
     """
-    nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
+    nodes = {node_name(node): node for node in graph.nodes if node.name in specs}
     products = {name for name in nodes if is_product(specs[name])}
     border = _list_border(nodes) if target.integer_border else set[str]()
     if costs is None or not products:
@@ -186,7 +187,7 @@ class FloatTimeModel:
         table = get_cost_table(target)
         measured = (table or ORT_1_31_AVX512_VNNI).without_kernel_calls()
         size = estimate_sizes(graph)
-        nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
+        nodes = {node_name(node): node for node in graph.nodes if node.name in specs}
         costs = {
             name: kernel_cost(node, specs[name], size, measured) for name, node in nodes.items()
         }
@@ -224,7 +225,7 @@ class FloatTimeModel:
             with_fused |= {fused[name] for name in with_fused if name in fused}
             values = float_tensors(nodes[name] for name in sorted(with_fused) if name in nodes)
             near = (n for v in values for n in (*consumers_of(v), v.producer()) if n is not None)
-            names = with_fused.union(n.name or "" for n in near)
+            names = with_fused.union(node_name(n) for n in near)
         return names
 
     def _passes(self, more: frozenset[str], floats: frozenset[str]) -> float:
@@ -244,7 +245,7 @@ class FloatTimeModel:
     def _neighbours(self, names: Collection[str]) -> list[str]:
         values = float_tensors(self._problem.nodes[name] for name in sorted(names))
         near = {
-            n.name or "" for v in values for n in (*consumers_of(v), v.producer()) if n is not None
+            node_name(n) for v in values for n in (*consumers_of(v), v.producer()) if n is not None
         }
         specs = self._problem.specs
         return sorted(name for name in near if name in specs and not is_product(specs[name]))
@@ -273,20 +274,9 @@ def _data_movement_alone(nodes: Mapping[str, Node], specs: Mapping[str, OpSpec])
 
 def _connected_components(nodes: Mapping[str, Node]) -> list[list[str]]:
     """The nodes by connected component: a tensor connects its writer and its readers, also without the writer."""
-    root = {name: name for name in nodes}
-    first: dict[Value, str] = {}
-
-    def find(name: str) -> str:
-        while root[name] != name:
-            root[name] = root[root[name]]
-            name = root[name]
-        return name
-
+    components, first = UnionFind(nodes), dict[Value, str]()
     for name, node in nodes.items():
         for value in (*node.outputs, *node.inputs):
             if value is not None and not is_constant(value):
-                root[find(name)] = find(first.setdefault(value, name))
-    components: dict[str, list[str]] = {}
-    for name in nodes:
-        components.setdefault(find(name), []).append(name)
-    return list(components.values())
+                components.union(first.setdefault(value, name), name)
+    return components.list_groups()

@@ -15,7 +15,15 @@ from functools import cached_property
 from ptq.core.ops import LINEAR_OPS
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.target import Target
-from ptq.model.node import Node, Value, consumers_of, is_constant, is_float32, operator_of
+from ptq.model.node import (
+    Node,
+    Value,
+    consumers_of,
+    is_constant,
+    is_float32,
+    node_name,
+    operator_of,
+)
 from ptq.solver.partition.cost_model import VIEWS, KernelCost, TensorSizes
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.min_cut import FLOATS, INTEGERS, MinCut
@@ -87,7 +95,7 @@ class PartitionProblem:
             return [self.fused[name]]
         if self.specs[name].op != "MaxPool":
             return []
-        readers = (reader.name or "" for reader in consumers_of(self.nodes[name].outputs[0]))
+        readers = (node_name(reader) for reader in consumers_of(self.nodes[name].outputs[0]))
         return [
             *(n for n in readers if n in self.nodes and is_product(self.specs[n])),
             *sorted(self._layout_producers(name)),
@@ -100,14 +108,14 @@ class PartitionProblem:
         while ahead:
             makers = {value.producer() for value in ahead.pop().inputs if value}
             new = [m for m in makers if m is not None and m.name not in visited]
-            visited.update(m.name or "" for m in new)
-            found.update(m.name or "" for m in new if m.name in self.nodes)
+            visited.update(node_name(m) for m in new)
+            found.update(node_name(m) for m in new if m.name in self.nodes)
             ahead += [m for m in new if not self.sets_layout(m)]
         return found
 
     def sets_layout(self, node: Node) -> bool:
         """Whether the node is a product, which sets the layout of its output, on integers or in float."""
-        spec = self.specs.get(node.name or "")
+        spec = self.specs.get(node_name(node))
         # they set the layout of their output, also where they cannot be quantized
         return operator_of(node) in LINEAR_OPS if spec is None else is_product(spec)
 
@@ -162,7 +170,7 @@ class PartitionProblem:
 
     def _crossing_cost(self, value: Value, beyond: Iterable[Node | None]) -> float:
         """The passes of a quantizer with the given nodes on its float side."""
-        floats = (self.nodes.get(self.fused.get(n.name or "", n.name or "")) for n in beyond if n)
+        floats = (self.nodes.get(self.fused.get(node_name(n), node_name(n))) for n in beyond if n)
         in_blocks = any(operator_of(node) == "Conv" for node in floats if node is not None)
         per_element = 1 + self.costs.block_boundary * in_blocks
         kernels = _CROSSING_KERNELS + in_blocks
@@ -180,13 +188,13 @@ def _add_crossing(
 ) -> None:
     """Add the cost where a tensor is written on one side and read on the other."""
     readers: set[str | int] = {FLOATS} if value.is_graph_output() else set()
-    readers |= {vertices.get(reader.name or "", FLOATS) for reader in consumers_of(value)}
+    readers |= {vertices.get(node_name(reader), FLOATS) for reader in consumers_of(value)}
     any_integer, any_float = f"{value.name} as integers", f"{value.name} as floats"
     for reader in readers:
         cut.add_edge(reader, any_integer, math.inf)
         cut.add_edge(any_float, reader, math.inf)
     maker = value.producer()
-    name = maker.name or "" if maker is not None else ""
+    name = node_name(maker) if maker is not None else ""
     writer = vertices.get(name, FLOATS)
     specs = problem.specs
     if name in specs and specs[name].float_output_form is not None and problem.target.float_outputs:

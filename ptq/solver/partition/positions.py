@@ -19,6 +19,7 @@ from ptq.model.node import (
     attributes_of,
     constant_of,
     is_float32,
+    node_name,
     operator_of,
     shape_of,
     spec_name,
@@ -37,7 +38,7 @@ _FIRST_INPUT = _SUMS | {
     "Abs", "Cast", "Ceil", "CumSum", "Exp", "Floor", "LeakyRelu", "Log", "Neg", "PRelu", "ReduceLogSumExp",
     "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Round", "Softplus",
 }  # fmt: skip
-_VIEWS = frozenset(["Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
+_KEEPING_NUMBERS = frozenset(["Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
 _SOME_INPUTS = {"ScatterElements": (0, 2), "ScatterND": (0, 2), "Where": (1, 2)}
 
 
@@ -50,7 +51,7 @@ def nodes_with_positions(graph: Graph) -> dict[str, str]:
             continue
         sums_more = _sums_open_axes(node)
         if sums_more or any(is_float32(v) for v in _list_operands(node) if v in growing):
-            found[node.name or ""] = _REASON if not sums_more else _SUM_REASON
+            found[node_name(node)] = _REASON if not sums_more else _SUM_REASON
         values, divisor = _list_values(node), _divisor_of(node)
         if divisor in growing:
             # a share of the size: times a position it does not grow
@@ -79,7 +80,7 @@ def _is_weighted_by_softmax(value: Value) -> bool:
     maker = value.producer()
     for factor in maker.inputs if maker is not None and operator_of(maker) == "Mul" else ():
         source = None if factor is None else factor.producer()
-        while source is not None and operator_of(source) in _VIEWS:
+        while source is not None and operator_of(source) in _KEEPING_NUMBERS:
             source = None if source.inputs[0] is None else source.inputs[0].producer()
         if source is not None and operator_of(source) == "Softmax":
             return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, operator_of
+from ptq.model.node import Node, consumers_of, node_name, operator_of
 
 _ADDING_OPS = ("Conv", "ConvTranspose")
 
@@ -28,7 +28,7 @@ def inputs_added_by_kernels(graph: Graph, integers: Collection[str]) -> dict[str
             continue
         writers = [(order[maker], at) for at in (0, 1) if (maker := _adder(node, at, integers))]
         if writers:
-            found[node.name or ""] = max(writers)[1]
+            found[node_name(node)] = max(writers)[1]
     return found
 
 

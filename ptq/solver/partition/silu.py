@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptq.model.node import Node, consumers_of, operator_of
+from ptq.model.node import Node, consumers_of, node_name, operator_of
 
 
 def find_silus(nodes: Iterable[Node]) -> dict[str, tuple[str, str]]:
@@ -23,6 +23,6 @@ def find_silus(nodes: Iterable[Node]) -> dict[str, tuple[str, str]]:
         ):
             source = node.inputs[0]
             maker = None if source is None else source.producer()
-            before = "" if maker is None else maker.name or ""
-            found[node.name or ""] = before, readers[0].name or ""
+            before = "" if maker is None else node_name(maker)
+            found[node_name(node)] = before, node_name(readers[0])
     return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ptq.core.target import Target
 from ptq.core.types import INT8
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, operator_of
+from ptq.model.node import name_of, node_name, operator_of
 from ptq.observers import TensorStats
 from ptq.observers.attention_mask import is_masked
 
@@ -37,7 +37,7 @@ def float_divisions(graph: Graph, target: Target) -> dict[str, str]:
         return {}
     reason = "LiteRT's integers make the lowest or highest value of a quotient below half an LSB"
     return {
-        node.name or "": reason
+        node_name(node): reason
         for node in graph.nodes
         if operator_of(node) == "Div"
         and not (target.integer_border and node.outputs[0].is_graph_output())
@@ -55,7 +55,7 @@ def small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, 
         least = max(observed.min, -observed.max, 0.0)
         lsb = (max(observed.max, 0.0) - min(observed.min, 0.0)) / INT8.lsb_count
         if least < _MIN_DIVISOR_LSB * lsb:
-            found[node.name or ""] = (
+            found[node_name(node)] = (
                 f"its divisor {name_of(divisor)} came within {_MIN_DIVISOR_LSB} LSB of zero"
             )
     return found

@@ -23,7 +23,7 @@ from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
-from ptq.model.node import Node, name_of
+from ptq.model.node import Node, name_of, node_name
 from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.input_statistics import (
     CovarianceBlock,
@@ -137,7 +137,7 @@ class GptqRounder:
     def mean_shift(self, graph: Graph, plan: Plan) -> dict[str, NDArray[np.float64]]:
         """By node, what rounding adds to the mean of each channel of the node's input, where that was measured."""
         shifts = self._mean_shifts
-        read = {node.name or "": node.inputs[0] for node in graph.nodes if node.name in shifts}
+        read = {node_name(node): node.inputs[0] for node in graph.nodes if node.name in shifts}
         return {
             name: shifts[name].mean
             for name, value in read.items()
@@ -156,7 +156,7 @@ class GptqRounder:
             plan: The plan of the graph.
             corrected: Whether biases are corrected.
         """
-        nodes = {node.name or "": node for node in graph.nodes}
+        nodes = {node_name(node): node for node in graph.nodes}
         wanted = list(self._keys(graph, plan, nodes, corrected))
         missing = [key for key in wanted if key not in self._roundings]
         found = parallel_map(lambda key: self._choose_rounding(nodes, *key), missing)
@@ -171,7 +171,7 @@ class GptqRounder:
         families = weight_families(graph)
         groups: dict[tuple[tuple[str, ...], QuantParams], list[str]] = {}
         for name in nodes:
-            params = plan.operands.get((name, 1))
+            params = plan.find_weight_qparams(name)
             if params is not None and (plan.rounding is None or name in plan.rounding):
                 groups.setdefault((families.get(name, (name,)), params), []).append(name)
         for (_, params), names in groups.items():

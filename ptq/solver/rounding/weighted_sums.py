@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.types import UINT8, QuantParams
 from ptq.kernels.int16_saturation import clip_pair_sums
 from ptq.kernels.window import WindowAxis, window_axes
@@ -39,7 +40,7 @@ class LinearOp:
 
     def __init__(self, node: Node) -> None:
         """Read shapes and attributes of the node once, since reading them from a graph is slow."""
-        shape = constant_shape(node.inputs[1])
+        shape = constant_shape(node.inputs[WEIGHT_INPUT])
         assert shape is not None
         self.node = node
         self._attributes = attributes_of(node)
@@ -54,7 +55,7 @@ class LinearOp:
 
     def weight_columns(self) -> NDArray[Any]:
         """The weight with one column for each sum, shape (groups, K, sums)."""
-        weight = require_constant(self.node.inputs[1])
+        weight = require_constant(self.node.inputs[WEIGHT_INPUT])
         if self._convolves:
             grouped: NDArray[Any] = weight.reshape(self.groups, self.outputs_per_group, self.length)
             return grouped.transpose(0, 2, 1)

@@ -22,20 +22,20 @@ def covered_range(params: QuantParams) -> tuple[float, float]:
     return scale * (params.qtype.lo - zero), scale * (params.qtype.hi - zero)
 
 
-def can_fold(integer: QuantizedNode, output: QuantParams) -> bool:
+def can_fold(quantized: QuantizedNode, output: QuantParams) -> bool:
     """Whether the output's integers do what the activation does: its bounds contain 0 and their range."""
-    lo, hi = clamp_bounds(integer)
+    lo, hi = clamp_bounds(quantized)
     lowest, highest = covered_range(output)
     tolerance = float(output.scale) * _FOLD_TOLERANCE_LSB
     return lo <= 0 <= hi and lowest >= lo - tolerance and highest <= hi + tolerance
 
 
-def clamp_bounds(integer: QuantizedNode) -> tuple[float, float]:
+def clamp_bounds(quantized: QuantizedNode) -> tuple[float, float]:
     """The lower and the upper bound of a Relu or Clip; infinite where there is none."""
-    if integer.spec.op == "Relu":
+    if quantized.spec.op == "Relu":
         return 0.0, math.inf
     bounds = [-math.inf, math.inf]
-    for operand in integer.operands:
+    for operand in quantized.operands:
         if operand.role is Role.VALUE:
             array = require_constant(operand.value)
             bounds[operand.position - 1] = float(array.item())

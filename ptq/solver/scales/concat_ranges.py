@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from ptq.core.ops import OPS
 from ptq.core.opspec import RUNS_ON_INTEGERS
 from ptq.model.graph import Graph
-from ptq.model.node import Value, constant_of, consumers_of, name_of, operator_of, spec_name
+from ptq.model.node import (
+    Value,
+    constant_of,
+    consumers_of,
+    name_of,
+    node_name,
+    operator_of,
+    spec_name,
+)
 from ptq.observers import TensorStats
 
 _MAX_RANGE_RATIO = 16
@@ -36,7 +44,7 @@ def concats_with_unlike_ranges(graph: Graph, stats: Mapping[str, TensorStats]) -
             min(lengths, key=lengths.__getitem__),
         )
         if lengths[widest] > _MAX_RANGE_RATIO * lengths[finest]:
-            found[node.name or ""] = (
+            found[node_name(node)] = (
                 f"joins {widest} and {finest}, whose range is less than 1/{_MAX_RANGE_RATIO} of that"
             )
     return found

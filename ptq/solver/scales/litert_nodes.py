@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptq.core.opspec import Role
 from ptq.core.types import QuantParams
 from ptq.model.litert_limits import (
     COMPARISONS,
@@ -33,23 +32,21 @@ def nodes_beyond_litert(
         folded: The producer of each activation that is folded into it, whose output has no parameters then.
     """
     found, activations = {}, {producer: name for name, producer in folded.items()}
-    for name, integer in nodes.items():
-        if integer.spec.op not in {*SUMS, *COMPARISONS, "Clip"} or name in folded:
+    for name, quantized in nodes.items():
+        if quantized.spec.op not in {*SUMS, *COMPARISONS, "Clip"} or name in folded:
             continue
-        inputs = [
-            edges.get((name, operand.position)) or tensors[name_of(operand.value)]
-            for operand in integer.operands
-            if operand.role is Role.ACTIVATION
-        ]
+        inputs = quantized.list_activation_qparams(tensors, edges)
         scales = [float(params.scale) for params in inputs]
-        if integer.spec.op in COMPARISONS:
+        if quantized.spec.op in COMPARISONS:
             reason = find_comparison_limit(scales)
         else:
             last = nodes[activations.get(name, name)].node
             output = tensors[name_of(last.outputs[0])]
-            if integer.spec.op == "Clip":
+            if quantized.spec.op == "Clip":
                 bits = output.qtype.bits
-                reason = "" if inputs == [output] else find_clamp_limit(clamp_bounds(integer), bits)
+                reason = (
+                    "" if inputs == [output] else find_clamp_limit(clamp_bounds(quantized), bits)
+                )
             else:
                 reason = find_sum_limit(scales, float(output.scale), output.qtype.bits)
         if reason:

@@ -12,7 +12,7 @@ from ptq.core.opspec import OutputRule, Role
 from ptq.core.plan import Why
 from ptq.core.target import Target
 from ptq.core.types import QuantParams, Range
-from ptq.model.node import name_of
+from ptq.model.node import name_of, node_name
 from ptq.observers.qparams import asymmetric_qparams
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.scales.clamp_bounds import can_fold, covered_range
@@ -75,10 +75,10 @@ def _list_inputs(assignment: PrecisionAssignment, target: Target) -> Iterator[tu
     """Each node that joins tensors, with the names of its output and of an input."""
     if target.follows_litert_spec:
         return
-    for name, integer in assignment.quantized_nodes.items():
-        if target.output_rule(integer.spec) is OutputRule.ONE_GROUP:
-            for value in integer.inputs_with_role(Role.ACTIVATION):
-                yield name, name_of(integer.node.outputs[0]), name_of(value)
+    for name, quantized in assignment.quantized_nodes.items():
+        if target.output_rule(quantized.spec) is OutputRule.ONE_GROUP:
+            for value in quantized.inputs_with_role(Role.ACTIVATION):
+                yield name, name_of(quantized.node.outputs[0]), name_of(value)
 
 
 def _holds_input(groups: ScaleGroups, name: str, changes: bool) -> bool:
@@ -95,7 +95,7 @@ def _may_share(
         return False
     members = [member for name in pair for member in groups.members_of(name)]
     makers = (groups.values[member].producer() for member in members)
-    names = [maker.name or "" for maker in makers if maker is not None]
+    names = [node_name(maker) for maker in makers if maker is not None]
     return all(
         can_fold(assignment.quantized_nodes[name], joint)
         for name in names

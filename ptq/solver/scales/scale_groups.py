@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from ptq.core.opspec import FixedQParams, OutputRule, Role
 from ptq.core.target import Target
-from ptq.model.node import Node, Value, constant_of, consumers_of, is_constant, name_of
+from ptq.core.union_find import UnionFind
+from ptq.model.node import Node, Value, constant_of, consumers_of, is_constant, name_of, node_name
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.node_precision import QuantizedNode
 
@@ -42,7 +43,7 @@ class ScaleGroups:
 
     values: dict[str, Value] = field(default_factory=dict)
     requantized_inputs: list[tuple[str, int]] = field(default_factory=list)
-    _parent: dict[str, str] = field(default_factory=dict)
+    _ties: UnionFind[str] = field(default_factory=UnionFind)
     _members: dict[str, list[str]] = field(default_factory=dict)
     _observed: set[str] = field(default_factory=set)
     _fixed: dict[str, tuple[str, FixedQParams]] = field(default_factory=dict)
@@ -52,23 +53,34 @@ class ScaleGroups:
         """Add a tensor as a group of its own."""
         name = name_of(value)
         self.values.setdefault(name, value)
-        if name not in self._parent:
-            self._parent[name], self._members[name] = name, [name]
+        if name not in self._ties:
+            self._ties.add(name)
+            self._members[name] = [name]
         return name
 
     def find_root(self, name: str) -> str:
         """The representative of the tensor's group."""
-        while self._parent[name] != name:
-            self._parent[name] = self._parent[self._parent[name]]
-            name = self._parent[name]
-        return name
+        return self._ties.find_root(name)
+
+    def observe(self, name: str) -> None:
+        """Let the tensor's statistics set the range of its group."""
+        self._observed.add(name)
+
+    def observe_instead(self, name: str, replaced: str) -> None:
+        """Let the tensor's statistics set the range, and no longer those of the replaced one."""
+        self._observed.discard(replaced)
+        self._observed.add(name)
+
+    def prescribe(self, name: str, op: str, params: FixedQParams) -> None:
+        """Give the tensor's group the parameters that LiteRT's specification has for an operator."""
+        self._fixed[name] = op, params
 
     def union(self, leader: str, follower: str, via: str) -> None:
         """Let ``follower`` share the parameters of ``leader``, because of the node ``via``."""
         self._via.setdefault(follower, f"{leader}, through {via}")
         old_root, root = self.find_root(follower), self.find_root(leader)
         if old_root != root:
-            self._parent[old_root] = root
+            self._ties.union(root, old_root)
             self._members[root] += self._members.pop(old_root)
 
     def members_of(self, name: str) -> list[str]:
@@ -89,10 +101,7 @@ class ScaleGroups:
 
     def to_groups(self) -> Iterator[ScaleGroup]:
         """The groups, in the order of their first tensor."""
-        groups: dict[str, list[str]] = {}
-        for name in self._parent:
-            groups.setdefault(self.find_root(name), []).append(name)
-        for names in groups.values():
+        for names in self._ties.list_groups():
             fixed = [self._fixed[n] for n in names if n in self._fixed]
             yield ScaleGroup(
                 tensors=tuple(names),
@@ -105,56 +114,55 @@ class ScaleGroups:
 def scale_groups(assignment: PrecisionAssignment, target: Target) -> ScaleGroups:
     """Group the activations of all nodes that will be quantized."""
     groups = ScaleGroups()
-    for integer in assignment.quantized_nodes.values():
-        for value in integer.inputs_with_role(Role.ACTIVATION):
+    for quantized in assignment.quantized_nodes.values():
+        for value in quantized.inputs_with_role(Role.ACTIVATION):
             if name_of(value) not in groups.values:
-                groups._observed.add(groups.add(value))
-        _add_outputs(groups, integer, target, assignment)
-    for integer in assignment.quantized_nodes.values():
-        if target.output_rule(integer.spec) is OutputRule.ONE_GROUP:
-            _share_input_scales(groups, integer, target, assignment)
+                groups.observe(groups.add(value))
+        _add_outputs(groups, quantized, target, assignment)
+    for quantized in assignment.quantized_nodes.values():
+        if target.output_rule(quantized.spec) is OutputRule.ONE_GROUP:
+            _share_input_scales(groups, quantized, target, assignment)
     return groups
 
 
 def _add_outputs(
-    groups: ScaleGroups, integer: QuantizedNode, target: Target, assignment: PrecisionAssignment
+    groups: ScaleGroups, quantized: QuantizedNode, target: Target, assignment: PrecisionAssignment
 ) -> None:
-    rule = target.output_rule(integer.spec)
-    node = integer.node
+    rule = target.output_rule(quantized.spec)
+    node = quantized.node
     assert node.name
     if rule is OutputRule.NONE:
         return
-    first = name_of(integer.inputs_with_role(Role.ACTIVATION)[0])
+    first = name_of(quantized.inputs_with_role(Role.ACTIVATION)[0])
     for value in node.outputs:
         if name_of(value) in assignment.float_outputs:
             continue
         name = groups.add(value)
-        if node.name in assignment.fused_activations or _is_calibrated_backward(integer, target):
+        if node.name in assignment.fused_activations or _is_calibrated_backward(quantized, target):
             # the producer requantizes directly to the output of the activation
-            groups._observed.discard(first)
-            groups._observed.add(name)
+            groups.observe_instead(name, first)
             groups.union(name, first, node.name)
         elif isinstance(rule, FixedQParams):
-            groups._fixed[name] = (integer.spec.op, rule)
+            groups.prescribe(name, quantized.spec.op, rule)
         elif rule is OutputRule.SAME_AS_INPUT:
             groups.union(first, name, node.name)
         elif rule is OutputRule.OBSERVED:
-            groups._observed.add(name)
+            groups.observe(name)
 
 
-def _is_calibrated_backward(integer: QuantizedNode, target: Target) -> bool:
+def _is_calibrated_backward(quantized: QuantizedNode, target: Target) -> bool:
     """Whether the input takes the output's range: the target wants it, and no other node reads the input."""
-    first = integer.inputs_with_role(Role.ACTIVATION)[0]
+    first = quantized.inputs_with_role(Role.ACTIVATION)[0]
     return (
-        integer.spec.op in target.backward_calibration
-        and consumers_of(first) == [integer.node]
+        quantized.spec.op in target.backward_calibration
+        and consumers_of(first) == [quantized.node]
         and not first.is_graph_output()
         and not first.is_graph_input()
     )
 
 
 def _share_input_scales(
-    groups: ScaleGroups, integer: QuantizedNode, target: Target, assignment: PrecisionAssignment
+    groups: ScaleGroups, quantized: QuantizedNode, target: Target, assignment: PrecisionAssignment
 ) -> None:
     """Let inputs share the output's scale, for Concat and similar operators.
 
@@ -162,13 +170,13 @@ def _share_input_scales(
     save a second rounding, while an input with other readers would lose its own resolution. Inputs with different
     fused bounds do not share, since an activation could not be folded into a range beyond its bounds.
     """
-    node = integer.node
+    node = quantized.node
     assert node.name
     output = name_of(node.outputs[0])
-    names = [name_of(value) for value in integer.inputs_with_role(Role.ACTIVATION)]
+    names = [name_of(value) for value in quantized.inputs_with_role(Role.ACTIVATION)]
     if target.follows_litert_spec:
-        sharing = _shareable_inputs(groups, integer)
-        activations = [o for o in integer.operands if o.role is Role.ACTIVATION]
+        sharing = _shareable_inputs(groups, quantized)
+        activations = [o for o in quantized.operands if o.role is Role.ACTIVATION]
         groups.requantized_inputs += [
             (node.name, o.position) for o in activations if name_of(o.value) not in sharing
         ]
@@ -178,24 +186,24 @@ def _share_input_scales(
         if len(set(bounds.values())) > 1:
             sharing = [name for name in sharing if not bounds[name]]
     if len(sharing) < len(names):
-        groups._observed.add(output)
+        groups.observe(output)
     for name in sharing:
         groups.union(output, name, node.name)
 
 
-def _shareable_inputs(groups: ScaleGroups, integer: QuantizedNode) -> list[str]:
+def _shareable_inputs(groups: ScaleGroups, quantized: QuantizedNode) -> list[str]:
     """The inputs that can take the output's parameters.
 
     Inputs with prescribed parameters cannot, unless all have the same ones. A constant with several readers cannot
     either: it would put unrelated tensors into one group.
     """
-    values = integer.inputs_with_role(Role.ACTIVATION)
+    values = quantized.inputs_with_role(Role.ACTIVATION)
     prescribed = {groups.fixed_qparams_of(name_of(value)) for value in values}
     return [
         name_of(value)
         for value in values
         if (len(prescribed) == 1 or groups.fixed_qparams_of(name_of(value)) is None)
-        and (not is_constant(value) or consumers_of(value) == [integer.node])
+        and (not is_constant(value) or consumers_of(value) == [quantized.node])
     ]
 
 
@@ -218,10 +226,10 @@ def _stays_in_group(
     groups: ScaleGroups, name: str, reader: Node, assignment: PrecisionAssignment
 ) -> bool:
     """Whether the reader is a folded activation or data movement whose output is in the tensor's group."""
-    integer = assignment.quantized_nodes.get(reader.name or "")
-    if integer is None or not (
+    quantized = assignment.quantized_nodes.get(node_name(reader))
+    if quantized is None or not (
         reader.name in assignment.fused_activations
-        or integer.spec.output_rule is OutputRule.SAME_AS_INPUT
+        or quantized.spec.output_rule is OutputRule.SAME_AS_INPUT
     ):
         return False
     return groups.find_root(name_of(reader.outputs[0])) == groups.find_root(name)

@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ptq.core.opspec import Role
+from ptq.core.opspec import WEIGHT_INPUT, Role
 from ptq.core.plan import Why
 from ptq.core.types import QuantParams
 from ptq.model.node import constant_of, name_of
 from ptq.solver.partition.node_precision import QuantizedNode
 from ptq.solver.scales.weight_qparams import QParamsWithReason, bias_qparams
-
-_WEIGHT = 1
 
 
 def shared_weight_qparams(
@@ -35,8 +33,8 @@ def shared_weight_qparams(
         tensors: The parameters of activations.
     """
     for family in dict.fromkeys(families.values()):
-        uses = [name for name in family if name in nodes and (name, _WEIGHT) in operands]
-        found = [operands[name, _WEIGHT] for name in uses]
+        uses = [name for name in family if name in nodes and (name, WEIGHT_INPUT) in operands]
+        found = [operands[name, WEIGHT_INPUT] for name in uses]
         if len(set(found)) < 2 or len({(p.axis, p.qtype, p.scale.shape) for p in found}) > 1:
             continue
         first = found[0]
@@ -44,7 +42,7 @@ def shared_weight_qparams(
         shared = QuantParams(widest, first.zero_point, first.qtype, first.axis)
         why = Why("derived", f"widest scales of the {len(uses)} nodes that share this weight")
         for name in uses:
-            yield name, _WEIGHT, (shared, why)
+            yield name, WEIGHT_INPUT, (shared, why)
             for operand in nodes[name].operands:
                 bias = constant_of(operand.value) if operand.role is Role.BIAS else None
                 source = nodes[name].inputs_with_role(Role.ACTIVATION)[0]

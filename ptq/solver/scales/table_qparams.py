@@ -23,6 +23,7 @@ from ptq.model.node import (
     constant_shape,
     dtype_of,
     name_of,
+    node_name,
     operator_of,
 )
 from ptq.observers.qparams import symmetric_qparams
@@ -57,7 +58,7 @@ def find_tables(
     solved: dict[str, tuple[QuantParams, Why] | None] = {}
     nodes = dict.fromkeys(graph.nodes if target.quantizes_tables else ())
     for node in nodes:
-        name, table = node.name or "", node.inputs[0] if node.inputs else None
+        name, table = node_name(node), node.inputs[0] if node.inputs else None
         if table is None or name in quantized or not _reads_rows(node):
             continue
         readers = [use.node for use in table.uses() if use.node.name not in quantized]

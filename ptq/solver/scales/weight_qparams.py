@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import PlanError
-from ptq.core.opspec import Role
+from ptq.core.opspec import BIAS_INPUT, WEIGHT_INPUT, Role
 from ptq.core.plan import Plan, Why
 from ptq.core.target import Target
 from ptq.core.types import INT32, QuantParams, Range
 from ptq.kernels.int16_saturation import largest_pair_sum
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, require_constant
+from ptq.model.node import name_of, node_name, require_constant
 from ptq.model.weights.layer_weights import (
     channel_axis,
     channel_pair_matrix,
@@ -36,7 +36,7 @@ BIAS_BITS = 24
 
 
 def weight_and_bias_qparams(
-    integer: QuantizedNode,
+    quantized: QuantizedNode,
     activations: list[QuantParams],
     target: Target,
     *,
@@ -46,13 +46,13 @@ def weight_and_bias_qparams(
     """Parameters of a node's weight and bias, by input position, each with its reason.
 
     Args:
-        integer: The node.
+        quantized: The node.
         activations: Parameters of its activation inputs, in order.
         target: The target to quantize for.
         per_tensor: One scale for the whole weight.
         reduced: Choose scales for which sums of two neighbouring products never saturate int16.
     """
-    by_role = {operand.role: operand for operand in integer.operands}
+    by_role = {operand.role: operand for operand in quantized.operands}
     weight = by_role.get(Role.WEIGHT)
     bias = None if target.float_biases else by_role.get(Role.BIAS)
     solved: dict[int, QParamsWithReason] = {}
@@ -60,8 +60,8 @@ def weight_and_bias_qparams(
     if weight is not None:
         whole = per_tensor or not target.per_channel
         array = require_constant(weight.value)  # a scaled weight is computed at each first read
-        axis = None if whole else _channel_axis(integer, array.ndim)
-        paired = _largest_pair_sums(integer, array, target) if reduced else None
+        axis = None if whole else _channel_axis(quantized, array.ndim)
+        paired = _largest_pair_sums(quantized, array, target) if reduced else None
         params, why = _weight_qparams(array, target, axis, paired)
         if bias is not None and not array.any():
             params, why = _zero_weight_qparams(params, activations[0], require_constant(bias.value))
@@ -85,38 +85,40 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
     """
     solved = dict(plan.operands)
     for node in graph.nodes:
-        name = node.name or ""
-        if (name, 1) not in solved or (name, 2) not in solved:
+        name = node_name(node)
+        if (name, WEIGHT_INPUT) not in solved or (name, BIAS_INPUT) not in solved:
             continue
-        source, value = node.inputs[0], node.inputs[2]
+        source, value = node.inputs[0], node.inputs[BIAS_INPUT]
         first = plan.edges.get((name, 0))
         if first is None and source is not None:
             first = plan.tensors.get(name_of(source))
         if first is None or value is None:
             continue
         bias = require_constant(value)
-        params, _ = bias_qparams(bias, first, solved[name, 1])
+        params, _ = bias_qparams(bias, first, solved[name, WEIGHT_INPUT])
         if np.abs(bias.astype(np.float64).reshape(-1) / params.scale).max() > INT32.hi:
             raise PlanError(
                 f"the bias of {name} does not fit int32 with the plan's scales; enlarge them"
             )
-        solved[name, 2] = params
+        solved[name, BIAS_INPUT] = params
     return replace(plan, operands=solved)
 
 
-def _channel_axis(integer: QuantizedNode, rank: int) -> int | None:
+def _channel_axis(quantized: QuantizedNode, rank: int) -> int | None:
     """The axis of a weight along which each output channel may have its own scale; None if it may not."""
     # QLinearMatMul takes one scale for each column only where all batches share the columns
-    return None if integer.spec.op == "MatMul" and rank != 2 else channel_axis(integer.node, rank)
+    return (
+        None if quantized.spec.op == "MatMul" and rank != 2 else channel_axis(quantized.node, rank)
+    )
 
 
 def _largest_pair_sums(
-    integer: QuantizedNode, array: NDArray[Any], target: Target
+    quantized: QuantizedNode, array: NDArray[Any], target: Target
 ) -> NDArray[Any] | None:
     """The largest sum of two neighbouring weights of one sign, by output channel; None if pairs are not added."""
-    orders = [summation_order_matrix(integer.node, array)]
+    orders = [summation_order_matrix(quantized.node, array)]
     if target.pairs_channels:
-        orders.append(channel_pair_matrix(integer.node, array))
+        orders.append(channel_pair_matrix(quantized.node, array))
     sums = [largest_pair_sum(columns) for columns in orders if columns is not None]
     return np.maximum.reduce(sums) if sums else None
 

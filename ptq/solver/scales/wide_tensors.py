@@ -40,12 +40,12 @@ def wide_tensors(
         assignment: Which nodes are quantized.
         groups: Which tensors share a scale.
     """
-    quantized = assignment.quantized_nodes
+    nodes = assignment.quantized_nodes
     return {
         name_of(value): name
         for name in normalization_nodes(graph)
-        if name in quantized and quantized[name].spec.output_rule is not OutputRule.NONE
-        for value in quantized[name].node.outputs
+        if name in nodes and nodes[name].spec.output_rule is not OutputRule.NONE
+        for value in nodes[name].node.outputs
         if name_of(value) in groups.values
     }
 
@@ -62,16 +62,16 @@ def requested_tensors(
         groups: Which tensors share a scale.
         nodes: The nodes, each with the reason.
     """
-    quantized = assignment.quantized_nodes
-    written = {name_of(value) for integer in quantized.values() for value in integer.node.outputs}
+    computed = assignment.quantized_nodes
+    written = {name_of(v) for quantized in computed.values() for v in quantized.node.outputs}
     found: dict[str, str] = {}
     for name, reason in nodes.items():
-        integer = quantized.get(name)
-        if integer is None:
+        quantized = computed.get(name)
+        if quantized is None:
             continue
-        outputs = () if integer.spec.output_rule is OutputRule.NONE else integer.node.outputs
+        outputs = () if quantized.spec.output_rule is OutputRule.NONE else quantized.node.outputs
         outside = [
-            v for v in integer.inputs_with_role(Role.ACTIVATION) if name_of(v) not in written
+            v for v in quantized.inputs_with_role(Role.ACTIVATION) if name_of(v) not in written
         ]
         for value in (*outputs, *outside):
             if name_of(value) in groups.values and not is_constant(value):

@@ -6,12 +6,12 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ptq.rewrite.equalize.union_find import UnionFind
+from ptq.rewrite.equalize.channel_ties import ChannelTies
 
 
 def test_what_is_tied_by_whatever_way_has_one_number():
     rng = np.random.default_rng(0)
-    ties = UnionFind()
+    ties = ChannelTies()
     assert ties.add_elements(30).tolist() == list(range(1, 31))
     assert ties.add_elements(20).tolist() == list(range(31, 51))
     first, second = rng.integers(0, 51, (2, 30))
