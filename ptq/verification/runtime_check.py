@@ -20,6 +20,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample
+from ptq.data.sample_source import name_sample
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
@@ -149,11 +150,9 @@ def check_in_runtime(
     names, count = list(tallies), 0
     for sample in samples:
         count += 1
-        try:
+        with name_sample(sample.name):
             found = theirs.run(sample.feed, names)
             wanted = ours.run(sample.feed, names)
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
         for name, before, after in zip(names, wanted, found, strict=True):
             tallies[name].add(before, after)
     if not count:

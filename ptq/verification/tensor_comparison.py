@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, ModelError
+from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
+from ptq.data.sample_source import name_sample
 from ptq.data.workers.sample_parts import Part
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
@@ -176,13 +177,11 @@ class TensorComparison:
         found = Compared({name: Tally() for name in self.producers})
         for sample in part.samples:
             found.samples += 1
-            try:
+            with name_sample(sample.name):
                 theirs = dict(zip(wanted, self._exposed.run(sample.feed, wanted), strict=True))
                 shifted = self._shifted & theirs.keys()
                 theirs.update({name: to_int8(theirs[name]) for name in shifted})
                 plain_outputs = self._plain.run(sample.feed, self._outputs)
-            except DataError as error:
-                raise DataError(f"{sample.name}: {error}") from error
             for name, array in zip(self._outputs, plain_outputs, strict=True):
                 found.add_change(array, theirs[name])
             given = [{n: theirs[n] for n in names} for names in (self._borders, self._compared)]

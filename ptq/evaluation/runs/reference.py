@@ -8,8 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError
 from ptq.data import Sample
+from ptq.data.sample_source import name_sample
 from ptq.evaluation.metrics import numeric_output
 from ptq.model.session.session import Session
 
@@ -39,7 +39,5 @@ def run_sample(
     Raises:
         DataError: The model fails on the sample; the text names it.
     """
-    try:
+    with name_sample(sample.name):
         return [numeric_output(y) for y in session.run({**sample.feed, **(feed or {})})]
-    except DataError as error:
-        raise DataError(f"{sample.name}: {error}") from error
