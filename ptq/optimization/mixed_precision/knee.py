@@ -26,20 +26,16 @@ from ptq.optimization.mixed_precision.error_attribution import (
     attribute_error,
 )
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.float_choice import choose_float_set
 from ptq.optimization.mixed_precision.float_cost import (
     error_sources_of,
     float_time_model,
     time_cost,
 )
 from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
-from ptq.optimization.mixed_precision.kept_saving import KeptSaving
+from ptq.optimization.mixed_precision.float_trade import FloatTrade
 from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX, trace_frontier
-from ptq.optimization.mixed_precision.knee_sets import (
-    estimate_lost_decisions,
-    find_float_sets,
-)
 from ptq.optimization.mixed_precision.model_times import ModelTimes
-from ptq.optimization.mixed_precision.saved_decisions import choose_by_decisions
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import (
     DECISION_FLOOR,
@@ -153,8 +149,7 @@ def _find_knee(
 ) -> _Knee | None:
     assert job.samples.calibration is not None
     decisions = count_decisions(job, made, sessions)
-    changed = None if decisions is None else decisions.changed
-    lost = changed is not None and changed > DECISION_FLOOR
+    lost = decisions is not None and decisions.changed > DECISION_FLOOR
     # logits rank what any sample feels; probabilities only what moves undecided samples, and need more of them
     graph = segments_graph(job.prepared.graph) if lost else logits_graph(job.prepared.graph)
     probe = error_sources_of(made, graph)
@@ -171,25 +166,21 @@ def _find_knee(
     joint, total = float(found.joint_shares.mean()), float(found.mean_shares.sum())
     if not (0 < total < np.inf and 0 < joint < np.inf):
         return None
-    changed = estimate_lost_decisions(decisions, joint)
-    fastest, price = job.options.min_speedup, time_cost(float_time_model(made))
-    most = times.in_float / times.all_int8 / fastest - 1 if fastest else np.inf
+    trade = FloatTrade(found, time_cost(float_time_model(made)), times)
     others = _choose_others(job.samples.calibration, samples)
-    saving = KeptSaving(made, preference.share_of_saving)
-    sets = find_float_sets(
-        injector, samples, others, found, price, times, preference, changed, saving, most=most
-    )
+    choice = choose_float_set(job, made, trade, decisions, injector, (samples, others))
+    best, saved = choice.best, choice.saved
 
     def trace(best: frozenset[str]) -> EstimatedFrontier:
-        return trace_frontier(found, price, times, best, job.options.prefer)
+        return trace_frontier(trade, best, job.options.prefer)
 
     rest = "no more nodes in float" if made.recipe.self_check_note else "all in integers"
-    if not sets:
+    if not choice.sets:
+        changed = choice.changed
         note = "" if changed is None else f"{rest}: {_explain_none(job, preference, changed)}"
         return _Knee({}, note, trace(frozenset()))
-    best, saved = choose_by_decisions(job, decisions if changed is not None else None, made, sets)
     if best is None:
-        note = f"{rest}: with {plural(len(sets[-1].floats), 'node')} in float, {saved}"
+        note = f"{rest}: with {plural(len(choice.sets[-1].floats), 'node')} in float, {saved}"
         return _Knee({}, note, trace(frozenset()))
     note = (
         f"left in float: {plural(len(best.floats), 'node')}, which cause {100 * (1 - best.error):.0f} % of the "
