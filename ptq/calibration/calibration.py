@@ -11,8 +11,8 @@ from pathlib import Path
 from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import observe
 from ptq.calibration.identify import Listing, find_contents, identify_samples
+from ptq.calibration.memory_rounds import observe_in_rounds
 from ptq.calibration.observe_splits import observe_splits
-from ptq.calibration.rounds import observe_in_rounds
 from ptq.core.errors import StatsError
 from ptq.core.option_checks import require_path
 from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable

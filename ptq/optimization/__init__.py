@@ -2,7 +2,7 @@
 
 options                 what the user asks of a quantization
 effort                  how many samples and runs each decision may take
-given                   statistics or a plan of an earlier run
+earlier_run             statistics or a plan of an earlier run
 inspect                 the verb ``inspect``, without data
 kernel_times            the time of one kernel alone, in float and on integers
 tune                    the verb ``tune``: the time of each kernel on this machine

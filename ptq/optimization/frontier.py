@@ -27,28 +27,31 @@ from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
 from ptq.model.session.session import Session
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
-from ptq.optimization.mixed_precision.decisions import count_decisions
-from ptq.optimization.mixed_precision.error_attribution import attribute_error
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_choice import choose_float_set
-from ptq.optimization.mixed_precision.float_cost import (
-    error_sources_of,
+from ptq.optimization.mixed_precision.attribution.error_attribution import attribute_error
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_cost import (
     float_time_model,
     time_cost,
 )
-from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.attribution.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
-from ptq.optimization.mixed_precision.frontier_error import FrontierError
-from ptq.optimization.mixed_precision.frontier_estimates import estimate_points, list_anchors
-from ptq.optimization.mixed_precision.frontier_points import (
+from ptq.optimization.mixed_precision.float_trials import MAX_SAMPLES, Trials, evenly_spread
+from ptq.optimization.mixed_precision.frontier.frontier_error import FrontierError
+from ptq.optimization.mixed_precision.frontier.frontier_estimates import (
+    estimate_points,
+    list_anchors,
+)
+from ptq.optimization.mixed_precision.frontier.frontier_points import (
     add_neighbours,
     measure_curve,
     thin_out,
     trace_curve,
 )
-from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX
+from ptq.optimization.mixed_precision.knee.decisions import count_decisions
+from ptq.optimization.mixed_precision.knee.float_choice import choose_float_set
+from ptq.optimization.mixed_precision.knee.knee_frontier import REASON_PREFIX
 from ptq.optimization.mixed_precision.model_times import ModelTimes
-from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import (
     calibrate_model,

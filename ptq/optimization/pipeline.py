@@ -22,10 +22,10 @@ from ptq.model.graph import Graph
 from ptq.model.open import Model, display_name
 from ptq.optimization.compensation import inputs_to_keep
 from ptq.optimization.decision_log import log_decisions
+from ptq.optimization.earlier_run import NOTHING_GIVEN, Given, list_left_out
 from ptq.optimization.effort import EFFORTS, Effort
 from ptq.optimization.equalization.candidate_statistics import add_wider_statistics
 from ptq.optimization.equalization.equalization import equalize_channels
-from ptq.optimization.given import NOTHING_GIVEN, Given, list_left_out
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.optimization.range_search import choose_ranges

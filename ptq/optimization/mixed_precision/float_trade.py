@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
-from ptq.optimization.mixed_precision.float_candidates import CostFunction
+from ptq.optimization.mixed_precision.attribution.error_attribution import ErrorAttribution
+from ptq.optimization.mixed_precision.attribution.float_candidates import CostFunction
 from ptq.optimization.mixed_precision.model_times import ModelTimes
 
 

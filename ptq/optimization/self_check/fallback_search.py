@@ -15,14 +15,17 @@ import numpy as np
 from ptq.core.errors import DataError, ModelError
 from ptq.model.node import name_of
 from ptq.model.session.exposed_session import with_extra_outputs
-from ptq.optimization.mixed_precision.error_attribution import SAMPLES, attribute_error
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_candidates import cheap_extras, cheapest_cover
-from ptq.optimization.mixed_precision.float_cost import (
-    error_sources_of,
+from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPLES, attribute_error
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_candidates import (
+    cheap_extras,
+    cheapest_cover,
+)
+from ptq.optimization.mixed_precision.attribution.float_cost import (
     float_time_model,
     time_cost,
 )
+from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
 from ptq.optimization.self_check.checks import CheckReference, check, quantize_with
 from ptq.optimization.self_check.output_distance import CheckFailure
 from ptq.solver.quantizer import QuantizedModel

@@ -13,7 +13,7 @@ from ptq.data import Sample
 from ptq.evaluation.checks.overflow_check import refuse_overflow
 from ptq.evaluation.runs.outputs_ahead import run_float_ahead
 from ptq.evaluation.runs.session_cache import SessionCache
-from ptq.optimization.mixed_precision.float_cost import float_time_model
+from ptq.optimization.mixed_precision.attribution.float_cost import float_time_model
 from ptq.optimization.pipeline import Job
 from ptq.optimization.self_check.bisection import failing_ends, first_failing_node
 from ptq.optimization.self_check.checks import (

@@ -16,9 +16,9 @@ from ptq.data.splits import input_specs
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.graph import Graph
 from ptq.optimization.effort import EFFORTS, EffortName
-from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
-from ptq.optimization.mixed_precision.knee_sets import FloatSet
-from ptq.optimization.mixed_precision.saved_decisions import (
+from ptq.optimization.mixed_precision.knee.decisions import CountedDecisions, count_decisions
+from ptq.optimization.mixed_precision.knee.knee_sets import FloatSet
+from ptq.optimization.mixed_precision.knee.saved_decisions import (
     SavedDecisions,
     choose_by_decisions,
     count_saved_decisions,
@@ -174,7 +174,7 @@ def test_more_expensive_float_nodes_must_save_more_boxes(
     cheap: float, expensive: float, least: float, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All in integers changes 5 of 60; the counts are given."""
-    place = "ptq.optimization.mixed_precision.saved_decisions"
+    place = "ptq.optimization.mixed_precision.knee.saved_decisions"
     saved = [SavedDecisions(9, 60.0, 5.0, left, (least, 0.1)) for left in (cheap, expensive)]
     monkeypatch.setattr(f"{place}.count_saved_decisions", lambda *_: saved)
     monkeypatch.setattr(f"{place}.solve_plan", lambda *_: None)

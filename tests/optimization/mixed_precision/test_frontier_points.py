@@ -12,10 +12,10 @@ from networks import build_network, gaussian_array, prepare_and_calibrate, sqnr_
 
 from ptq.core.run_options import RunOptions
 from ptq.model.session.session import Session
-from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
+from ptq.optimization.mixed_precision.attribution.error_attribution import ErrorAttribution
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
-from ptq.optimization.mixed_precision.frontier_error import FrontierError
-from ptq.optimization.mixed_precision.frontier_points import (
+from ptq.optimization.mixed_precision.frontier.frontier_error import FrontierError
+from ptq.optimization.mixed_precision.frontier.frontier_points import (
     CurvePoint,
     add_neighbours,
     keep_pareto,

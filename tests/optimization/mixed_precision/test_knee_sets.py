@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptq.optimization.mixed_precision.knee_sets import FloatSet, choose_for_each_limit
+from ptq.optimization.mixed_precision.knee.knee_sets import FloatSet, choose_for_each_limit
 from ptq.optimization.preference import PREFERENCES
 
 BALANCED = PREFERENCES["balanced"]

@@ -22,7 +22,7 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.session.session import Session
-from ptq.optimization.mixed_precision.error_attribution import SAMPLES
+from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPLES
 from ptq.optimization.self_check import checks, fallback_search, self_check
 from ptq.optimization.self_check.self_check import quantize_with_self_check
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan

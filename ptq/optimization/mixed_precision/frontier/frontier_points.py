@@ -10,13 +10,13 @@ from itertools import pairwise
 import numpy as np
 
 from ptq.data import Sample
-from ptq.optimization.mixed_precision.error_attribution import (
+from ptq.optimization.mixed_precision.attribution.error_attribution import (
     ErrorAttribution,
     list_remaining,
     measure_joint_errors,
 )
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_candidates import (
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_candidates import (
     RemovableSources,
     greedy_candidates,
 )

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ptq.data import Sample
-from ptq.optimization.mixed_precision.error_attribution import (
+from ptq.optimization.mixed_precision.attribution.error_attribution import (
     list_remaining,
     measure_joint_errors,
 )
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_candidates import cheap_extras
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_candidates import cheap_extras
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
-from ptq.optimization.mixed_precision.frontier_points import list_points
-from ptq.optimization.mixed_precision.kept_saving import KeptSaving
+from ptq.optimization.mixed_precision.frontier.frontier_points import list_points
+from ptq.optimization.mixed_precision.knee.file_size_limit import KeptSaving
 from ptq.optimization.preference import DECISION_FLOOR, Preference
 
 _MOST_SETS = 12

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from ptq.evaluation.frontier import EstimatedFrontier, FrontierPoint
-from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
-from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.attribution.error_attribution import ErrorAttribution
+from ptq.optimization.mixed_precision.attribution.float_reasons import explain_float_nodes
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
-from ptq.optimization.mixed_precision.frontier_points import (
+from ptq.optimization.mixed_precision.frontier.frontier_points import (
     LOWEST_ERROR,
     CurvePoint,
     trace_curve,

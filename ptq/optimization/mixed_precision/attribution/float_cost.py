@@ -1,28 +1,12 @@
-"""The error sources of a quantized model, and the time that more float nodes cost."""
+"""The time that more float nodes cost."""
 
 from __future__ import annotations
 
 from ptq.core.targets import get_target
-from ptq.model.graph import Graph
-from ptq.optimization.mixed_precision.float_candidates import CostFunction
-from ptq.rewrite.instrument.error_sources import ErrorProbe, build_error_probe
+from ptq.optimization.mixed_precision.attribution.float_candidates import CostFunction
 from ptq.solver.assign import assign_precision_and_groups
 from ptq.solver.partition.partition import FloatTimeModel
-from ptq.solver.quantizer import QuantizedModel, apply_plan
-
-
-def error_sources_of(made: QuantizedModel, graph: Graph) -> ErrorProbe:
-    """A probe of the error sources of a quantized model, whatever its form.
-
-    Args:
-        made: The quantized model.
-        graph: The prepared model; its outputs, which may be others, are those whose errors are measured.
-    """
-    plain = made.recipe.as_signed_qdq()
-    if made.recipe != plain:
-        made = apply_plan(made.calibrated_model, plain, made.plan)
-    return build_error_probe(graph, made.plan, made.quantized_graph)
-
+from ptq.solver.quantizer import QuantizedModel
 
 _NODE_OVERHEAD = 10_000.0
 """The cost of any operator in addition to its work, in passes over elements: 2 µs."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ptq.model.node import is_constant, name_of
 from ptq.model.proto.serialize import serialized_size
-from ptq.optimization.mixed_precision.float_candidates import CostFunction
+from ptq.optimization.mixed_precision.attribution.float_candidates import CostFunction
 from ptq.solver.quantizer import QuantizedModel
 
 

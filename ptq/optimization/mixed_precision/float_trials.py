@@ -22,7 +22,7 @@ from ptq.evaluation.user_metric import Metric
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session.session import Session
-from ptq.optimization.mixed_precision.error_attribution import SAMPLES
+from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPLES
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptq.data import Sample
-from ptq.optimization.mixed_precision.decisions import CountedDecisions
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
-from ptq.optimization.mixed_precision.kept_saving import KeptSaving
-from ptq.optimization.mixed_precision.knee_sets import FloatSet, SetLimits, find_float_sets
-from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions, choose_by_decisions
+from ptq.optimization.mixed_precision.knee.decisions import CountedDecisions
+from ptq.optimization.mixed_precision.knee.file_size_limit import KeptSaving
+from ptq.optimization.mixed_precision.knee.knee_sets import FloatSet, SetLimits, find_float_sets
+from ptq.optimization.mixed_precision.knee.saved_decisions import (
+    SavedDecisions,
+    choose_by_decisions,
+)
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import DECISION_FLOOR, ERROR_FLOOR, PREFERENCES
 from ptq.solver.quantizer import QuantizedModel

@@ -13,14 +13,14 @@ from ptq.evaluation.intervals import Interval, bootstrap_sums, percentile_interv
 from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.tasks.task import Task
 from ptq.model.graph import Graph
-from ptq.optimization.mixed_precision.decisions import (
+from ptq.optimization.mixed_precision.knee.decisions import (
     MIN_CHANGED,
     MOST_SAMPLES,
     CountedDecisions,
     compare_examples,
     run_examples,
 )
-from ptq.optimization.mixed_precision.knee_sets import FloatSet
+from ptq.optimization.mixed_precision.knee.knee_sets import FloatSet
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import DECISION_FLOOR
 from ptq.solver.quantizer import QuantizedModel, apply_plan, solve_plan

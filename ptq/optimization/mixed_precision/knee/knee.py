@@ -21,20 +21,20 @@ from ptq.data.sample import Samples
 from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.proto.external_data import weight_bytes
-from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
-from ptq.optimization.mixed_precision.error_attribution import (
+from ptq.optimization.mixed_precision.attribution.error_attribution import (
     attribute_error,
 )
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_choice import choose_float_set
-from ptq.optimization.mixed_precision.float_cost import (
-    error_sources_of,
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_cost import (
     float_time_model,
     time_cost,
 )
-from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.attribution.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
-from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX, trace_frontier
+from ptq.optimization.mixed_precision.knee.decisions import CountedDecisions, count_decisions
+from ptq.optimization.mixed_precision.knee.float_choice import choose_float_set
+from ptq.optimization.mixed_precision.knee.knee_frontier import REASON_PREFIX, trace_frontier
 from ptq.optimization.mixed_precision.model_times import ModelTimes
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import (
