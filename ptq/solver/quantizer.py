@@ -159,6 +159,17 @@ def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> Quant
     return QuantizedModel(calibrated, recipe, plan, quantized, tuple(changes), rounded)
 
 
+def quantize_with(
+    calibrated: CalibratedModel,
+    recipe: Recipe,
+    plan: Plan | None = None,
+    floats: Mapping[str, str] | None = None,
+) -> QuantizedModel:
+    """Quantize with more nodes in float, each with the reason; by the given plan, or else by a new one."""
+    recipe = recipe.with_float_nodes(floats or {})
+    return apply_plan(calibrated, recipe, plan or solve_plan(calibrated, recipe))
+
+
 def finish_for_runtime(made: QuantizedModel) -> QuantizedModel:
     """The quantized model in the form that its runtime computes fastest; the integers stay the same.
 

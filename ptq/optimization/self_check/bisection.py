@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptq.optimization.self_check.checks import CheckReference, check, integer_nodes, quantize_with
-from ptq.solver.quantizer import QuantizedModel
+from ptq.optimization.self_check.checks import CheckReference, check, integer_nodes
+from ptq.solver.quantizer import QuantizedModel, quantize_with
 
 
 def first_failing_node(made: QuantizedModel, against: CheckReference) -> str:

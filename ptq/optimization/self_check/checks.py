@@ -9,13 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from ptq.core.errors import DataError, ModelError
-from ptq.core.plan import Plan
 from ptq.data import Sample
 from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.runs.reference import Outputs, ReferenceOutputs
@@ -29,8 +28,7 @@ from ptq.optimization.self_check.boundary_error import (
     integer_to_float_tensors,
 )
 from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
-from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
-from ptq.solver.recipe import Recipe
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel
 
 MIN_SQNR_DB = 20.0
 """The SQNR that a few 8-bit operators reach with suitable ranges; required of shallow networks."""
@@ -160,17 +158,6 @@ def integer_nodes(made: QuantizedModel) -> list[str]:
     """The nodes that are not float, in graph order."""
     nodes = (str(node.name) for node in made.calibrated_model.prepared.graph.nodes)
     return [name for name in nodes if name not in made.plan.floats]
-
-
-def quantize_with(
-    model: CalibratedModel,
-    recipe: Recipe,
-    plan: Plan | None = None,
-    floats: Mapping[str, str] | None = None,
-) -> QuantizedModel:
-    """Quantize with more nodes in float; by the given plan, or else by a new one."""
-    recipe = recipe.with_float_nodes(floats or {})
-    return apply_plan(model, recipe, plan or solve_plan(model, recipe))
 
 
 def check_graph(graph: Graph, against: CheckReference, required_db: float) -> CheckFailure | None:

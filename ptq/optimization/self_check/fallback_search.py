@@ -26,9 +26,9 @@ from ptq.optimization.mixed_precision.attribution.float_cost import (
     time_cost,
 )
 from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
-from ptq.optimization.self_check.checks import CheckReference, check, quantize_with
+from ptq.optimization.self_check.checks import CheckReference, check
 from ptq.optimization.self_check.output_distance import CheckFailure
-from ptq.solver.quantizer import QuantizedModel
+from ptq.solver.quantizer import QuantizedModel, quantize_with
 
 MAX_ROUNDS = 4
 REMOVALS_TRIED = 3

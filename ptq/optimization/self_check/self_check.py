@@ -23,13 +23,18 @@ from ptq.optimization.self_check.checks import (
     check_graph,
     check_with_floor,
     integer_nodes,
-    quantize_with,
     run_reference,
     run_reference_on_more_samples,
 )
 from ptq.optimization.self_check.fallback_search import NEGLIGIBLE_COST, find_float_fallback
 from ptq.optimization.self_check.output_distance import CheckFailure
-from ptq.solver.quantizer import CalibratedModel, Draft, QuantizedModel, complete_user_plan
+from ptq.solver.quantizer import (
+    CalibratedModel,
+    Draft,
+    QuantizedModel,
+    complete_user_plan,
+    quantize_with,
+)
 from ptq.solver.recipe import Recipe
 
 MAX_FAILING_NODES = 12

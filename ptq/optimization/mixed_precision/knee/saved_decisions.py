@@ -23,7 +23,7 @@ from ptq.optimization.mixed_precision.knee.decisions import (
 from ptq.optimization.mixed_precision.knee.knee_sets import FloatSet
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import DECISION_FLOOR
-from ptq.solver.quantizer import QuantizedModel, apply_plan, solve_plan
+from ptq.solver.quantizer import QuantizedModel, quantize_with
 
 MOST_SPENT_ON_FEW = 0.05
 """The share of the all-int8 model's time above which float nodes must save `DECISION_FLOOR` of the decisions, and not
@@ -116,10 +116,8 @@ def choose_by_decisions(
     if counted is None or not counted.vary:
         return ends[-1], None
     model = made.calibrated_model
-    recipes = [
-        made.recipe.with_float_nodes(dict.fromkeys(sorted(end.floats), "on trial")) for end in ends
-    ]
-    others = [apply_plan(model, recipe, solve_plan(model, recipe)) for recipe in recipes]
+    on_trial = [dict.fromkeys(sorted(end.floats), "on trial") for end in ends]
+    others = [quantize_with(model, made.recipe, floats=floats) for floats in on_trial]
     graphs = [other.quantized_graph for other in others]
     saved = count_saved_decisions(job, counted.task, made.quantized_graph, graphs)
     enough = [found.justify(end.spent) for end, found in zip(ends, saved, strict=True)]
