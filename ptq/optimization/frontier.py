@@ -51,7 +51,7 @@ from ptq.optimization.mixed_precision.frontier.frontier_points import (
 from ptq.optimization.mixed_precision.knee.decisions import count_decisions
 from ptq.optimization.mixed_precision.knee.float_choice import choose_float_set
 from ptq.optimization.mixed_precision.knee.knee_frontier import REASON_PREFIX
-from ptq.optimization.mixed_precision.model_times import ModelTimes
+from ptq.optimization.mixed_precision.model_times import FloatSetTimes
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import (
     calibrate_model,
@@ -159,7 +159,7 @@ def frontier(
     few, more = (evenly_spread(held_out, count) for count in (ESTIMATION_SAMPLES, JOINT_SAMPLES))
     advance, injector = run.start_stage("attributing the error", None), ErrorInjector(probe, run)
     found = attribute_error(injector, few, advance=advance)
-    times = ModelTimes(made, table)
+    times = FloatSetTimes(made, table)
     trade = FloatTrade(found, time_cost(float_time_model(made)), times)
     choice = frozenset[str]()
     if PREFERENCES[options.prefer].spend:

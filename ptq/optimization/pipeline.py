@@ -9,7 +9,7 @@ import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from ptq.calibration.calibration import Fold, load_or_collect
+from ptq.calibration.calibration import CrossValidationFold, load_or_collect
 from ptq.calibration.input_covariance import collect_input_covariance
 from ptq.core.errors import UnsupportedError, UsageError
 from ptq.core.memory import release_memory
@@ -200,7 +200,7 @@ def _note_missing_samples(job: Job) -> PreparedModel:
 
 def calibrate_model(
     job: Job, checkpoint: str | os.PathLike[str] | None = None
-) -> tuple[CalibratedModel, list[Fold]]:
+) -> tuple[CalibratedModel, list[CrossValidationFold]]:
     """Collect statistics, or take those given; and the folds that range methods are compared on.
 
     Raises:
@@ -238,7 +238,7 @@ def calibrate_model(
 def choose_recipe(
     job: Job,
     model: CalibratedModel,
-    folds: list[Fold],
+    folds: list[CrossValidationFold],
     alone: AbstractContextManager[None] | None = None,
 ) -> Recipe:
     """The recipe with a range method for each tensor; a given plan has its scales already.

@@ -90,7 +90,7 @@ class RuntimeCheck:
 
 
 @dataclass
-class _Tally:
+class _EnergyTally:
     params: QuantParams | None
     reference_params: QuantParams | None
     node: Node
@@ -139,9 +139,9 @@ def check_in_runtime(
     given, expected = _quantized_tensors(graph), _quantized_tensors(reference)
     outputs = {name_of(v): _computing_node(v) for v in graph.outputs}
     inner = [] if runtime in _WITHOUT_INNER_TENSORS else [n for n in given if n in expected]
-    tallies = {n: _Tally(given[n][1], expected[n][1], given[n][0]) for n in inner}
+    tallies = {n: _EnergyTally(given[n][1], expected[n][1], given[n][0]) for n in inner}
     tallies |= {
-        name: _Tally(None, None, node)
+        name: _EnergyTally(None, None, node)
         for name, node in outputs.items()
         if node is not None and name not in tallies
     }

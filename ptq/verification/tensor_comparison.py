@@ -27,7 +27,7 @@ from ptq.verification.ulp_order import float_order
 
 
 @dataclass
-class Tally:
+class TensorTally:
     """Comparison of one tensor over some samples.
 
     Attributes:
@@ -46,14 +46,14 @@ class Tally:
         """Add one sample."""
         if not theirs.shape == ours.shape == local.shape:
             count = max(theirs.size, ours.size, 1)
-            self.merge(Tally(count, count, 1, count))
+            self.merge(TensorTally(count, count, 1, count))
             return
         distances = np.abs(float_order(theirs) - float_order(ours))
         different, apart = np.count_nonzero(distances), np.count_nonzero(theirs != local)
         largest = int(distances.max(initial=0))
-        self.merge(Tally(distances.size, int(different), largest, int(apart)))
+        self.merge(TensorTally(distances.size, int(different), largest, int(apart)))
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: TensorTally) -> None:
         """Add what other samples gave."""
         self.elements += other.elements
         self.differing += other.differing
@@ -73,7 +73,7 @@ class Compared:
         changed_share: The largest change, as a share of the largest value of the sample's output.
     """
 
-    tallies: dict[str, Tally]
+    tallies: dict[str, TensorTally]
     samples: int = 0
     outputs: int = 0
     changed: int = 0
@@ -174,7 +174,7 @@ class TensorComparison:
             DataError: The model fails on a sample; the text names it.
         """
         wanted = list(dict.fromkeys([*self._outputs, *self.producers, *self._borders]))
-        found = Compared({name: Tally() for name in self.producers})
+        found = Compared({name: TensorTally() for name in self.producers})
         for sample in part.samples:
             found.samples += 1
             with name_sample(sample.name):

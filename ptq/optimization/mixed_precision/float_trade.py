@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ptq.optimization.mixed_precision.attribution.error_attribution import ErrorAttribution
 from ptq.optimization.mixed_precision.attribution.float_candidates import CostFunction
-from ptq.optimization.mixed_precision.model_times import ModelTimes
+from ptq.optimization.mixed_precision.model_times import FloatSetTimes
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,4 +21,4 @@ class FloatTrade:
 
     attribution: ErrorAttribution
     cost: CostFunction
-    times: ModelTimes
+    times: FloatSetTimes

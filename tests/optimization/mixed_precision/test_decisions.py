@@ -92,7 +92,7 @@ def test_images_with_different_numbers_of_boxes_are_read_on_half_of_all(tmp_path
     found = _count(_images(objects), tmp_path, shift=0.1)
     assert found is not None
     assert len(found.samples) == 40
-    assert sorted(set(found.made)) == [1, 3]
+    assert sorted(set(found.total)) == [1, 3]
     assert found.changed == 1
 
 
@@ -120,7 +120,7 @@ def test_saved_boxes_are_those_that_the_second_model_does_not_change(
     counted = count_decisions(job, made, SessionCache(job.run))
     assert counted is not None
     (saved,) = count_saved_decisions(job, counted.task, graphs[0], graphs[1:])
-    assert (saved.samples, saved.made) == (60, 150)
+    assert (saved.samples, saved.total) == (60, 150)
     assert (saved.all_int8, saved.with_floats) == lost
     assert saved.justify(0.15) == (lost[1] < lost[0])
 

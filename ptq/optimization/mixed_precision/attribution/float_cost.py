@@ -12,12 +12,12 @@ _NODE_OVERHEAD = 10_000.0
 """The cost of any operator in addition to its work, in passes over elements: 2 µs."""
 
 
-def float_time_model(made: QuantizedModel) -> FloatTimeModel:
+def float_time_model(quantized: QuantizedModel) -> FloatTimeModel:
     """The model of the time that more float nodes cost, in passes over the elements of a tensor."""
-    model, row = made.calibrated_model, get_target(made.plan.target)
+    model, row = quantized.calibrated_model, get_target(quantized.plan.target)
     graph = model.prepared.graph
     precision, _ = assign_precision_and_groups(
-        graph, model.calibration.tensors, row, made.recipe.float_nodes
+        graph, model.calibration.tensors, row, quantized.recipe.float_nodes
     )
     specs = {name: node.spec for name, node in precision.quantized_nodes.items()}
     return FloatTimeModel(graph, specs, precision.fused_activations, row)

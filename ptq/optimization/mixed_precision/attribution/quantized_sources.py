@@ -7,14 +7,14 @@ from ptq.rewrite.instrument.error_sources import ErrorProbe, build_error_probe
 from ptq.solver.quantizer import QuantizedModel, apply_plan
 
 
-def error_sources_of(made: QuantizedModel, graph: Graph) -> ErrorProbe:
+def error_sources_of(quantized: QuantizedModel, graph: Graph) -> ErrorProbe:
     """A probe of the error sources of a quantized model, whatever its form.
 
     Args:
-        made: The quantized model.
+        quantized: The quantized model.
         graph: The prepared model; its outputs, which may be others, are those whose errors are measured.
     """
-    plain = made.recipe.as_signed_qdq()
-    if made.recipe != plain:
-        made = apply_plan(made.calibrated_model, plain, made.plan)
-    return build_error_probe(graph, made.plan, made.quantized_graph)
+    plain = quantized.recipe.as_signed_qdq()
+    if quantized.recipe != plain:
+        quantized = apply_plan(quantized.calibrated_model, plain, quantized.plan)
+    return build_error_probe(graph, quantized.plan, quantized.quantized_graph)

@@ -41,7 +41,7 @@ class FloatChoice:
 
 def choose_float_set(
     job: Job,
-    made: QuantizedModel,
+    quantized: QuantizedModel,
     trade: FloatTrade,
     decisions: CountedDecisions | None,
     injector: ErrorInjector,
@@ -51,7 +51,7 @@ def choose_float_set(
 
     Args:
         job: What is asked; it has calibration samples.
-        made: The model with all in integers.
+        quantized: The model with all in integers.
         trade: What float nodes gain and cost.
         decisions: What was counted; None where outputs decide nothing, and their error stands for it.
         injector: Measures errors.
@@ -65,12 +65,12 @@ def choose_float_set(
     changed = _estimate_lost_decisions(decisions, float(trade.attribution.joint_shares.mean()))
     fastest = job.options.min_speedup
     most = times.in_float / times.all_int8 / fastest - 1 if fastest else np.inf
-    limits = SetLimits(preference, changed, KeptSaving(made, preference.share_of_saving), most)
+    limits = SetLimits(preference, changed, KeptSaving(quantized, preference.share_of_saving), most)
     sets = find_float_sets(trade, limits, injector, passes)
     if not sets:
         return FloatChoice(changed)
     lost = None if changed is None else decisions
-    return FloatChoice(changed, sets, *choose_by_decisions(job, lost, made, sets))
+    return FloatChoice(changed, sets, *choose_by_decisions(job, lost, quantized, sets))
 
 
 def _estimate_lost_decisions(decisions: CountedDecisions | None, joint: float) -> float | None:

@@ -35,7 +35,7 @@ from ptq.optimization.mixed_precision.float_trade import FloatTrade
 from ptq.optimization.mixed_precision.knee.decisions import CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.knee.float_choice import choose_float_set
 from ptq.optimization.mixed_precision.knee.knee_frontier import REASON_PREFIX, trace_frontier
-from ptq.optimization.mixed_precision.model_times import ModelTimes
+from ptq.optimization.mixed_precision.model_times import FloatSetTimes
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import (
     DECISION_FLOOR,
@@ -99,7 +99,7 @@ def keep_knee_float(
     made = draft.made
     if made is None or len(made.plan.tensors) > MAX_TENSORS:
         return draft, None
-    times = ModelTimes(made, table)
+    times = FloatSetTimes(made, table)
     if times.is_small or times.all_int8 >= times.in_float:
         return draft, None
     count = min(max(2, len(job.samples.calibration) // per), _MOST_SAMPLES)
@@ -141,18 +141,18 @@ class _Knee:
 
 def _find_knee(
     job: Job,
-    made: QuantizedModel,
-    times: ModelTimes,
+    quantized: QuantizedModel,
+    times: FloatSetTimes,
     preference: Preference,
     count: int,
     sessions: SessionCache,
 ) -> _Knee | None:
     assert job.samples.calibration is not None
-    decisions = count_decisions(job, made, sessions)
+    decisions = count_decisions(job, quantized, sessions)
     lost = decisions is not None and decisions.changed > DECISION_FLOOR
     # logits rank what any sample feels; probabilities only what moves undecided samples, and need more of them
     graph = segments_graph(job.prepared.graph) if lost else logits_graph(job.prepared.graph)
-    probe = error_sources_of(made, graph)
+    probe = error_sources_of(quantized, graph)
     if not probe.sources:
         return None
     samples = _choose_samples(job.samples.calibration, count, decisions if lost else None)
@@ -166,15 +166,15 @@ def _find_knee(
     joint, total = float(found.joint_shares.mean()), float(found.mean_shares.sum())
     if not (0 < total < np.inf and 0 < joint < np.inf):
         return None
-    trade = FloatTrade(found, time_cost(float_time_model(made)), times)
+    trade = FloatTrade(found, time_cost(float_time_model(quantized)), times)
     others = _choose_others(job.samples.calibration, samples)
-    choice = choose_float_set(job, made, trade, decisions, injector, (samples, others))
+    choice = choose_float_set(job, quantized, trade, decisions, injector, (samples, others))
     best, saved = choice.best, choice.saved
 
     def trace(best: frozenset[str]) -> EstimatedFrontier:
         return trace_frontier(trade, best, job.options.prefer)
 
-    rest = "no more nodes in float" if made.recipe.self_check_note else "all in integers"
+    rest = "no more nodes in float" if quantized.recipe.self_check_note else "all in integers"
     if not choice.sets:
         changed = choice.changed
         note = "" if changed is None else f"{rest}: {_explain_none(job, preference, changed)}"
