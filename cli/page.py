@@ -7,14 +7,15 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptq.core.remote import show
 
 from .documents.write_document import digest_inputs
 from .invocation import current_invocation
 
-RunFact = tuple[str, str]
-"""A name and a value: something about the run."""
+if TYPE_CHECKING:
+    from ptq.page.page import RunFact
 
 
 def write_page(

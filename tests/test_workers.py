@@ -32,7 +32,7 @@ from ptq.model.graph import Graph
 from ptq.model.open import open_model
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.job import open_job
-from ptq.optimization.mixed_precision.decisions import count_decisions
+from ptq.optimization.mixed_precision.knee.decisions import count_decisions
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.self_check.checks import CONFIRMING_SHALLOW, CheckReference, check_graph
 from ptq.rewrite.prepare.prepare import prepare

@@ -213,7 +213,7 @@ def _describe_identity(result: Calibration) -> list[str]:
 
 def _describe_stats_alone(result: Calibration) -> str:
     """What ``ptq quantize --stats`` does without data."""
-    from ptq.optimization.given import list_left_out
+    from ptq.optimization.earlier_run import list_left_out
 
     if result.kept is not None:
         size = sum(array.nbytes for feed in result.kept.feeds.values() for array in feed.values())

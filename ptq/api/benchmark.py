@@ -17,7 +17,7 @@ from typing import cast, get_args
 import numpy as np
 
 from ptq.api.peak_memory import measure_peak_memory
-from ptq.core.errors import DataError, ModelError, UnsupportedError, UsageError
+from ptq.core.errors import ModelError, UnsupportedError, UsageError
 from ptq.core.option_checks import (
     refuse_unknown_options,
     require_choice,
@@ -27,6 +27,7 @@ from ptq.core.option_checks import (
 from ptq.core.run_options import Progress, RunOptions
 from ptq.data import DataSource, Preparation, Sample
 from ptq.data.made_inputs import make_feed
+from ptq.data.sample_source import name_sample
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, input_specs
 from ptq.evaluation.intervals import Interval, median_interval
@@ -264,11 +265,8 @@ def _explain_choice(name: str, *, chosen: bool) -> Iterator[None]:
 
 def _run_first(session: Session | RuntimeModel, sample: Sample, *, made: bool) -> None:
     """The first run, which is slower and not counted."""
-    try:
+    with name_sample(sample.name, advice="; give samples (data)" if made else ""):
         session.run(sample.feed)
-    except DataError as error:
-        advice = "; give samples (data)" if made else ""
-        raise DataError(f"{sample.name}: {error}{advice}") from error
 
 
 def _require_same_inputs(first: Graph, other: Graph, name: str) -> None:

@@ -7,7 +7,7 @@ result = ptq.quantize("model.onnx", "images/", plan=curve.plans[3], stats=curve.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 from ptq.api.applied_preprocess import find_preprocess
@@ -29,37 +29,34 @@ from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model
 from ptq.model.session.session import Session
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
-from ptq.optimization.job import Job, open_job
-from ptq.optimization.mixed_precision.decisions import count_decisions
-from ptq.optimization.mixed_precision.error_attribution import (
-    ErrorAttribution,
+from ptq.optimization.job import open_job
+from ptq.optimization.mixed_precision.attribution.error_attribution import (
     attribute_error,
 )
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_candidates import CostFunction
-from ptq.optimization.mixed_precision.float_cost import (
-    error_sources_of,
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_cost import (
     float_time_model,
     time_cost,
 )
-from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
-from ptq.optimization.mixed_precision.frontier_error import FrontierError
-from ptq.optimization.mixed_precision.frontier_estimates import estimate_points, list_anchors
-from ptq.optimization.mixed_precision.frontier_points import (
+from ptq.optimization.mixed_precision.attribution.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
+from ptq.optimization.mixed_precision.float_trade import FloatTrade
+from ptq.optimization.mixed_precision.float_trials import MAX_SAMPLES, Trials, evenly_spread
+from ptq.optimization.mixed_precision.frontier.frontier_error import FrontierError
+from ptq.optimization.mixed_precision.frontier.frontier_estimates import (
+    estimate_points,
+    list_anchors,
+)
+from ptq.optimization.mixed_precision.frontier.frontier_points import (
     add_neighbours,
     measure_curve,
     thin_out,
     trace_curve,
 )
-from ptq.optimization.mixed_precision.kept_saving import KeptSaving
-from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX
-from ptq.optimization.mixed_precision.knee_sets import (
-    estimate_lost_decisions,
-    find_float_sets,
-)
-from ptq.optimization.mixed_precision.model_times import ModelTimes
-from ptq.optimization.mixed_precision.saved_decisions import choose_by_decisions
-from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
+from ptq.optimization.mixed_precision.knee.decisions import count_decisions
+from ptq.optimization.mixed_precision.knee.float_choice import choose_float_set
+from ptq.optimization.mixed_precision.knee.knee_frontier import REASON_PREFIX
+from ptq.optimization.mixed_precision.model_times import FloatSetTimes
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import prepare_draft
 from ptq.optimization.preference import DEFAULT_PREFERENCE, PREFERENCES, PreferenceName
@@ -156,10 +153,17 @@ def frontier(
     few, more = (evenly_spread(held_out, count) for count in (ESTIMATION_SAMPLES, JOINT_SAMPLES))
     advance, injector = run.start_stage("attributing the error", None), ErrorInjector(probe, run)
     found = attribute_error(injector, few, advance=advance)
-    times, price = ModelTimes(made, table), time_cost(float_time_model(made))
-    choice = _choose(job, made, injector, few, more, found, times, price, options.prefer)
-    curve = trace_curve(found, price, times, [choice] if choice else [])
-    curve = add_neighbours(found, times, curve)
+    times = FloatSetTimes(made, table)
+    trade = FloatTrade(found, time_cost(float_time_model(made)), times)
+    choice = frozenset[str]()
+    if PREFERENCES[options.prefer].spend:
+        decisions = count_decisions(job, made, SessionCache(run))
+        names = {sample.name for sample in few}
+        passes = few, [sample for sample in more if sample.name not in names]
+        best = choose_float_set(job, made, trade, decisions, injector, passes).best
+        choice = choice if best is None else best.floats
+    curve = trace_curve(trade, [choice] if choice else [])
+    curve = add_neighbours(trade, curve)
     curve = measure_curve(injector, curve, more)
     curve = thin_out(curve, [point for point in curve if point.floats == choice])
     if choice not in [point.floats for point in curve]:
@@ -207,34 +211,6 @@ def frontier(
         plans,
         calibrated.calibration,
     )
-
-
-def _choose(
-    job: Job,
-    made: QuantizedModel,
-    injector: ErrorInjector,
-    few: Sequence[Sample],
-    more: Sequence[Sample],
-    found: ErrorAttribution,
-    times: ModelTimes,
-    price: CostFunction,
-    prefer: PreferenceName,
-) -> frozenset[str]:
-    """The nodes that the rule leaves float."""
-    preference = PREFERENCES[prefer]
-    if not preference.spend:
-        return frozenset()
-    decisions = count_decisions(job, made, SessionCache(job.run))
-    changed = estimate_lost_decisions(decisions, float(found.joint_shares.mean()))
-    names = {sample.name for sample in few}
-    others = [sample for sample in more if sample.name not in names]
-    saving = KeptSaving(made, preference.share_of_saving)
-    sets = find_float_sets(injector, few, others, found, price, times, preference, changed, saving)
-    if not sets:
-        return frozenset()
-    lost = None if changed is None else decisions
-    best, _ = choose_by_decisions(job, lost, made, sets)
-    return frozenset() if best is None else best.floats
 
 
 def _measure(

@@ -35,7 +35,7 @@ from ptq.rewrite.instrument.timing_graph import (
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.partition.cost_table import use_cost_table
 from ptq.solver.partition.shipped_tables import get_shipped_table
-from ptq.solver.quantizer import CalibratedModel, apply_plan, solve_plan
+from ptq.solver.quantizer import CalibratedModel, quantize_with
 from ptq.solver.recipe import Recipe
 
 _BLOCK_STEP = 4
@@ -140,7 +140,7 @@ def _quantize_alone(alone: Graph, feed: Mapping[str, NDArray[Any]]) -> Graph:
         statistics = collect_statistics(prepared.graph, samples)
         model = CalibratedModel("kernel", alone, prepared, statistics)
         recipe = Recipe(method="minmax", rounding="nearest", correct_bias=False)
-        made = apply_plan(model, recipe, solve_plan(model, recipe))
+        made = quantize_with(model, recipe)
     if len(made.plan.floats) == len(prepared.graph.nodes):
         raise ModelError("; ".join(sorted(set(made.plan.floats.values()))))
     whole = made.quantized_graph

@@ -42,11 +42,11 @@ from ptq.model.open import Model, source_path
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.compensation import compensate_rounding
 from ptq.optimization.decision_log import log_decisions, log_float_nodes
+from ptq.optimization.earlier_run import open_given
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
-from ptq.optimization.given import open_given
 from ptq.optimization.job import open_job
 from ptq.optimization.mixed_precision.budget_search import search_within_budget
-from ptq.optimization.mixed_precision.knee import keep_knee_float
+from ptq.optimization.mixed_precision.knee.knee import keep_knee_float
 from ptq.optimization.mixed_precision.model_times import estimate_speed
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import prepare_draft

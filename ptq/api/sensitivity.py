@@ -33,11 +33,17 @@ from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.node import operator_of
 from ptq.model.open import Model
 from ptq.optimization.job import open_job
-from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution, attribute_error
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_candidates import FloatCandidate, rank_candidates
-from ptq.optimization.mixed_precision.float_cost import error_sources_of
-from ptq.optimization.mixed_precision.trials import (
+from ptq.optimization.mixed_precision.attribution.error_attribution import (
+    ErrorAttribution,
+    attribute_error,
+)
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_candidates import (
+    FloatCandidate,
+    rank_candidates,
+)
+from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
+from ptq.optimization.mixed_precision.float_trials import (
     MAX_SAMPLES,
     Trials,
     drop_and_sqnr,

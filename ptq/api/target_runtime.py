@@ -33,24 +33,26 @@ _MAX_SAMPLES, _SECONDS = 32, 10.0
 
 
 def open_target_runtime(
-    made: QuantizedModel, samples: SampleSplit, tflite: TfliteOptions, run: RunOptions
+    quantized: QuantizedModel, samples: SampleSplit, tflite: TfliteOptions, run: RunOptions
 ) -> TargetRuntime | None:
     """Load a quantized model in the runtime that its target, or its file, is for; None if that is ONNX Runtime.
 
     Args:
-        made: The quantized model, as its runtime takes it.
+        quantized: The quantized model, as its runtime takes it.
         samples: Its samples; without evaluation samples nothing is loaded.
         tflite: How a `.tflite` file is written.
         run: How the job runs.
     """
-    name = LITERT if made.recipe.form == "tflite" else get_target(made.plan.target).runtime
+    name = (
+        LITERT if quantized.recipe.form == "tflite" else get_target(quantized.plan.target).runtime
+    )
     if name is None:
         return None
     runtime = RUNTIMES[name]
     if samples.evaluation is None or not runtime.is_installed():
         return TargetRuntime(runtime)
     try:
-        model = _open(runtime, made.quantized_graph, tflite, run)
+        model = _open(runtime, quantized.quantized_graph, tflite, run)
     except PtqError as error:
         return TargetRuntime(runtime, problem=str(error))
     return TargetRuntime(runtime, model)
@@ -58,7 +60,7 @@ def open_target_runtime(
 
 def describe_in_target_runtime(
     report: Report,
-    made: QuantizedModel,
+    quantized: QuantizedModel,
     inside: TargetRuntime | None,
     samples: SampleSplit,
     tflite: TfliteOptions,
@@ -70,7 +72,7 @@ def describe_in_target_runtime(
 
     Args:
         report: The report of a quantization.
-        made: The quantized model.
+        quantized: The quantized model.
         inside: The runtime, with the model; None if it is ONNX Runtime.
         samples: Its samples; the evaluation samples are run.
         tflite: How a `.tflite` file is written.
@@ -79,13 +81,15 @@ def describe_in_target_runtime(
     row = get_target(report.target)
     lines: list[str] = []
     if row.lint not in (None, "litert"):
-        lines.append(_describe_rules(made.quantized_graph, report.target, row.source))
+        lines.append(_describe_rules(quantized.quantized_graph, report.target, row.source))
     if inside is not None:
         runtime = inside.runtime
         if not runtime.is_installed():
             lines.append(f"not run in {runtime.title}: it is not installed ({runtime.install})")
         elif inside.model is not None and samples.evaluation is not None:
-            found, speed = _measure(runtime, inside.model, made, samples.evaluation, tflite, run)
+            found, speed = _measure(
+                runtime, inside.model, quantized, samples.evaluation, tflite, run
+            )
             lines += found
             if speed is not None:
                 report = replace(
@@ -111,13 +115,13 @@ def _describe_rules(quantized: Graph, target: str, source: str) -> str:
 def _measure(
     runtime: Runtime,
     inside: RuntimeModel,
-    made: QuantizedModel,
+    quantized: QuantizedModel,
     samples: Samples,
     tflite: TfliteOptions,
     run: RunOptions,
 ) -> tuple[list[str], Speed | None]:
     """Lines on placement and speed, and the speed against the runtime's own float; of an emulator on accuracy."""
-    model = made.calibrated_model
+    model = quantized.calibrated_model
     where, lines = f"in {runtime.title}", list[str]()
     some = samples.spread(_MAX_SAMPLES)
     try:

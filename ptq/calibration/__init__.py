@@ -16,5 +16,5 @@ rounding_samples    the samples of that pass, which error compensation runs too
 Further files:
 
 kept_source         the samples that statistics keep, as samples to calibrate on
-rounds              calibration within a limit of memory
+memory_rounds       calibration within a limit of memory
 """

@@ -11,8 +11,8 @@ from pathlib import Path
 from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import observe
 from ptq.calibration.identify import Listing, find_contents, identify_samples
+from ptq.calibration.memory_rounds import observe_in_rounds
 from ptq.calibration.observe_splits import observe_splits
-from ptq.calibration.rounds import observe_in_rounds
 from ptq.core.errors import StatsError
 from ptq.core.option_checks import require_path
 from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable
@@ -36,7 +36,7 @@ _MIN_SAMPLES = 2 * FOLDS
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class CrossValidationFold:
     """One fold of the cross-validation of ranges.
 
     Attributes:
@@ -142,7 +142,7 @@ def collect_in_folds(
     *,
     checkpoint: str | os.PathLike[str] | None = None,
     run: RunOptions,
-) -> tuple[Calibration, list[Fold]]:
+) -> tuple[Calibration, list[CrossValidationFold]]:
     """Observe a prepared graph on samples; return the statistics of all samples, and the folds.
 
     There are 4 folds. The ranges that one half of the samples sets are evaluated on the two folds of the other half:
@@ -155,7 +155,7 @@ def collect_in_folds(
     """
     if checkpoint is not None or len(samples) < _MIN_SAMPLES:
         whole = collect_statistics(graph, samples, checkpoint=checkpoint, run=run)
-        return whole, [Fold(whole, samples)]
+        return whole, [CrossValidationFold(whole, samples)]
     splits = split_folds(samples, FOLDS)
     names = [split.names for split in splits]
 
@@ -191,8 +191,8 @@ def collect_in_folds(
     for index, split in enumerate(splits):
         other = halves[index < HALF]
         if observed[index].samples and other.samples:
-            folds.append(Fold(other, _without_bad(bad, split)))
-    return whole, folds or [Fold(whole, _without_bad(bad, samples))]
+            folds.append(CrossValidationFold(other, _without_bad(bad, split)))
+    return whole, folds or [CrossValidationFold(whole, _without_bad(bad, samples))]
 
 
 def _without_bad(bad: Collection[str], samples: Samples) -> Samples:
@@ -206,7 +206,7 @@ def load_or_collect(
     *,
     checkpoint: str | os.PathLike[str] | None,
     run: RunOptions,
-) -> tuple[Calibration, list[Fold]]:
+) -> tuple[Calibration, list[CrossValidationFold]]:
     """The given statistics, else those collected from the samples; and the folds that evaluate ranges.
 
     With neither statistics nor samples, the result holds no tensors and there are no folds.
@@ -217,7 +217,7 @@ def load_or_collect(
     """
     if stats is not None:
         calibration = require_same_graph(stats, graph)
-        return calibration, [] if samples is None else [Fold(calibration, samples)]
+        return calibration, [] if samples is None else [CrossValidationFold(calibration, samples)]
     if samples is None:
         return Calibration(graph.digest(), 0, {}), []
     return collect_in_folds(graph, samples, checkpoint=checkpoint, run=run)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
+from ptq.data.sample_source import name_sample
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
@@ -44,10 +44,8 @@ class SpreadCollector:
 
     def _observe(self, sample: Sample) -> Spreads:
         """The spreads of the tensors that are not empty."""
-        try:
+        with name_sample(sample.name):
             found = self._session.run(sample.feed, self._computed)
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
         arrays, spreads = dict(zip(self._computed, found, strict=True)), {}
         for name, axis in self._axes.items():
             array = arrays.pop(name) if name in arrays else sample.feed[name]

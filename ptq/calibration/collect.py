@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, StatsError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
+from ptq.data.sample_source import name_sample
 from ptq.kernels.thread_pool import parallel_map, thread_count
 from ptq.model.graph import Graph
 from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
@@ -285,10 +286,8 @@ class BatchBuffers:
         return self._places[place]
 
     def _run_single(self, sample: Sample) -> dict[str, NDArray[Any]]:
-        try:
+        with name_sample(sample.name):
             results = self._session.run(sample.feed, self._computed)
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
         return dict(zip(self._computed, results, strict=True))
 
 

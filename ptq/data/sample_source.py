@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -87,6 +88,23 @@ def refuse_bad(skipped: Sequence[tuple[str, str]]) -> None:
         raise DataError(
             f"all {len(skipped)} samples that were read are bad; the first: {skipped[0][1]}"
         )
+
+
+@contextmanager
+def name_sample(name: str, advice: str = "") -> Iterator[None]:
+    """Name the sample in errors of the model that runs on it.
+
+    Args:
+        name: The sample's name.
+        advice: What stands behind the error.
+
+    Raises:
+        DataError: The model fails on the sample; the text names it.
+    """
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{name}: {error}{advice}") from error
 
 
 class SampleSource(Protocol):

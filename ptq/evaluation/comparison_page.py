@@ -12,7 +12,7 @@ from ptq.evaluation.form_titles import name_runtime
 from ptq.evaluation.intervals import describe_speed
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
-from ptq.evaluation.presentation.making import MadeFact, build_run
+from ptq.evaluation.presentation.making import build_run
 from ptq.evaluation.presentation.result_page import render_result
 from ptq.evaluation.presentation.verdict import (
     Tone,
@@ -23,12 +23,12 @@ from ptq.evaluation.presentation.verdict import (
 )
 from ptq.evaluation.task_wording import describe_figures, describe_task
 from ptq.page.blocks import Lines
-from ptq.page.page import Section
+from ptq.page.page import RunFact, Section
 
 _NAMES = ("old", "new")
 
 
-def render_comparison_page(result: Comparison, made: Sequence[MadeFact] = ()) -> str:
+def render_comparison_page(result: Comparison, made: Sequence[RunFact] = ()) -> str:
     """The comparison as an HTML document: verdict, figures, changed samples, classes.
 
     Args:

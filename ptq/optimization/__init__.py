@@ -2,7 +2,7 @@
 
 options                 what the user asks of a quantization
 effort                  how many samples and runs each decision may take
-given                   statistics or a plan of an earlier run
+earlier_run             statistics or a plan of an earlier run
 job                     one quantization before calibration: model, samples, options
 pipeline                the first stages of a quantization, which `quantize`, `frontier` and `sensitivity` share
 output_error            error of the model outputs with activations rounded in one way or another

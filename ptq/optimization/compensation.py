@@ -53,7 +53,7 @@ _FULLY_CONNECTED = ("Gemm", "MatMul")
 
 
 def compensate_rounding(
-    made: QuantizedModel,
+    quantized: QuantizedModel,
     samples: Samples | None,
     *,
     run: RunOptions,
@@ -61,31 +61,35 @@ def compensate_rounding(
     """The quantized model with layers re-fitted to their quantized inputs, where held-out samples gain.
 
     Args:
-        made: A quantized model; it stays unchanged unless its weights are rounded by second order.
+        quantized: A quantized model; it stays unchanged unless its weights are rounded by second order.
         samples: Calibration samples; the model stays unchanged with fewer than 32.
         run: How the job runs.
 
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    graph, plan = made.calibrated_model.prepared.graph, made.plan
+    graph, plan = quantized.calibrated_model.prepared.graph, quantized.plan
     if (
         samples is None
         or len(samples) < MIN_HELD_OUT * VALIDATION_SHARE
-        or made.check_failure is not None
-        or made.instability
+        or quantized.check_failure is not None
+        or quantized.instability
     ):
-        return made
-    model, recipe, gains = made.calibrated_model, replace(made.recipe, form="qdq"), list[float]()
+        return quantized
+    model, recipe, gains = (
+        quantized.calibrated_model,
+        replace(quantized.recipe, form="qdq"),
+        list[float](),
+    )
     rounds = _layers_by_depth(graph, plan, model.rounder.node_names)
     chosen, held_out = choose_samples(samples, model.calibration)
     known = _list_inputs(itertools.chain.from_iterable(rounds))
     kept = model.kept_inputs if model.kept_inputs.has(known, chosen.names) else None
     runs = StagedRun(threads=run.threads), StagedRun(threads=run.threads)
-    is_qdq = made.recipe.form == recipe.form
-    quantized = made if is_qdq or not rounds else apply_plan(model, recipe, plan)
+    is_qdq = quantized.recipe.form == recipe.form
+    as_qdq = quantized if is_qdq or not rounds else apply_plan(model, recipe, plan)
     for number, nodes in enumerate(rounds):
-        before = quantized.quantized_graph
+        before = as_qdq.quantized_graph
         compared = [_compare_inputs(node, before, plan) for node in nodes]
         later = _input_names([node for some in rounds[number + 1 :] for node in some], before)
         # the first stages of both runs share the samples
@@ -107,12 +111,12 @@ def compensate_rounding(
         )
         if fits:
             model = replace(model, rounder=model.rounder.updated_with(statistics))
-            quantized = apply_plan(model, recipe, plan)
+            as_qdq = apply_plan(model, recipe, plan)
         gains += [fit.gain_db for _, fit in fits.values()]
     if not gains:
-        return made
-    after = quantized if is_qdq else apply_plan(model, made.recipe, plan)
-    made.calibrated_model.release()
+        return quantized
+    after = as_qdq if is_qdq else apply_plan(model, quantized.recipe, plan)
+    quantized.calibrated_model.release()
     note = (
         f"error compensation: {plural(len(gains), 'layer')} re-fitted to quantized inputs; "
         f"layer error {median(gains):.1f} dB lower (median, held-out)"

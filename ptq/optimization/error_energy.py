@@ -1,4 +1,29 @@
-"""Energy of the error of one output against the float model's, also where its length or finite values are lost."""
+"""Energy of the error of one output against the float model's, also where its length or finite values are lost.
+
+Several places divide the energy of an output's error by the energy of the output. What the two cannot express, other
+shapes and values that are not finite, is treated by the purpose of the place:
+
+Range search (`ptq.optimization.output_error`) and frontier
+(`ptq.optimization.mixed_precision.frontier.frontier_error`): both count by `measure_error_energy`, below. Values that
+are not finite in float are left out. An output without energy does not count.
+
+Report (`ptq.evaluation.metrics`): values that are not finite in float are left out. A shape that differs, and other
+values that are not finite, are an infinite error, because the user must see them.
+
+Self-check (`ptq.optimization.self_check.output_distance`): values that are not finite in float are left out. Other
+values that are not finite are a failure, and so is another number of axes. An output whose length differs is not
+compared, because rounding may decide the length.
+
+Error injection (`ptq.optimization.mixed_precision.attribution.error_injection`): an output whose shape changes does
+not count on that sample. An error that is not finite makes the share huge (`error_attribution` there), so the source
+counts as the most harmful one.
+
+Emulator of a target (`ptq.optimization.target_runtime`): nothing is left out. A value that is not finite makes the
+ratio NaN or infinite, which the line shows.
+
+Runtime check (`ptq.verification.runtime_check`): a shape that differs is an error of a million times the energy so
+far, so the tensor diverges. Nothing is left out.
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from ptq.data.splits import ON_CALIBRATION, SampleOptions, SampleSplit, split_sa
 from ptq.model.graph import Graph
 from ptq.model.open import Model, display_name
 from ptq.optimization.decision_log import log_decisions
+from ptq.optimization.earlier_run import NOTHING_GIVEN, Given
 from ptq.optimization.effort import EFFORTS, Effort
-from ptq.optimization.given import NOTHING_GIVEN, Given
 from ptq.optimization.options import QuantizeOptions
 from ptq.rewrite.prepare.prepare import PreparedModel, open_and_prepare
 from ptq.rewrite.tflite.rehearsal import rehearse_writing

@@ -30,8 +30,8 @@ from ptq.data import Samples, spread_with_validation
 from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.model.graph import Graph
 from ptq.observers.channel_spread import ChannelSpread
+from ptq.optimization.earlier_run import Given
 from ptq.optimization.effort import Effort
-from ptq.optimization.given import Given
 from ptq.optimization.outlier_channels import outlier_channels
 from ptq.optimization.output_error import OutputError
 from ptq.optimization.significance import is_significantly_lower

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.calibration import Fold
+from ptq.calibration.calibration import CrossValidationFold
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
@@ -134,7 +134,7 @@ class RangeEvaluator:
         graph: Graph,
         plan: Plan,
         tensors: Sequence[str],
-        folds: Sequence[Fold],
+        folds: Sequence[CrossValidationFold],
         output_error: OutputError,
         run: RunOptions,
         advance: Callable[[], None] = lambda: None,

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from ptq.calibration.calibration import Fold, load_or_collect
+from ptq.calibration.calibration import CrossValidationFold, load_or_collect
 from ptq.calibration.input_covariance import collect_input_covariance
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.wording import plural
 from ptq.optimization.compensation import inputs_to_keep
 from ptq.optimization.decision_log import log_decisions
+from ptq.optimization.earlier_run import list_left_out
 from ptq.optimization.equalization.candidate_statistics import add_wider_statistics
 from ptq.optimization.equalization.equalization import equalize_channels
-from ptq.optimization.given import list_left_out
 from ptq.optimization.job import Job
 from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.optimization.range_search import choose_ranges
@@ -102,7 +102,7 @@ def _note_missing_samples(job: Job) -> PreparedModel:
 
 def calibrate_model(
     job: Job, checkpoint: str | os.PathLike[str] | None = None
-) -> tuple[CalibratedModel, list[Fold]]:
+) -> tuple[CalibratedModel, list[CrossValidationFold]]:
     """Collect statistics, or take those given; and the folds that range methods are compared on.
 
     Raises:
@@ -140,7 +140,7 @@ def calibrate_model(
 def choose_recipe(
     job: Job,
     model: CalibratedModel,
-    folds: list[Fold],
+    folds: list[CrossValidationFold],
     alone: AbstractContextManager[None] | None = None,
 ) -> Recipe:
     """The recipe with a range method for each tensor; a given plan has its scales already.

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ptq.calibration.calibration import Fold
+from ptq.calibration.calibration import CrossValidationFold
 from ptq.core.target import Target
 from ptq.core.types import QuantParams
 from ptq.model.node import consumers_of, name_of, operator_of
@@ -53,7 +53,10 @@ class GroupCandidates:
 
 
 def find_candidates(
-    model: CalibratedModel, recipe: Recipe, folds: Sequence[Fold], methods: Sequence[str] = METHODS
+    model: CalibratedModel,
+    recipe: Recipe,
+    folds: Sequence[CrossValidationFold],
+    methods: Sequence[str] = METHODS,
 ) -> tuple[Recipe, list[GroupCandidates]]:
     """The recipe with minmax for graph outputs, and the candidate parameters of all other scale groups.
 
@@ -105,7 +108,7 @@ def _is_output_group(group: ScaleGroup, groups: ScaleGroups, logits: Collection[
 def group_candidates(
     group: ScaleGroup,
     groups: ScaleGroups,
-    folds: Sequence[Fold],
+    folds: Sequence[CrossValidationFold],
     row: Target,
     methods: Sequence[str],
 ) -> GroupCandidates:

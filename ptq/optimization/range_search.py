@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.calibration import Fold
+from ptq.calibration.calibration import CrossValidationFold
 from ptq.core.decibels import error_db
 from ptq.core.run_options import RunOptions
 from ptq.core.wording import plural
@@ -41,7 +41,7 @@ SAME_REASON = "mse: other methods choose nearly the same range"
 def choose_ranges(
     model: CalibratedModel,
     recipe: Recipe,
-    folds: Sequence[Fold],
+    folds: Sequence[CrossValidationFold],
     *,
     effort: Effort,
     run: RunOptions,
@@ -93,7 +93,9 @@ def _explain_no_search(recipe: Recipe, effort: Effort, samples: int) -> Recipe:
     return replace(recipe, uncompared=TOO_FEW_REASON) if samples else recipe
 
 
-def _split_into_stages(folds: Sequence[Fold], counts: Iterable[int]) -> list[list[Samples]]:
+def _split_into_stages(
+    folds: Sequence[CrossValidationFold], counts: Iterable[int]
+) -> list[list[Samples]]:
     """The samples of each fold that each stage adds, so that about ``counts`` samples evaluate in all."""
     stages, known = [], set[str]()
     for count in counts:

@@ -10,8 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError
 from ptq.data import Sample
+from ptq.data.sample_source import name_sample
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -69,11 +69,9 @@ class StagedRun:
             if self._live and needed <= self._known
             else self._read_samples(samples)
         ):
-            try:
+            with name_sample(name):
                 feed = {given: values[given] for given in inputs}
                 found = [] if session is None else session.run(feed, outputs)
-            except DataError as error:
-                raise DataError(f"{name}: {error}") from error
             values.update(zip(outputs, found, strict=True))
             names.append(name)
             if size <= _LIVE_LIMIT:

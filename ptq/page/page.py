@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from ptq.page.blocks import Card
 
+RunFact = tuple[str, str]
+"""A name and a value: something about the run that the report does not hold, such as the command."""
+
 
 @dataclass(frozen=True)
 class Section:

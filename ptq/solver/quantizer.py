@@ -161,18 +161,32 @@ def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> Quant
     return QuantizedModel(calibrated, recipe, plan, quantized, tuple(changes), rounded)
 
 
-def finish_for_runtime(made: QuantizedModel) -> QuantizedModel:
+def quantize_with(
+    calibrated: CalibratedModel,
+    recipe: Recipe,
+    plan: Plan | None = None,
+    floats: Mapping[str, str] | None = None,
+) -> QuantizedModel:
+    """Quantize with more nodes in float, each with the reason; by the given plan, or else by a new one."""
+    recipe = recipe.with_float_nodes(floats or {})
+    return apply_plan(calibrated, recipe, plan or solve_plan(calibrated, recipe))
+
+
+def finish_for_runtime(quantized: QuantizedModel) -> QuantizedModel:
     """The quantized model in the form that its runtime computes fastest; the integers stay the same.
 
     It comes last: its dequantized activations may be shifted, so that they cannot be compared with those in float.
     """
-    if made.recipe.form != "qdq" or not get_target(made.plan.target).zero_points_in_biases:
-        return made
-    graph = made.quantized_graph.copy()
+    if (
+        quantized.recipe.form != "qdq"
+        or not get_target(quantized.plan.target).zero_points_in_biases
+    ):
+        return quantized
+    graph = quantized.quantized_graph.copy()
     zero_points_in_biases(graph)
     graph.sort()
     graph.remove_unused()
-    return replace(made, quantized_graph=graph)
+    return replace(quantized, quantized_graph=graph)
 
 
 def _list_notes(calibrated: CalibratedModel, recipe: Recipe) -> list[str]:
@@ -181,11 +195,11 @@ def _list_notes(calibrated: CalibratedModel, recipe: Recipe) -> list[str]:
     return [*calibrated.prepared.describe_changes(), *notes]
 
 
-def _with_notes(made: QuantizedModel, recipe: Recipe) -> QuantizedModel:
+def _with_notes(quantized: QuantizedModel, recipe: Recipe) -> QuantizedModel:
     """The model with the notes of a recipe that asks for the same."""
-    own = made.changes[len(_list_notes(made.calibrated_model, made.recipe)) :]
-    changes = (*_list_notes(made.calibrated_model, recipe), *own)
-    return replace(made, recipe=recipe, changes=changes)
+    own = quantized.changes[len(_list_notes(quantized.calibrated_model, quantized.recipe)) :]
+    changes = (*_list_notes(quantized.calibrated_model, recipe), *own)
+    return replace(quantized, recipe=recipe, changes=changes)
 
 
 def _choose_roundings(

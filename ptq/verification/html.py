@@ -9,7 +9,7 @@ from ptq.core.wording import format_decibels, plural
 from ptq.executor.runtimes.registry import RUNTIMES
 from ptq.executor.runtimes.runtime import describe_placement
 from ptq.page.blocks import Card, Cell, Column, Facts, Lines, Table, Tone
-from ptq.page.page import Page, Section
+from ptq.page.page import Page, RunFact, Section
 from ptq.page.render import render_html
 from ptq.verification.portability import Portability
 from ptq.verification.runtime_check import (
@@ -58,7 +58,7 @@ _RISKS = (
 
 def render_verification_page(
     result: Verification,
-    made: Sequence[tuple[str, str]] = (),
+    made: Sequence[RunFact] = (),
     *,
     model: str,
     portability: Portability | None = None,
@@ -182,7 +182,7 @@ def _build_portability(result: Portability | None) -> Section:
     return Section("portability", title, blocks, note, "Portability")
 
 
-def _build_data(result: Verification, model: str, made: Sequence[tuple[str, str]]) -> Section:
+def _build_data(result: Verification, model: str, made: Sequence[RunFact]) -> Section:
     rows = [("model", model)]
     applied = result.applied_preprocess
     rows += [] if applied is None else applied.list_facts()

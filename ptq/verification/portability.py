@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError
 from ptq.core.types import FloatArray
 from ptq.data import Sample
+from ptq.data.sample_source import name_sample
 from ptq.executor.arithmetics import linear, ort, ort_avx2
 from ptq.executor.arithmetics.node_site import (
     Kernel,
@@ -141,11 +142,8 @@ def measure_portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
     executor = Executor(graph, "ort", replaced={op: with_probe(op) for op in _PRODUCTS})
     count = 0
     for sample in samples:
-        try:
-            with explain_failure(graph, sample.feed):
-                executor.run(sample.feed)
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
+        with name_sample(sample.name), explain_failure(graph, sample.feed):
+            executor.run(sample.feed)
         count += 1
     if not count:
         raise DataError("no sample to measure portability on; give at least one")

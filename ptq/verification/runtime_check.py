@@ -21,6 +21,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample
+from ptq.data.sample_source import name_sample
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
@@ -90,7 +91,7 @@ class RuntimeCheck:
 
 
 @dataclass
-class _Tally:
+class _EnergyTally:
     params: QuantParams | None
     reference_params: QuantParams | None
     node: Node
@@ -139,9 +140,9 @@ def check_in_runtime(
     given, expected = _quantized_tensors(graph), _quantized_tensors(reference)
     outputs = {name_of(v): _computing_node(v) for v in graph.outputs}
     inner = [] if runtime in _WITHOUT_INNER_TENSORS else [n for n in given if n in expected]
-    tallies = {n: _Tally(given[n][1], expected[n][1], given[n][0]) for n in inner}
+    tallies = {n: _EnergyTally(given[n][1], expected[n][1], given[n][0]) for n in inner}
     tallies |= {
-        name: _Tally(None, None, node)
+        name: _EnergyTally(None, None, node)
         for name, node in outputs.items()
         if node is not None and name not in tallies
     }
@@ -150,11 +151,9 @@ def check_in_runtime(
     names, count = list(tallies), 0
     for sample in samples:
         count += 1
-        try:
+        with name_sample(sample.name):
             found = theirs.run(sample.feed, names)
             wanted = ours.run(sample.feed, names)
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
         for name, before, after in zip(names, wanted, found, strict=True):
             tallies[name].add(before, after)
     if not count:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, ModelError
+from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
+from ptq.data.sample_source import name_sample
 from ptq.data.workers.sample_parts import Part
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
@@ -26,7 +27,7 @@ from ptq.verification.ulp_order import float_order
 
 
 @dataclass
-class Tally:
+class TensorTally:
     """Comparison of one tensor over some samples.
 
     Attributes:
@@ -45,14 +46,14 @@ class Tally:
         """Add one sample."""
         if not theirs.shape == ours.shape == local.shape:
             count = max(theirs.size, ours.size, 1)
-            self.merge(Tally(count, count, 1, count))
+            self.merge(TensorTally(count, count, 1, count))
             return
         distances = np.abs(float_order(theirs) - float_order(ours))
         different, apart = np.count_nonzero(distances), np.count_nonzero(theirs != local)
         largest = int(distances.max(initial=0))
-        self.merge(Tally(distances.size, int(different), largest, int(apart)))
+        self.merge(TensorTally(distances.size, int(different), largest, int(apart)))
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: TensorTally) -> None:
         """Add what other samples gave."""
         self.elements += other.elements
         self.differing += other.differing
@@ -72,7 +73,7 @@ class Compared:
         changed_share: The largest change, as a share of the largest value of the sample's output.
     """
 
-    tallies: dict[str, Tally]
+    tallies: dict[str, TensorTally]
     samples: int = 0
     outputs: int = 0
     changed: int = 0
@@ -173,16 +174,14 @@ class TensorComparison:
             DataError: The model fails on a sample; the text names it.
         """
         wanted = list(dict.fromkeys([*self._outputs, *self.producers, *self._borders]))
-        found = Compared({name: Tally() for name in self.producers})
+        found = Compared({name: TensorTally() for name in self.producers})
         for sample in part.samples:
             found.samples += 1
-            try:
+            with name_sample(sample.name):
                 theirs = dict(zip(wanted, self._exposed.run(sample.feed, wanted), strict=True))
                 shifted = self._shifted & theirs.keys()
                 theirs.update({name: to_int8(theirs[name]) for name in shifted})
                 plain_outputs = self._plain.run(sample.feed, self._outputs)
-            except DataError as error:
-                raise DataError(f"{sample.name}: {error}") from error
             for name, array in zip(self._outputs, plain_outputs, strict=True):
                 found.add_change(array, theirs[name])
             given = [{n: theirs[n] for n in names} for names in (self._borders, self._compared)]

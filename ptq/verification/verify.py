@@ -26,8 +26,8 @@ from ptq.verification.runtime_check import NO_SAMPLES, RuntimeCheck
 from ptq.verification.tensor_comparison import (
     Compared,
     ComparisonJob,
-    Tally,
     TensorComparison,
+    TensorTally,
 )
 
 _FLOAT_EXPLANATION = (
@@ -195,7 +195,7 @@ def verify_graph(
     comparison = TensorComparison(job)
     executor, producers = comparison.executor, comparison.producers
     parts = SampleMap(job, run, comparison.run_part).map(samples, most=None)
-    found = reduce(Compared.merge, parts, Compared({name: Tally() for name in producers}))
+    found = reduce(Compared.merge, parts, Compared({name: TensorTally() for name in producers}))
     if not found.samples:
         raise DataError(NO_SAMPLES)
     return Verification(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ptq_cli.page import RunFact, write_page
+from ptq_cli.page import write_page
+
+from ptq.page.page import RunFact
 
 
 def test_no_fact_holds_the_password_or_the_signature_of_a_url(tmp_path: Path) -> None:

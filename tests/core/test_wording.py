@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ptq.core.wording import describe_islands, explain_floats, format_decibels
-from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions
+from ptq.optimization.mixed_precision.knee.saved_decisions import SavedDecisions
 
 
 def test_reasons_that_differ_in_a_tensor_are_one_line_with_the_largest_as_examples() -> None:
@@ -45,7 +45,7 @@ def test_decisions_that_float_nodes_save_are_said_once() -> None:
 
 
 def test_the_sentences_are_those_of_the_partition_and_the_default_rule() -> None:
-    from ptq.optimization.mixed_precision import float_reasons
+    from ptq.optimization.mixed_precision.attribution import float_reasons
 
     class Source:
         kind, node, tensor = "weights", "n", "t"

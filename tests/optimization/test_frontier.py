@@ -15,9 +15,9 @@ from networks import build_network, gaussian_array
 import ptq
 from ptq.core.targets import get_target
 from ptq.evaluation.exports.frontier_svg import render_svg
-from ptq.optimization.mixed_precision.decisions import CountedDecisions
-from ptq.optimization.mixed_precision.frontier_points import CurvePoint, keep_pareto
-from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions
+from ptq.optimization.mixed_precision.frontier.frontier_points import CurvePoint, keep_pareto
+from ptq.optimization.mixed_precision.knee.decisions import CountedDecisions
+from ptq.optimization.mixed_precision.knee.saved_decisions import SavedDecisions
 from ptq.solver.partition.shipped_tables import get_cost_table
 
 BLOCK = "c{n} = Conv<pads = [1, 1, 1, 1]>({x}, w{n})\nr{n} = Relu(c{n})\n"
@@ -158,7 +158,7 @@ def test_the_chosen_point_has_float_nodes_only_if_they_save_boxes(
     counted = CountedDecisions(task, [], [1, 49], 0.1)  # type: ignore[arg-type]
     saved = SavedDecisions(2, 50.0, 5.0, left, (0.0, 0.0))
     monkeypatch.setattr(f"{place}.count_decisions", lambda *_: counted)
-    counts = "ptq.optimization.mixed_precision.saved_decisions.count_saved_decisions"
+    counts = "ptq.optimization.mixed_precision.knee.saved_decisions.count_saved_decisions"
     monkeypatch.setattr(counts, lambda *of: [saved] * len(of[-1]))
     found = ptq.frontier(
         _network(),  # type: ignore[arg-type]

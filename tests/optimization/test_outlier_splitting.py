@@ -16,8 +16,8 @@ from ptq.data import Samples
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.session.session import Session
+from ptq.optimization.earlier_run import NOTHING_GIVEN
 from ptq.optimization.effort import EFFORTS
-from ptq.optimization.given import NOTHING_GIVEN
 from ptq.optimization.outlier_channels import outlier_channels
 from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.rewrite.prepare.prepare import PreparedModel, prepare

@@ -12,7 +12,7 @@ from networks import build_network, gaussian_array, sqnr_db
 from numpy.typing import NDArray
 
 import ptq
-from ptq.calibration.calibration import FOLDS, Fold, collect_in_folds
+from ptq.calibration.calibration import FOLDS, CrossValidationFold, collect_in_folds
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
 from ptq.core.types import QuantParams
@@ -170,7 +170,9 @@ def test_every_fold_is_evaluated_with_its_own_ranges() -> None:
     assert len({float(of["x"].scale) for of in params}) == 2
     run = RunOptions(threads=1)
 
-    def errors(folds: list[Fold], params: list[Mapping[str, QuantParams]]) -> NDArray[np.float64]:
+    def errors(
+        folds: list[CrossValidationFold], params: list[Mapping[str, QuantParams]]
+    ) -> NDArray[np.float64]:
         some = [list(fold.samples.spread(4)) for fold in folds]
         numbers = [index for index, of in enumerate(some) for _ in of]
         floats = OutputError(graph, itertools.chain(*some), run, numbers)

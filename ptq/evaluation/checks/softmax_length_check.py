@@ -12,11 +12,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptq.core.errors import DataError
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.wording import plural
 from ptq.data import Preprocess, Sample, Samples
+from ptq.data.sample_source import name_sample
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
@@ -91,10 +91,8 @@ def _measure_lengths(
     session: Session, sample: Sample, narrow: Mapping[str, _NarrowRange]
 ) -> dict[str, int]:
     """The number of positions of each Softmax on a sample."""
-    try:
+    with name_sample(sample.name):
         arrays = session.run(sample.feed, list(narrow))
-    except DataError as error:
-        raise DataError(f"{sample.name}: {error}") from error
     pairs = zip(narrow.items(), arrays, strict=True)
     return {name: array.shape[found.axis] for (name, found), array in pairs}
 

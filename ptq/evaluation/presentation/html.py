@@ -13,7 +13,6 @@ from ptq.evaluation.presentation.classes import build_classes
 from ptq.evaluation.presentation.frontier import build_trade
 from ptq.evaluation.presentation.graph import build_graph
 from ptq.evaluation.presentation.making import (
-    MadeFact,
     build_changes,
     build_data,
     build_provenance,
@@ -27,12 +26,12 @@ from ptq.evaluation.presentation.verdict import summarize_verdict
 from ptq.evaluation.report.report_data import ReportData
 from ptq.observers.stats import TensorStats
 from ptq.page.anchors import assign_anchors
-from ptq.page.page import Section
+from ptq.page.page import RunFact, Section
 
 
 def render_page(
     report: ReportData,
-    made: Sequence[MadeFact] = (),
+    made: Sequence[RunFact] = (),
     *,
     plan: Plan | None = None,
     statistics: Mapping[str, TensorStats] | None = None,

@@ -11,7 +11,7 @@ from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.presentation.accuracy import build_forms
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
-from ptq.evaluation.presentation.making import MadeFact, build_run
+from ptq.evaluation.presentation.making import build_run
 from ptq.evaluation.presentation.report_wording import NOT_LABELLED
 from ptq.evaluation.presentation.result_page import render_result
 from ptq.evaluation.presentation.verdict import (
@@ -22,12 +22,12 @@ from ptq.evaluation.presentation.verdict import (
 )
 from ptq.executor.runtimes.runtime import describe_placement
 from ptq.page.blocks import Facts, Lines
-from ptq.page.page import Section
+from ptq.page.page import RunFact, Section
 
 
 def render_evaluation_page(
     result: Evaluation,
-    made: Sequence[MadeFact] = (),
+    made: Sequence[RunFact] = (),
     *,
     model: str,
     arithmetic: str = "ort",

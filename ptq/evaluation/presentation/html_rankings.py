@@ -9,14 +9,15 @@ from ptq.core.wording import format_decibels, plural
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.frontier import FrontierReport
 from ptq.evaluation.presentation.frontier import build_frontier
-from ptq.evaluation.presentation.making import MadeFact, build_run
+from ptq.evaluation.presentation.making import build_run
 from ptq.evaluation.presentation.ranking import build_ranking
 from ptq.evaluation.presentation.result_page import render_result
 from ptq.evaluation.presentation.verdict import VerdictFigure
 from ptq.evaluation.ranking import Ranking
+from ptq.page.page import RunFact
 
 
-def render_ranking_page(ranking: Ranking, made: Sequence[MadeFact] = ()) -> str:
+def render_ranking_page(ranking: Ranking, made: Sequence[RunFact] = ()) -> str:
     """The ranking as an HTML document: every node with quantizers, largest gain first."""
     figures = [
         VerdictFigure("SQNR of int8", f"{format_decibels(ranking.sqnr_db)} dB", (describe_drop(ranking.drop),)),
@@ -31,7 +32,7 @@ def render_ranking_page(ranking: Ranking, made: Sequence[MadeFact] = ()) -> str:
     )
 
 
-def render_frontier_page(report: FrontierReport, made: Sequence[MadeFact] = ()) -> str:
+def render_frontier_page(report: FrontierReport, made: Sequence[RunFact] = ()) -> str:
     """The frontier as an HTML document."""
     chosen = next(point for point in report.points if point.chosen)
     figures = [

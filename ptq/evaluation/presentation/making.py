@@ -7,10 +7,7 @@ from collections.abc import Iterator, Sequence
 from ptq.core.wording import describe_size_ratio, format_size, plural
 from ptq.evaluation.report.report_data import ReportData
 from ptq.page.blocks import Facts, Lines
-from ptq.page.page import Section
-
-MadeFact = tuple[str, str]
-"""A name and a value: something about the run that the report does not hold, such as the command."""
+from ptq.page.page import RunFact, Section
 
 
 def build_changes(report: ReportData) -> Section:
@@ -47,17 +44,17 @@ def build_data(report: ReportData) -> Section:
     return Section("data", "Data and preprocessing", blocks, short="Data")
 
 
-def build_provenance(report: ReportData, made: Sequence[MadeFact]) -> Section:
+def build_provenance(report: ReportData, made: Sequence[RunFact]) -> Section:
     """Choices, sizes, versions, and what else is known of the run."""
     return Section("provenance", "How it was made", [Facts((*_choices(report), *made))])
 
 
-def build_run(made: Sequence[MadeFact]) -> Section:
+def build_run(made: Sequence[RunFact]) -> Section:
     """What is known of the run of another verb."""
     return Section("provenance", "How it was made", [Facts(tuple(made))] if made else [])
 
 
-def _choices(report: ReportData) -> Iterator[MadeFact]:
+def _choices(report: ReportData) -> Iterator[RunFact]:
     yield "model", report.model
     yield "choices", f"target {report.target}, format {report.form}, range method {report.method}"
     ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)

@@ -1,21 +1,4 @@
-"""Outputs of the float model on a few samples, which other models are compared with.
-
-Four places divide the energy of an output's error by the energy of the output. What the two cannot express is treated
-by the purpose of the place:
-
-Report (`ptq.evaluation.metrics`): values that are not finite in float are left out. A shape that differs, and other
-values that are not finite, are an infinite error, because the user must see them.
-
-Self-check (`ptq.optimization.self_check.output_distance`): values that are not finite in float are left out. Other
-values that are not finite are a failure. An output whose length differs is not compared, because rounding may decide
-the length.
-
-Range search (`ptq.optimization.output_error`): an error that is not finite, a shape that differs and an output
-without energy do not count. The search compares errors of one model, in which these occur alike.
-
-Error injection (`ptq.optimization.mixed_precision.error_injection`): a shape that differs does not count. An error
-that is not finite makes the share infinite, so the source counts as the most harmful one.
-"""
+"""Outputs of the float model on a few samples, which other models are compared with."""
 
 from __future__ import annotations
 
@@ -25,8 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError
 from ptq.data import Sample
+from ptq.data.sample_source import name_sample
 from ptq.evaluation.metrics import numeric_output
 from ptq.model.session.session import Session
 
@@ -56,7 +39,5 @@ def run_sample(
     Raises:
         DataError: The model fails on the sample; the text names it.
     """
-    try:
+    with name_sample(sample.name):
         return [numeric_output(y) for y in session.run({**sample.feed, **(feed or {})})]
-    except DataError as error:
-        raise DataError(f"{sample.name}: {error}") from error

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions, TrackedItems
 from ptq.data import Sample, Samples
+from ptq.data.sample_source import name_sample
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
 from ptq.evaluation.runs.engines import Engine
@@ -199,7 +200,5 @@ def _run_batch(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any
 
 
 def _run_alone(engine: Engine, sample: Sample) -> list[NDArray[Any]]:
-    try:
+    with name_sample(sample.name):
         return engine(sample.feed)
-    except DataError as error:
-        raise DataError(f"{sample.name}: {error}") from error

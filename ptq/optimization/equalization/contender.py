@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.calibration import FOLDS, HALF, Fold, tensors_to_collect
+from ptq.calibration.calibration import FOLDS, HALF, CrossValidationFold, tensors_to_collect
 from ptq.calibration.observe_splits import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
@@ -73,21 +73,25 @@ class Contender:
         counts = [stats.count for part in parts for stats in part.tensors.values()]
         return sum(counts) * samples // max(sum(part.samples for part in parts), 1)
 
-    def to_folds(self, samples: Samples) -> tuple[list[Fold], Calibration]:
+    def to_folds(self, samples: Samples) -> tuple[list[CrossValidationFold], Calibration]:
         """The folds of the cross-validation, and all statistics; one fold alone evaluates its own ranges.
 
         Two folds share the ranges that the other two set: ranges take time.
         """
         if self.known is not None:
-            return [Fold(self.known, samples)] * FOLDS, self.known
+            return [CrossValidationFold(self.known, samples)] * FOLDS, self.known
         if self.halves:
             rests = [self.halves[(fold + 1) % HALVES] for fold in range(FOLDS)]
-            return [Fold(rest, samples) for rest in rests], reduce(Calibration.merge, self.halves)
+            return [CrossValidationFold(rest, samples) for rest in rests], reduce(
+                Calibration.merge, self.halves
+            )
         whole, splits = reduce(Calibration.merge, self.splits), self.splits
         if len(splits) < FOLDS:
-            return [Fold(whole, samples)], whole
+            return [CrossValidationFold(whole, samples)], whole
         upper, lower = (reduce(Calibration.merge, part) for part in (splits[HALF:], splits[:HALF]))
-        return [Fold(upper, samples)] * HALF + [Fold(lower, samples)] * HALF, whole
+        return [CrossValidationFold(upper, samples)] * HALF + [
+            CrossValidationFold(lower, samples)
+        ] * HALF, whole
 
     def weighted_mean(self) -> float:
         """The mean error of the last stage, as it counts in the comparison."""

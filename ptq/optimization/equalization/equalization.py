@@ -26,11 +26,11 @@ from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.model.weights.shared_weights import weight_families
+from ptq.optimization.earlier_run import Given
 from ptq.optimization.effort import MEASURED_VALUES, Effort
 from ptq.optimization.equalization.candidates import CandidateComparison
 from ptq.optimization.equalization.equalization_factors import equalization_factors
 from ptq.optimization.equalization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
-from ptq.optimization.given import Given
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import ChannelGroups, group_channels
 from ptq.rewrite.equalize.channel_walk import GATED_OPS

@@ -28,20 +28,20 @@ from ptq.evaluation.tasks.task import NO_LABELS, TaskLabels, TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.model.random_nodes import find_random_nodes
 from ptq.optimization.job import Job
-from ptq.optimization.mixed_precision.error_attribution import attribute_error
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_candidates import (
+from ptq.optimization.mixed_precision.attribution.error_attribution import attribute_error
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_candidates import (
     FloatCandidate,
     count_fused_as_one,
     greedy_candidates,
 )
-from ptq.optimization.mixed_precision.float_cost import (
-    error_sources_of,
+from ptq.optimization.mixed_precision.attribution.float_cost import (
     float_time_model,
     time_cost,
 )
-from ptq.optimization.mixed_precision.float_reasons import describe_source
-from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
+from ptq.optimization.mixed_precision.attribution.float_reasons import describe_source
+from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
+from ptq.optimization.mixed_precision.float_trials import MAX_SAMPLES, Trials, evenly_spread
 from ptq.rewrite.instrument.logits import logits_graph
 from ptq.solver.quantizer import CalibratedModel, Draft
 from ptq.solver.recipe import Recipe

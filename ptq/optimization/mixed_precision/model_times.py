@@ -15,7 +15,7 @@ from ptq.solver.quantizer import QuantizedModel
 _REASON = "for an estimate"
 
 
-class ModelTimes:
+class FloatSetTimes:
     """Estimates the time of a model from the nodes that are left float.
 
     Attributes:
@@ -24,10 +24,10 @@ class ModelTimes:
         is_small: Whether calls and copies take longer than what the table estimates.
     """
 
-    def __init__(self, made: QuantizedModel, table: OrtCostTable) -> None:
-        """``made`` is the model with the most integers."""
-        self._made = made
-        model, target = made.calibrated_model, get_target(made.plan.target)
+    def __init__(self, quantized: QuantizedModel, table: OrtCostTable) -> None:
+        """``quantized`` is the model with the most integers."""
+        self._made = quantized
+        model, target = quantized.calibrated_model, get_target(quantized.plan.target)
         graph = model.prepared.graph
         self._rules = PrecisionRules(graph, model.calibration.tensors, target)
         precision = self._assign(())
@@ -52,13 +52,16 @@ class ModelTimes:
         return self._rules.assign(skip)[0]
 
 
-def estimate_speed(made: QuantizedModel) -> float | None:
+def estimate_speed(quantized: QuantizedModel) -> float | None:
     """The estimated speed of a quantized model relative to float; None without a table of times or if it is small."""
-    target = get_target(made.plan.target)
-    table, graph = get_cost_table(target), made.calibrated_model.prepared.graph
+    target = get_target(quantized.plan.target)
+    table, graph = get_cost_table(target), quantized.calibrated_model.prepared.graph
     if table is None:
         return None
-    folded = {**made.plan.folded, **{name: c.producer for name, c in made.plan.clamps.items()}}
+    folded = {
+        **quantized.plan.folded,
+        **{name: c.producer for name, c in quantized.plan.clamps.items()},
+    }
     time = ModelTime(graph, folded, target, table)
-    integers = [node.name or "" for node in graph.nodes if node.name not in made.plan.floats]
+    integers = [node.name or "" for node in graph.nodes if node.name not in quantized.plan.floats]
     return None if time.is_small else time.in_float / time.estimate(integers)

@@ -7,33 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptq.optimization.self_check.checks import CheckReference, check, integer_nodes, quantize_with
-from ptq.solver.quantizer import QuantizedModel
+from ptq.optimization.self_check.checks import CheckReference, check, integer_nodes
+from ptq.solver.quantizer import QuantizedModel, quantize_with
 
 
-def first_failing_node(made: QuantizedModel, against: CheckReference) -> str:
+def first_failing_node(quantized: QuantizedModel, against: CheckReference) -> str:
     """The node that makes the check fail when it and all nodes before it are in integers."""
-    names = integer_nodes(made)
-    return names[_longest_passing_prefix(made, against, names)]
+    names = integer_nodes(quantized)
+    return names[_longest_passing_prefix(quantized, against, names)]
 
 
-def failing_ends(made: QuantizedModel, against: CheckReference) -> list[list[str]]:
+def failing_ends(quantized: QuantizedModel, against: CheckReference) -> list[list[str]]:
     """The shortest tail and the shortest head of the network that make the check pass when they are float."""
-    names = integer_nodes(made)
+    names = integer_nodes(quantized)
     return [
-        order[_longest_passing_prefix(made, against, order) :] for order in (names, names[::-1])
+        order[_longest_passing_prefix(quantized, against, order) :]
+        for order in (names, names[::-1])
     ]
 
 
 def _longest_passing_prefix(
-    made: QuantizedModel, against: CheckReference, names: Sequence[str]
+    quantized: QuantizedModel, against: CheckReference, names: Sequence[str]
 ) -> int:
     """How many of the first nodes can be in integers, the rest in float, for the check to pass; less than all."""
     passing, failing = 0, len(names)
     while failing - passing > 1:
         middle = (passing + failing) // 2
         rest = dict.fromkeys(names[middle:], "")
-        candidate = quantize_with(made.calibrated_model, made.recipe, floats=rest)
+        candidate = quantize_with(quantized.calibrated_model, quantized.recipe, floats=rest)
         if check(candidate, against) is None:
             passing = middle
         else:

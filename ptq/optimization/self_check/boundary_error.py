@@ -21,19 +21,19 @@ from ptq.optimization.self_check.output_distance import CheckFailure, compare_ou
 from ptq.solver.quantizer import QuantizedModel
 
 
-def integer_to_float_tensors(made: QuantizedModel) -> dict[str, str]:
+def integer_to_float_tensors(quantized: QuantizedModel) -> dict[str, str]:
     """The float32 tensors that integer nodes write and float nodes or their sub-graphs read.
 
     Returns:
         The name in the quantized model, by the name in the float model.
     """
-    graph, floats = made.calibrated_model.prepared.graph, made.plan.floats
-    quantized = {node.name: node for node in made.quantized_graph.nodes}
+    graph, floats = quantized.calibrated_model.prepared.graph, quantized.plan.floats
+    nodes = {node.name: node for node in quantized.quantized_graph.nodes}
     found: dict[str, str] = {}
     for node in graph.nodes:
-        if node.name not in floats or node.name not in quantized:
+        if node.name not in floats or node.name not in nodes:
             continue
-        before, after = values_read_by(node), values_read_by(quantized[node.name])
+        before, after = values_read_by(node), values_read_by(nodes[node.name])
         if len(before) != len(after):
             continue
         for real, rounded in zip(before, after, strict=True):
@@ -46,7 +46,7 @@ def integer_to_float_tensors(made: QuantizedModel) -> dict[str, str]:
 
 
 def check_boundary_tensors(
-    made: QuantizedModel,
+    quantized: QuantizedModel,
     between: Mapping[str, str],
     samples: Sequence[Sample],
     required_db: float,
@@ -55,7 +55,7 @@ def check_boundary_tensors(
     """The failure of the boundary tensors; None if all have the required SQNR.
 
     Args:
-        made: The quantized model.
+        quantized: The quantized model.
         between: The boundary tensors, as `integer_to_float_tensors` returns them.
         samples: The samples to run.
         required_db: The required SQNR.
@@ -65,8 +65,8 @@ def check_boundary_tensors(
         ModelError: ONNX Runtime does not take a model with these tensors as outputs.
         DataError: A model fails on a sample.
     """
-    reference = _run_tensors(made.calibrated_model.prepared.graph, list(between), samples, run)
-    outputs = _run_tensors(made.quantized_graph, list(between.values()), samples, run)
+    reference = _run_tensors(quantized.calibrated_model.prepared.graph, list(between), samples, run)
+    outputs = _run_tensors(quantized.quantized_graph, list(between.values()), samples, run)
     failure = compare_outputs(list(between), reference, outputs, required_db)
     if failure is None or failure.error_shares is None:
         return failure

@@ -9,13 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from ptq.core.errors import DataError, ModelError
-from ptq.core.plan import Plan
 from ptq.data import Sample
 from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.runs.reference import Outputs, ReferenceOutputs
@@ -29,8 +28,7 @@ from ptq.optimization.self_check.boundary_error import (
     integer_to_float_tensors,
 )
 from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
-from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
-from ptq.solver.recipe import Recipe
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel
 
 MIN_SQNR_DB = 20.0
 """The SQNR that a few 8-bit operators reach with suitable ranges; required of shallow networks."""
@@ -88,7 +86,7 @@ def run_reference(
 
 
 def run_reference_on_more_samples(
-    made: QuantizedModel,
+    quantized: QuantizedModel,
     samples: Iterable[Sample],
     sessions: SessionCache,
     advance: Callable[[], None],
@@ -101,10 +99,10 @@ def run_reference_on_more_samples(
     Raises:
         DataError: The model fails on a sample.
     """
-    count = CONFIRMING_SHALLOW if _is_shallow(made) else CONFIRMING
-    first = run_reference(made.calibrated_model, samples, sessions, count, advance=advance)
+    count = CONFIRMING_SHALLOW if _is_shallow(quantized) else CONFIRMING
+    first = run_reference(quantized.calibrated_model, samples, sessions, count, advance=advance)
     chosen = first.reference.samples
-    again = sessions.run_float(made.calibrated_model, chosen)
+    again = sessions.run_float(quantized.calibrated_model, chosen)
     dropped = replace(first, reference=ReferenceOutputs(chosen, ()))
     if _compare(first, again, _STABLE_SQNR_DB) is not None:
         return dropped
@@ -120,57 +118,48 @@ def run_reference_on_more_samples(
     return first
 
 
-def check(made: QuantizedModel, against: CheckReference) -> CheckFailure | None:
+def check(quantized: QuantizedModel, against: CheckReference) -> CheckFailure | None:
     """Check a quantized model; None if it passes."""
-    return check_with_floor(made, against, required_sqnr_db(made))
+    return check_with_floor(quantized, against, required_sqnr_db(quantized))
 
 
 def check_with_floor(
-    made: QuantizedModel, against: CheckReference, required_db: float
+    quantized: QuantizedModel, against: CheckReference, required_db: float
 ) -> CheckFailure | None:
     """Check a quantized model for a required SQNR; None if it passes.
 
     If values decide the length of an output, the boundary tensors are checked in its place.
     """
-    failure = check_graph(made.quantized_graph, against, required_db)
+    failure = check_graph(quantized.quantized_graph, against, required_db)
     against.advance()
     if failure is None or not failure.only_lengths:
         return failure
-    between = integer_to_float_tensors(made)
+    between = integer_to_float_tensors(quantized)
     if not between:
         return failure
     run = against.sessions.run
     try:
-        return check_boundary_tensors(made, between, against.reference.samples, required_db, run)
+        return check_boundary_tensors(
+            quantized, between, against.reference.samples, required_db, run
+        )
     except (ModelError, DataError):
         # a boundary value is not a tensor, or the model is too large to be loaded twice
         return failure
 
 
-def required_sqnr_db(made: QuantizedModel) -> float:
+def required_sqnr_db(quantized: QuantizedModel) -> float:
     """The SQNR that the outputs must have."""
-    return MIN_SQNR_DB if _is_shallow(made) else MIN_SQNR_DEEP_DB
+    return MIN_SQNR_DB if _is_shallow(quantized) else MIN_SQNR_DEEP_DB
 
 
-def _is_shallow(made: QuantizedModel) -> bool:
-    return len(integer_nodes(made)) <= SHALLOW_NODES
+def _is_shallow(quantized: QuantizedModel) -> bool:
+    return len(integer_nodes(quantized)) <= SHALLOW_NODES
 
 
-def integer_nodes(made: QuantizedModel) -> list[str]:
+def integer_nodes(quantized: QuantizedModel) -> list[str]:
     """The nodes that are not float, in graph order."""
-    nodes = (str(node.name) for node in made.calibrated_model.prepared.graph.nodes)
-    return [name for name in nodes if name not in made.plan.floats]
-
-
-def quantize_with(
-    model: CalibratedModel,
-    recipe: Recipe,
-    plan: Plan | None = None,
-    floats: Mapping[str, str] | None = None,
-) -> QuantizedModel:
-    """Quantize with more nodes in float; by the given plan, or else by a new one."""
-    recipe = recipe.with_float_nodes(floats or {})
-    return apply_plan(model, recipe, plan or solve_plan(model, recipe))
+    nodes = (str(node.name) for node in quantized.calibrated_model.prepared.graph.nodes)
+    return [name for name in nodes if name not in quantized.plan.floats]
 
 
 def check_graph(graph: Graph, against: CheckReference, required_db: float) -> CheckFailure | None:

@@ -15,17 +15,20 @@ import numpy as np
 from ptq.core.errors import DataError, ModelError
 from ptq.model.node import name_of
 from ptq.model.session.exposed_session import with_extra_outputs
-from ptq.optimization.mixed_precision.error_attribution import SAMPLES, attribute_error
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_candidates import cheap_extras, cheapest_cover
-from ptq.optimization.mixed_precision.float_cost import (
-    error_sources_of,
+from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPLES, attribute_error
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_candidates import (
+    cheap_extras,
+    cheapest_cover,
+)
+from ptq.optimization.mixed_precision.attribution.float_cost import (
     float_time_model,
     time_cost,
 )
-from ptq.optimization.self_check.checks import CheckReference, check, quantize_with
+from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
+from ptq.optimization.self_check.checks import CheckReference, check
 from ptq.optimization.self_check.output_distance import CheckFailure
-from ptq.solver.quantizer import QuantizedModel
+from ptq.solver.quantizer import QuantizedModel, quantize_with
 
 MAX_ROUNDS = 4
 REMOVALS_TRIED = 3
@@ -43,26 +46,26 @@ _MIN_EXPLAINED = 1 / 4
 
 
 def find_float_fallback(
-    made: QuantizedModel, against: CheckReference, failure: CheckFailure, reason: str
+    quantized: QuantizedModel, against: CheckReference, failure: CheckFailure, reason: str
 ) -> QuantizedModel | None:
     """The model with few nodes in float that passes the check; None if none is found.
 
     Args:
-        made: The quantized model.
+        quantized: The quantized model.
         against: The float model's outputs.
         failure: The failed check: the SQNR is too low.
         reason: The reason that is given for each float node.
     """
-    search, chosen = _FallbackSearch(made, against, reason), list[frozenset[str]]()
+    search, chosen = _FallbackSearch(quantized, against, reason), list[frozenset[str]]()
     for _ in range(MAX_ROUNDS):
-        found, extras = search.find_nodes(made, failure)
+        found, extras = search.find_nodes(quantized, failure)
         if not found:
             return None
         chosen += found
-        made = search.with_float_nodes(chosen)
-        remaining = check(made, against)
+        quantized = search.with_float_nodes(chosen)
+        remaining = check(quantized, against)
         if remaining is None:
-            return search.prune(made, chosen, extras)
+            return search.prune(quantized, chosen, extras)
         failure = remaining
     return None
 
@@ -87,7 +90,7 @@ class _FallbackSearch:
         return quantize_with(self.first.calibrated_model, self.first.recipe, floats=floats)
 
     def find_nodes(
-        self, made: QuantizedModel, failure: CheckFailure
+        self, quantized: QuantizedModel, failure: CheckFailure
     ) -> tuple[list[frozenset[str]], frozenset[str]]:
         """Sets of nodes to keep in float, and extras that gain much at negligible cost.
 
@@ -96,11 +99,11 @@ class _FallbackSearch:
         nothing = list[frozenset[str]](), frozenset[str]()
         if failure.error_shares is None:
             return nothing
-        against, graph = self.against, made.calibrated_model.prepared.graph
+        against, graph = self.against, quantized.calibrated_model.prepared.graph
         failing = failure.error_shares > failure.max_share
         every = max(1, len(against.reference.samples) // SAMPLES)
         try:
-            probe = error_sources_of(made, with_extra_outputs(graph, failure.boundary_tensors))
+            probe = error_sources_of(quantized, with_extra_outputs(graph, failure.boundary_tensors))
             if not probe.sources:
                 return nothing
             outputs = [name_of(value) for value in probe.injected.outputs]
@@ -120,7 +123,7 @@ class _FallbackSearch:
         if (joint < _MIN_EXPLAINED * measured).any() or not total.all():
             return nothing
         shares = shares * (measured / total)[:, None]
-        time_model = float_time_model(made)
+        time_model = float_time_model(quantized)
         cost, most = time_cost(time_model), NEGLIGIBLE_COST * time_model.all_float_time
         needs = measured - ERROR_MARGIN * failure.max_share
         chosen = cheapest_cover(probe.sources, shares, needs, cost)
@@ -129,7 +132,7 @@ class _FallbackSearch:
         return chosen, extras
 
     def prune(
-        self, made: QuantizedModel, chosen: Sequence[frozenset[str]], extras: frozenset[str]
+        self, quantized: QuantizedModel, chosen: Sequence[frozenset[str]], extras: frozenset[str]
     ) -> QuantizedModel:
         """The model without expensive sets that are not needed, and with the extras if it then passes."""
         time_model = float_time_model(self.first)
@@ -138,6 +141,6 @@ class _FallbackSearch:
             fewer = [other for other in chosen if other is not nodes]
             without = self.with_float_nodes(fewer)
             if check(without, self.against) is None:
-                made, chosen = without, fewer
+                quantized, chosen = without, fewer
         better = self.with_float_nodes([*chosen, extras])
-        return better if extras and check(better, self.against) is None else made
+        return better if extras and check(better, self.against) is None else quantized

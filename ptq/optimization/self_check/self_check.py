@@ -14,7 +14,7 @@ from ptq.evaluation.checks.overflow_check import refuse_overflow
 from ptq.evaluation.runs.outputs_ahead import run_float_ahead
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.optimization.job import Job
-from ptq.optimization.mixed_precision.float_cost import float_time_model
+from ptq.optimization.mixed_precision.attribution.float_cost import float_time_model
 from ptq.optimization.self_check.bisection import failing_ends, first_failing_node
 from ptq.optimization.self_check.checks import (
     MIN_SQNR_DB,
@@ -23,13 +23,18 @@ from ptq.optimization.self_check.checks import (
     check_graph,
     check_with_floor,
     integer_nodes,
-    quantize_with,
     run_reference,
     run_reference_on_more_samples,
 )
 from ptq.optimization.self_check.fallback_search import NEGLIGIBLE_COST, find_float_fallback
 from ptq.optimization.self_check.output_distance import CheckFailure
-from ptq.solver.quantizer import CalibratedModel, Draft, QuantizedModel, complete_user_plan
+from ptq.solver.quantizer import (
+    CalibratedModel,
+    Draft,
+    QuantizedModel,
+    complete_user_plan,
+    quantize_with,
+)
 from ptq.solver.recipe import Recipe
 
 MAX_FAILING_NODES = 12
@@ -59,7 +64,7 @@ def check_draft(job: Job, model: CalibratedModel, draft: Draft, sessions: Sessio
         with run_float_ahead(sessions, model, job.samples.evaluation):
             made = quantize_with(model, draft.recipe, draft.plan)
     made = quantize_with_self_check(
-        model, draft.recipe, _samples_to_check(job), made=made, sessions=sessions
+        model, draft.recipe, _samples_to_check(job), quantized=made, sessions=sessions
     )
     return Draft(made.recipe, made.plan, made, is_checked=True)
 
@@ -97,7 +102,7 @@ def quantize_with_self_check(
     recipe: Recipe,
     samples: Iterable[Sample],
     *,
-    made: QuantizedModel | None = None,
+    quantized: QuantizedModel | None = None,
     sessions: SessionCache,
 ) -> QuantizedModel:
     """Quantize, and keep the nodes in float that make the check of the result fail.
@@ -106,7 +111,7 @@ def quantize_with_self_check(
         model: The calibrated model.
         recipe: How to quantize it.
         samples: The first few are run.
-        made: The model quantized by this recipe, if it is made already.
+        quantized: The model quantized by this recipe, if it is made already.
         sessions: Opens the models.
 
     Raises:
@@ -115,23 +120,23 @@ def quantize_with_self_check(
         StatsError: A tensor that needs a range was not observed.
         UsageError: The target, the method or a node to skip does not exist.
     """
-    made = made or quantize_with(model, recipe)
+    quantized = quantized or quantize_with(model, recipe)
     advance = sessions.run.start_stage("checking", None)
-    if check(made, run_reference(model, samples, sessions, advance=advance)) is not None:
-        against = run_reference_on_more_samples(made, samples, sessions, advance)
+    if check(quantized, run_reference(model, samples, sessions, advance=advance)) is not None:
+        against = run_reference_on_more_samples(quantized, samples, sessions, advance)
         _check_preparation(model, against)
-        made = replace(made, instability=against.instability)
-        failure = check(made, against)
+        quantized = replace(quantized, instability=against.instability)
+        failure = check(quantized, against)
         if failure is not None:
-            fallback = _fall_back_to_float(made, failure, against)
-            made = _with_note(made, failure, fallback, against)
+            fallback = _fall_back_to_float(quantized, failure, against)
+            quantized = _with_note(quantized, failure, fallback, against)
     advance.end()
-    if not integer_nodes(made):
+    if not integer_nodes(quantized):
         refuse_overflow(
             model.prepared.graph, model.calibration.tensors, recipe.target_row, recipe.float_nodes,
             samples, run=sessions.run,
         )  # fmt: skip
-    return made
+    return quantized
 
 
 def apply_user_plan(
@@ -178,36 +183,38 @@ def _check_preparation(model: CalibratedModel, against: CheckReference) -> None:
 
 
 def _fall_back_to_float(
-    made: QuantizedModel, failure: CheckFailure, against: CheckReference
+    quantized: QuantizedModel, failure: CheckFailure, against: CheckReference
 ) -> QuantizedModel:
     """The model with failing nodes in float: a few nodes, a head or tail of the network, or all nodes.
 
     All nodes fall back if the remaining integer nodes would save next to nothing.
     """
     # nodes that the cost model keeps in float stay float
-    made = replace(made, recipe=made.recipe.with_float_nodes(made.plan.floats))
+    quantized = replace(quantized, recipe=quantized.recipe.with_float_nodes(quantized.plan.floats))
     failing, attributed = 0, False
-    while integer_nodes(made) and failing < (
+    while integer_nodes(quantized) and failing < (
         MAX_FAILING_BY_VALUES if failure.by_values else MAX_FAILING_NODES
     ):
         reason = _failure_reason(failure)
         if failure.error_shares is not None and not attributed:
             attributed = True
-            found = find_float_fallback(made, against, failure, reason)
+            found = find_float_fallback(quantized, against, failure, reason)
             if found is not None:
                 return found
-        name, failing = first_failing_node(made, against), failing + 1
-        made = quantize_with(made.calibrated_model, made.recipe, floats={name: reason})
-        remaining = check(made, against)
+        name, failing = first_failing_node(quantized, against), failing + 1
+        quantized = quantize_with(
+            quantized.calibrated_model, quantized.recipe, floats={name: reason}
+        )
+        remaining = check(quantized, against)
         if remaining is None:
-            return made
+            return quantized
         failure = remaining
-    time_model, nodes = float_time_model(made), integer_nodes(made)
-    end = min(failing_ends(made, against), key=time_model)
+    time_model, nodes = float_time_model(quantized), integer_nodes(quantized)
+    end = min(failing_ends(quantized, against), key=time_model)
     if time_model(nodes) - time_model(end) < NEGLIGIBLE_COST * time_model.all_float_time:
         end = nodes
     floats = dict.fromkeys(end, _failure_reason(failure))
-    return quantize_with(made.calibrated_model, made.recipe, floats=floats)
+    return quantize_with(quantized.calibrated_model, quantized.recipe, floats=floats)
 
 
 def _failure_reason(failure: CheckFailure) -> str:
@@ -217,15 +224,17 @@ def _failure_reason(failure: CheckFailure) -> str:
 def _with_note(
     before: QuantizedModel,
     failure: CheckFailure,
-    made: QuantizedModel,
+    quantized: QuantizedModel,
     against: CheckReference,
 ) -> QuantizedModel:
     """The model after the fallback, with a sentence on the failure and the result."""
     nodes = len(integer_nodes(before))
-    kept = nodes - len(integer_nodes(made))
+    kept = nodes - len(integer_nodes(quantized))
     note = f"self-check: {failure}; {kept} of {nodes} nodes kept in float"
-    after = check_with_floor(made, against, math.inf)
+    after = check_with_floor(quantized, against, math.inf)
     if failure.error_shares is not None and after is not None and after.error_shares is not None:
         note += f"; now ≥ {-error_db(float(after.error_shares.max())):.1f} dB"
-    changes = (*made.changes, note)
-    return replace(made, recipe=replace(made.recipe, self_check_note=note), changes=changes)
+    changes = (*quantized.changes, note)
+    return replace(
+        quantized, recipe=replace(quantized.recipe, self_check_note=note), changes=changes
+    )

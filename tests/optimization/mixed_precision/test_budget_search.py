@@ -15,14 +15,14 @@ from ptq.data.splits import SampleOptions, SampleSplit, split_samples
 from ptq.evaluation.budget import BudgetSearch
 from ptq.evaluation.tasks.task import NO_LABELS
 from ptq.model.graph import Graph
+from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPLES
 from ptq.optimization.mixed_precision.budget_search import (
     MAX_FLOAT_SHARE,
     REASON_PREFIX,
     fewest_float_nodes,
     search_for_budget,
 )
-from ptq.optimization.mixed_precision.error_attribution import SAMPLES
-from ptq.optimization.mixed_precision.trials import Trials
+from ptq.optimization.mixed_precision.float_trials import Trials
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import Recipe

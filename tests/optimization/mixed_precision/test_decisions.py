@@ -16,9 +16,9 @@ from ptq.data.splits import input_specs
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.graph import Graph
 from ptq.optimization.effort import EFFORTS, EffortName
-from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
-from ptq.optimization.mixed_precision.knee_sets import FloatSet
-from ptq.optimization.mixed_precision.saved_decisions import (
+from ptq.optimization.mixed_precision.knee.decisions import CountedDecisions, count_decisions
+from ptq.optimization.mixed_precision.knee.knee_sets import FloatSet
+from ptq.optimization.mixed_precision.knee.saved_decisions import (
     SavedDecisions,
     choose_by_decisions,
     count_saved_decisions,
@@ -92,7 +92,7 @@ def test_images_with_different_numbers_of_boxes_are_read_on_half_of_all(tmp_path
     found = _count(_images(objects), tmp_path, shift=0.1)
     assert found is not None
     assert len(found.samples) == 40
-    assert sorted(set(found.made)) == [1, 3]
+    assert sorted(set(found.total)) == [1, 3]
     assert found.changed == 1
 
 
@@ -120,7 +120,7 @@ def test_saved_boxes_are_those_that_the_second_model_does_not_change(
     counted = count_decisions(job, made, SessionCache(job.run))
     assert counted is not None
     (saved,) = count_saved_decisions(job, counted.task, graphs[0], graphs[1:])
-    assert (saved.samples, saved.made) == (60, 150)
+    assert (saved.samples, saved.total) == (60, 150)
     assert (saved.all_int8, saved.with_floats) == lost
     assert saved.justify(0.15) == (lost[1] < lost[0])
 
@@ -174,7 +174,7 @@ def test_more_expensive_float_nodes_must_save_more_boxes(
     cheap: float, expensive: float, least: float, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All in integers changes 5 of 60; the counts are given."""
-    place = "ptq.optimization.mixed_precision.saved_decisions"
+    place = "ptq.optimization.mixed_precision.knee.saved_decisions"
     saved = [SavedDecisions(9, 60.0, 5.0, left, (least, 0.1)) for left in (cheap, expensive)]
     monkeypatch.setattr(f"{place}.count_saved_decisions", lambda *_: saved)
     monkeypatch.setattr(f"{place}.solve_plan", lambda *_: None)

@@ -12,9 +12,9 @@ from networks import build_network, gaussian_array, quantize_network, random_fee
 
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
-from ptq.optimization.mixed_precision import error_attribution
-from ptq.optimization.mixed_precision.error_attribution import attribute_error
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution import error_attribution
+from ptq.optimization.mixed_precision.attribution.error_attribution import attribute_error
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
 from ptq.rewrite.instrument.error_sources import ErrorProbe, build_error_probe
 
 DEPTH = 12

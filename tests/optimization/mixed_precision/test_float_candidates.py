@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ptq.optimization.mixed_precision.float_candidates import (
+from ptq.optimization.mixed_precision.attribution.float_candidates import (
     cheap_extras,
     cheapest_cover,
     count_fused_as_one,

@@ -12,9 +12,10 @@ from networks import build_network, gaussian_array, prepare_and_calibrate, sqnr_
 
 from ptq.core.run_options import RunOptions
 from ptq.model.session.session import Session
-from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
-from ptq.optimization.mixed_precision.frontier_error import FrontierError
-from ptq.optimization.mixed_precision.frontier_points import (
+from ptq.optimization.mixed_precision.attribution.error_attribution import ErrorAttribution
+from ptq.optimization.mixed_precision.float_trade import FloatTrade
+from ptq.optimization.mixed_precision.frontier.frontier_error import FrontierError
+from ptq.optimization.mixed_precision.frontier.frontier_points import (
     CurvePoint,
     add_neighbours,
     keep_pareto,
@@ -45,11 +46,15 @@ def attribute(shares: dict[str, float]) -> ErrorAttribution:
     return ErrorAttribution(sources, rows, rows.sum(1), np.ones(len(shares), bool), 8, 9)
 
 
-def trace(times: Any) -> list[CurvePoint]:
+def trade(times: Any) -> FloatTrade:
     def price(more: frozenset[str], floats: frozenset[str]) -> float:
         return sum(TIMES[node] for node in more)
 
-    return trace_curve(attribute(SHARES), price, times)
+    return FloatTrade(attribute(SHARES), price, times)
+
+
+def trace(times: Any) -> list[CurvePoint]:
+    return trace_curve(trade(times))
 
 
 def list_all(times: Any) -> set[frozenset[str]]:
@@ -66,7 +71,7 @@ def list_all(times: Any) -> set[frozenset[str]]:
 def test_neighbours_of_a_short_curve_give_every_point(in_float: float) -> None:
     times: Any = Times(in_float)
     greedy = trace(times)
-    found = add_neighbours(attribute(SHARES), times, greedy)
+    found = add_neighbours(trade(times), greedy)
     assert found[0].floats == frozenset()
     assert {point.floats for point in keep_pareto(found)} == list_all(times)
     if in_float == 28.0:
@@ -76,7 +81,7 @@ def test_neighbours_of_a_short_curve_give_every_point(in_float: float) -> None:
 def test_nodes_that_take_all_the_time_of_float_are_no_point() -> None:
     times: Any = Times(13.0)  # that of node b
     assert frozenset("b") not in {point.floats for point in trace(times)}
-    found = add_neighbours(attribute(SHARES), times, trace(times))
+    found = add_neighbours(trade(times), trace(times))
     assert {point.floats for point in found} == {frozenset(), frozenset("d")}
 
 

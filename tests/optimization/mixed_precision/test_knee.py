@@ -13,8 +13,8 @@ from networks import build_network, gaussian_array
 
 import ptq
 from ptq.data import Sample
-from ptq.optimization.mixed_precision.decisions import CountedDecisions
-from ptq.optimization.mixed_precision.saved_decisions import SavedDecisions
+from ptq.optimization.mixed_precision.knee.decisions import CountedDecisions
+from ptq.optimization.mixed_precision.knee.saved_decisions import SavedDecisions
 from ptq.optimization.preference import PREFERENCES
 
 BODY = """
@@ -64,7 +64,7 @@ def _knee(result: ptq.Result) -> set[str]:
 def test_a_model_of_too_many_tensors_stays_int8(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ptq.optimization.mixed_precision.knee.MAX_TENSORS", 3)
+    monkeypatch.setattr("ptq.optimization.mixed_precision.knee.knee.MAX_TENSORS", 3)
     result = ptq.quantize(_network(20.0), data, equalize=False, threads=1)
     assert len(result.plan.tensors) > 3
     assert not _knee(result)
@@ -218,7 +218,7 @@ def test_nodes_stay_float_only_if_that_saves_boxes_on_the_samples(
     data: Path, left: float, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All in integers changes 5 of 50; the counts are given, as is that samples hold several boxes."""
-    knee = "ptq.optimization.mixed_precision.knee"
+    knee = "ptq.optimization.mixed_precision.knee.knee"
     task: Any = None
     names = [Sample(f"s{k}", {}) for k in range(2)]
 
@@ -229,7 +229,7 @@ def test_nodes_stay_float_only_if_that_saves_boxes_on_the_samples(
     saved = SavedDecisions(2, 50.0, 5.0, left, (0.0, 0.0))
     monkeypatch.setattr(CountedDecisions, "choose_samples", choose)
     monkeypatch.setattr(f"{knee}.count_decisions", lambda *_: counted)
-    counts = "ptq.optimization.mixed_precision.saved_decisions.count_saved_decisions"
+    counts = "ptq.optimization.mixed_precision.knee.saved_decisions.count_saved_decisions"
     monkeypatch.setattr(counts, lambda *of: [saved] * len(of[-1]))
     result = ptq.quantize(_network(20.0), data, equalize=False, threads=1)
     assert bool(_knee(result)) == kept

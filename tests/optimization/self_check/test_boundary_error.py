@@ -51,8 +51,11 @@ def handed(ground: CalibratedModel) -> QuantizedModel:
     )
 
 
-def lengths(made: QuantizedModel) -> list[tuple[int, int]]:
-    sessions = [Session(g, threads=1) for g in (made.calibrated_model.source, made.quantized_graph)]
+def lengths(quantized: QuantizedModel) -> list[tuple[int, int]]:
+    sessions = [
+        Session(g, threads=1)
+        for g in (quantized.calibrated_model.source, quantized.quantized_graph)
+    ]
     return [tuple(len(s.run(feed)[0]) for s in sessions) for feed in FEEDS]
 
 

@@ -22,7 +22,7 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.session.session import Session
-from ptq.optimization.mixed_precision.error_attribution import SAMPLES
+from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPLES
 from ptq.optimization.self_check import checks, fallback_search, self_check
 from ptq.optimization.self_check.self_check import quantize_with_self_check
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan
@@ -138,11 +138,11 @@ def test_progress_covers_every_checked_model_and_every_round_of_error_attributio
     assert len(steps) >= counting.count + SAMPLES
 
 
-def reached(made: QuantizedModel) -> list[float]:
+def reached(quantized: QuantizedModel) -> list[float]:
     """Decibels of both outputs over all samples."""
     before, after = (
-        Session(made.calibrated_model.source, threads=1),
-        Session(made.quantized_graph, threads=1),
+        Session(quantized.calibrated_model.source, threads=1),
+        Session(quantized.quantized_graph, threads=1),
     )
     truth, got = ([s.run(feed) for feed in FEEDS] for s in (before, after))
     return [sqnr_db(np.stack([t[k] for t in truth]), np.stack([g[k] for g in got])) for k in (0, 1)]

@@ -10,18 +10,17 @@ from itertools import pairwise
 import numpy as np
 
 from ptq.data import Sample
-from ptq.optimization.mixed_precision.error_attribution import (
+from ptq.optimization.mixed_precision.attribution.error_attribution import (
     ErrorAttribution,
     list_remaining,
     measure_joint_errors,
 )
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_candidates import (
-    CostFunction,
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_candidates import (
     RemovableSources,
     greedy_candidates,
 )
-from ptq.optimization.mixed_precision.model_times import ModelTimes
+from ptq.optimization.mixed_precision.float_trade import FloatTrade
 
 MOST_POINTS = 18
 _TRIED = 40
@@ -51,23 +50,16 @@ class CurvePoint:
     error: float
 
 
-def trace_curve(
-    found: ErrorAttribution,
-    price: CostFunction,
-    times: ModelTimes,
-    further: Collection[frozenset[str]] = (),
-) -> list[CurvePoint]:
+def trace_curve(trade: FloatTrade, further: Collection[frozenset[str]] = ()) -> list[CurvePoint]:
     """The Pareto curve from all int8 to below the time of float, fastest first.
 
     Args:
-        found: The error of each source.
-        price: The passes that more float nodes cost.
-        times: Estimates the time of the whole model.
+        trade: What float nodes gain and cost.
         further: Sets that are points of the curve in any case.
     """
-    points = list_points(found, price, times)
+    points, times = list_points(trade), trade.times
     fixed = [
-        CurvePoint(nodes, times.estimate(nodes), _remaining_error(found, nodes))
+        CurvePoint(nodes, times.estimate(nodes), _remaining_error(trade.attribution, nodes))
         for nodes in further
     ]
     # as slow as float: no node on integers is left, or those that are left gain nothing
@@ -75,11 +67,9 @@ def trace_curve(
     return thin_out(keep_pareto([points[0], *faster, *fixed]), fixed)
 
 
-def list_points(
-    found: ErrorAttribution, price: CostFunction, times: ModelTimes
-) -> list[CurvePoint]:
+def list_points(trade: FloatTrade) -> list[CurvePoint]:
     """All int8, then growing sets of float nodes, spread over time and error; some may be slower than float."""
-    prefixes = list(_grow(found, price, times))
+    prefixes, times = list(_grow(trade)), trade.times
     steps = [
         abs(after.time - before.time) / times.in_float
         + math.log10(before.error / after.error) * 10 / _SIGNIFICANT_DB
@@ -94,21 +84,19 @@ def list_points(
     ]
 
 
-def add_neighbours(
-    found: ErrorAttribution, times: ModelTimes, curve: Sequence[CurvePoint]
-) -> list[CurvePoint]:
+def add_neighbours(trade: FloatTrade, curve: Sequence[CurvePoint]) -> list[CurvePoint]:
     """The curve, and further sets near it where it has few points: with one candidate more or less, and so on.
 
     Networks with few sources have few points in one greedy order. Sets that others excel in the sum of their errors
     are kept too, the nearest first: errors that are injected together may cancel.
 
     Args:
-        found: The error of each source.
-        times: Estimates the time of the whole model.
+        trade: What float nodes gain and cost.
         curve: All int8 first, then the points.
     """
     if len(curve) >= _ENOUGH_POINTS:
         return list(curve)
+    found, times = trade.attribution, trade.times
     candidates = RemovableSources(found.sources, found.mean_shares).candidates
     known, expanded = {point.floats: point for point in curve}, set[frozenset[str]]()
     left, best = _MOST_ESTIMATES, list(curve)
@@ -151,13 +139,16 @@ def keep_pareto(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     return kept
 
 
-def _grow(found: ErrorAttribution, price: CostFunction, times: ModelTimes) -> Iterator[CurvePoint]:
+def _grow(trade: FloatTrade) -> Iterator[CurvePoint]:
     """All int8, then one more set of float nodes after another, by the cheap estimate of time."""
+    found = trade.attribution
     total = max(float(found.mean_shares.sum()), math.ulp(0.0))
-    floats, time, error = frozenset[str](), times.all_int8, 1.0
+    floats, time, error = frozenset[str](), trade.times.all_int8, 1.0
     yield CurvePoint(floats, time, error)
-    for candidate in greedy_candidates(found.sources, found.mean_shares, price, lambda _: True):
-        time += price(candidate.nodes - floats, floats)
+    for candidate in greedy_candidates(
+        found.sources, found.mean_shares, trade.cost, lambda _: True
+    ):
+        time += trade.cost(candidate.nodes - floats, floats)
         floats, error = floats | candidate.nodes, error - candidate.error_share / total
         if error < LOWEST_ERROR:
             return

@@ -8,23 +8,21 @@ too: those that would be taken are measured again on other samples.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ptq.data import Sample
-from ptq.optimization.mixed_precision.decisions import CountedDecisions
-from ptq.optimization.mixed_precision.error_attribution import (
-    ErrorAttribution,
+from ptq.optimization.mixed_precision.attribution.error_attribution import (
     list_remaining,
     measure_joint_errors,
 )
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_candidates import CostFunction, cheap_extras
-from ptq.optimization.mixed_precision.frontier_points import list_points
-from ptq.optimization.mixed_precision.kept_saving import KeptSaving
-from ptq.optimization.mixed_precision.model_times import ModelTimes
-from ptq.optimization.preference import DECISION_FLOOR, ERROR_FLOOR, Preference
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_candidates import cheap_extras
+from ptq.optimization.mixed_precision.float_trade import FloatTrade
+from ptq.optimization.mixed_precision.frontier.frontier_points import list_points
+from ptq.optimization.mixed_precision.knee.file_size_limit import KeptSaving
+from ptq.optimization.preference import DECISION_FLOOR, Preference
 
 _MOST_SETS = 12
 """Sets of the curve whose error is measured; each takes one run of each sample."""
@@ -47,66 +45,66 @@ class FloatSet:
     error: float
 
 
-def estimate_lost_decisions(decisions: CountedDecisions | None, joint: float) -> float | None:
-    """The share of decisions that int8 changes, if it is too large; else None.
+@dataclass(frozen=True)
+class SetLimits:
+    """What a set of float nodes may cost, and what it has to gain.
 
-    Args:
-        decisions: What was counted; None where outputs decide nothing, and their error stands for it.
-        joint: The error of the all-int8 model, as a share of the output's energy.
+    Attributes:
+        preference: The limits of time and error.
+        changed: The share of decisions that int8 changes; None if few enough.
+        saving: Decides whether a set leaves enough of the bytes that integers save.
+        most: The most time that may be spent, as a share of the all-int8 model's.
     """
-    changed = joint / ERROR_FLOOR * DECISION_FLOOR if decisions is None else decisions.changed
-    return changed if changed > DECISION_FLOOR else None
+
+    preference: Preference
+    changed: float | None
+    saving: KeptSaving
+    most: float = np.inf
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """The limits of time that are tried, as shares of the all-int8 model's."""
+        return self.preference.list_limits(self.changed)
 
 
 def find_float_sets(
+    trade: FloatTrade,
+    limits: SetLimits,
     injector: ErrorInjector,
-    samples: Sequence[Sample],
-    others: Sequence[Sample],
-    found: ErrorAttribution,
-    price: CostFunction,
-    times: ModelTimes,
-    preference: Preference,
-    changed: float | None,
-    saving: KeptSaving,
-    *,
-    most: float = np.inf,
+    passes: Sequence[Sequence[Sample]],
 ) -> list[FloatSet]:
     """The sets that the rule takes, one for each limit of the time that gains enough; the cheapest first.
 
     Args:
+        trade: What float nodes gain and cost.
+        limits: What a set may cost.
         injector: Measures errors.
-        samples: The samples to measure all sets on.
-        others: Further samples, which must confirm the gain; empty if there are none.
-        found: The error of each source.
-        price: The passes that float nodes cost.
-        times: Estimates the time of the whole model.
-        preference: The limits.
-        changed: The share of decisions that int8 changes; None if few enough.
-        saving: Decides whether a set leaves enough of the bytes that integers save.
-        most: The most time that may be spent, as a share of the all-int8 model's.
+        passes: The samples to measure all sets on; then further samples, which must confirm the gain. One without
+            samples is left out.
 
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    allowed = saving.limit(price)
-    proposed = dict.fromkeys(_propose_sets(found, allowed, times, preference, changed))
-    limit = min(preference.list_limits(changed)[-1], most)
+    times, saving = trade.times, limits.saving
+    allowed = replace(trade, cost=saving.limit(trade.cost))
+    proposed = dict.fromkeys(_propose_sets(allowed, limits))
+    limit = min(limits.times[-1], limits.most)
     spent = {one: times.estimate(one) / times.all_int8 - 1 for one in proposed}
     sets = [
         one for one in proposed if spent[one] <= limit and saving.allows(times.add_neighbours(one))
     ]
     if not sets:
         return []
-    for some in filter(None, (samples, others)):
+    for samples in filter(None, passes):
         left = [list_remaining(injector.probe.sources, one) for one in (frozenset(), *sets)]
-        whole, *errors = measure_joint_errors(injector, left, some).mean(axis=0)
+        whole, *errors = measure_joint_errors(injector, left, samples).mean(axis=0)
         measured = [FloatSet(of, spent[of], e / whole) for of, e in zip(sets, errors, strict=True)]
-        chosen = choose_float_sets(measured, preference, changed)
+        chosen = choose_for_each_limit(measured, limits.preference, limits.changed)
         sets = [one.floats for one in chosen]
     return chosen
 
 
-def choose_float_sets(
+def choose_for_each_limit(
     measured: Sequence[FloatSet], preference: Preference, changed: float | None
 ) -> list[FloatSet]:
     """The set of each limit that lowers the error of the one before enough; the cheapest first.
@@ -126,30 +124,24 @@ def choose_float_sets(
     return chosen
 
 
-def _propose_sets(
-    found: ErrorAttribution,
-    price: CostFunction,
-    times: ModelTimes,
-    preference: Preference,
-    changed: float | None,
-) -> Iterator[frozenset[str]]:
+def _propose_sets(trade: FloatTrade, limits: SetLimits) -> Iterator[frozenset[str]]:
     """Few nodes with large errors for each limit; then points of the curve, where each node gains a little."""
-    limits, shares = preference.list_limits(changed), found.mean_shares[None]
-    for limit in limits:
+    found, all_int8 = trade.attribution, trade.times.all_int8
+    for limit in limits.times:
         best = cheap_extras(
             found.sources,
-            shares,
+            found.mean_shares[None],
             frozenset(),
-            price,
-            least=preference.find_least_gain(changed),
-            most=limit * times.all_int8,
+            trade.cost,
+            least=limits.preference.find_least_gain(limits.changed),
+            most=limit * all_int8,
         )
         if best:
             yield best
     points = [
         point.floats
-        for point in list_points(found, price, times)
-        if point.floats and point.time <= (1 + limits[-1]) * times.all_int8
+        for point in list_points(trade)
+        if point.floats and point.time <= (1 + limits.times[-1]) * all_int8
     ]
     yield from (
         points[k]

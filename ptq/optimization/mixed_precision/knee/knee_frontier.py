@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 
 from ptq.evaluation.frontier import EstimatedFrontier, FrontierPoint
-from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
-from ptq.optimization.mixed_precision.float_candidates import CostFunction
-from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
-from ptq.optimization.mixed_precision.frontier_points import (
+from ptq.optimization.mixed_precision.attribution.error_attribution import ErrorAttribution
+from ptq.optimization.mixed_precision.attribution.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.float_trade import FloatTrade
+from ptq.optimization.mixed_precision.frontier.frontier_points import (
     LOWEST_ERROR,
     CurvePoint,
     trace_curve,
 )
-from ptq.optimization.mixed_precision.model_times import ModelTimes
 
 REASON_PREFIX = "error: "
 _LEAST_SHARE = 1e-4
@@ -21,22 +20,19 @@ _LEAST_SHARE = 1e-4
 
 
 def trace_frontier(
-    found: ErrorAttribution,
-    price: CostFunction,
-    times: ModelTimes,
+    trade: FloatTrade,
     chosen: frozenset[str],
     prefer: str,
 ) -> EstimatedFrontier:
     """The curve of one attribution, and the share of each node.
 
     Args:
-        found: The error of each source.
-        price: The passes that float nodes cost.
-        times: Estimates the time of the whole model.
+        trade: What float nodes gain and cost.
         chosen: The nodes that stay float.
         prefer: The preference that chose them.
     """
-    curve = trace_curve(found, price, times, [chosen] if chosen else [])
+    found, times = trade.attribution, trade.times
+    curve = trace_curve(trade, [chosen] if chosen else [])
     if chosen not in [
         point.floats for point in curve
     ]:  # another point is faster and has less error

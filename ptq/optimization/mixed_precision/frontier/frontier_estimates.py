@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ptq.evaluation.frontier import FrontierPoint
-from ptq.optimization.mixed_precision.frontier_points import CurvePoint
+from ptq.optimization.mixed_precision.frontier.frontier_points import CurvePoint
 
 _TINY = 1e-30
 _PARTS = 6

@@ -22,8 +22,8 @@ from ptq.evaluation.user_metric import Metric
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session.session import Session
-from ptq.optimization.mixed_precision.error_attribution import SAMPLES
-from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
+from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPLES
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel, quantize_with
 from ptq.solver.recipe import Recipe
 
 MAX_SAMPLES = 512
@@ -68,7 +68,7 @@ class Trials:
         """The model quantized with more nodes in float, or in 16 bits if ``wide``, each with the reason."""
         recipe = self.recipe
         recipe = recipe.with_wide_nodes(floats) if wide else recipe.with_float_nodes(floats)
-        return apply_plan(self.model, recipe, solve_plan(self.model, recipe))
+        return quantize_with(self.model, recipe)
 
     def measure(self, graph: Graph) -> tuple[Drop, float]:
         """The accuracy drop of a quantized model, and its SQNR in decibels."""

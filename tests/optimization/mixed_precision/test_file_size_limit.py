@@ -9,7 +9,7 @@ import pytest
 from networks import build_network, gaussian_array, prepare_and_calibrate, random_feeds
 
 from ptq.model.proto.serialize import serialized_size
-from ptq.optimization.mixed_precision.kept_saving import KeptSaving
+from ptq.optimization.mixed_precision.knee.file_size_limit import KeptSaving
 from ptq.solver.quantizer import QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 

@@ -14,16 +14,16 @@ from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.tasks.task import Task
 from ptq.model.graph import Graph
 from ptq.optimization.job import Job
-from ptq.optimization.mixed_precision.decisions import (
+from ptq.optimization.mixed_precision.knee.decisions import (
     MIN_CHANGED,
     MOST_SAMPLES,
     CountedDecisions,
     compare_examples,
     run_examples,
 )
-from ptq.optimization.mixed_precision.knee_sets import FloatSet
+from ptq.optimization.mixed_precision.knee.knee_sets import FloatSet
 from ptq.optimization.preference import DECISION_FLOOR
-from ptq.solver.quantizer import QuantizedModel, apply_plan, solve_plan
+from ptq.solver.quantizer import QuantizedModel, quantize_with
 
 MOST_SPENT_ON_FEW = 0.05
 """The share of the all-int8 model's time above which float nodes must save `DECISION_FLOOR` of the decisions, and not
@@ -36,14 +36,14 @@ class SavedDecisions:
 
     Attributes:
         samples: Number of samples.
-        made: Decisions of the float model.
+        total: Decisions of the float model.
         all_int8: Those that the model with all in integers changes.
         with_floats: Those that the model with the chosen float nodes changes.
         interval: 95 % interval of the saved share, paired over samples.
     """
 
     samples: int
-    made: float
+    total: float
     all_int8: float
     with_floats: float
     interval: Interval
@@ -58,8 +58,8 @@ class SavedDecisions:
         """
         sums = bootstrap_sums(rows)
         interval = percentile_interval((sums[:, 0] - sums[:, 1]) / np.maximum(sums[:, 2], 1))
-        all_int8, with_floats, made = map(float, rows.sum(axis=0))
-        return cls(len(rows), made, all_int8, with_floats, interval)
+        all_int8, with_floats, total = map(float, rows.sum(axis=0))
+        return cls(len(rows), total, all_int8, with_floats, interval)
 
     def justify(self, spent: float) -> bool:
         """Whether the float nodes save enough decisions: a single one is chance, and few are not worth much time.
@@ -69,7 +69,7 @@ class SavedDecisions:
         """
         saved = self.all_int8 - self.with_floats
         if spent > MOST_SPENT_ON_FEW and (
-            saved < DECISION_FLOOR * self.made or self.interval[0] <= 0
+            saved < DECISION_FLOOR * self.total or self.interval[0] <= 0
         ):
             return False
         return saved >= MIN_CHANGED
@@ -77,13 +77,13 @@ class SavedDecisions:
     def describe(self) -> str:
         """The counts, for the reason of a node."""
         saved = self.all_int8 - self.with_floats
-        return f"such nodes save {saved:.0f} of {self.made:.0f} decisions"
+        return f"such nodes save {saved:.0f} of {self.total:.0f} decisions"
 
     def __str__(self) -> str:
         low, high = self.interval
-        share = 100 * (self.all_int8 - self.with_floats) / max(self.made, 1)
+        share = 100 * (self.all_int8 - self.with_floats) / max(self.total, 1)
         return (
-            f"{self.with_floats:.0f} instead of {self.all_int8:.0f} of {self.made:.0f} decisions change on "
+            f"{self.with_floats:.0f} instead of {self.all_int8:.0f} of {self.total:.0f} decisions change on "
             f"{plural(self.samples, 'sample')} ({share:+.1f} points, 95 % CI {100 * low:+.1f} … {100 * high:+.1f})"
         )
 
@@ -91,7 +91,7 @@ class SavedDecisions:
 def choose_by_decisions(
     job: Job,
     counted: CountedDecisions | None,
-    made: QuantizedModel,
+    quantized: QuantizedModel,
     sets: Sequence[FloatSet],
 ) -> tuple[FloatSet | None, SavedDecisions | None]:
     """The set of float nodes that saves enough decisions for its time, of the cheapest and the most expensive.
@@ -102,7 +102,7 @@ def choose_by_decisions(
     Args:
         job: The job, with calibration samples.
         counted: The decisions that the sets were chosen by.
-        made: The model with all in integers.
+        quantized: The model with all in integers.
         sets: The sets; the cheapest first.
 
     Returns:
@@ -115,16 +115,14 @@ def choose_by_decisions(
     ends = sets[:: max(1, len(sets) - 1)]
     if counted is None or not counted.vary:
         return ends[-1], None
-    model = made.calibrated_model
-    recipes = [
-        made.recipe.with_float_nodes(dict.fromkeys(sorted(end.floats), "on trial")) for end in ends
-    ]
-    others = [apply_plan(model, recipe, solve_plan(model, recipe)) for recipe in recipes]
+    model = quantized.calibrated_model
+    on_trial = [dict.fromkeys(sorted(end.floats), "on trial") for end in ends]
+    others = [quantize_with(model, quantized.recipe, floats=floats) for floats in on_trial]
     graphs = [other.quantized_graph for other in others]
-    saved = count_saved_decisions(job, counted.task, made.quantized_graph, graphs)
+    saved = count_saved_decisions(job, counted.task, quantized.quantized_graph, graphs)
     enough = [found.justify(end.spent) for end, found in zip(ends, saved, strict=True)]
     more = saved[0].with_floats - saved[-1].with_floats
-    if enough[0] and (not enough[-1] or more < max(MIN_CHANGED, DECISION_FLOOR * saved[0].made)):
+    if enough[0] and (not enough[-1] or more < max(MIN_CHANGED, DECISION_FLOOR * saved[0].total)):
         return ends[0], saved[0]
     return (ends[-1] if enough[-1] else None), saved[-1]
 

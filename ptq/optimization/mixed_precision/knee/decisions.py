@@ -32,19 +32,19 @@ class CountedDecisions:
     Attributes:
         task: What decides.
         samples: The samples.
-        made: The number of decisions on each.
+        total: The number of decisions on each.
         changed: The share that the quantized model changes.
     """
 
     task: Task
     samples: Sequence[Sample]
-    made: Sequence[float]
+    total: Sequence[float]
     changed: float
 
     @property
     def vary(self) -> bool:
         """Whether samples hold different numbers of decisions, like boxes."""
-        return min(self.made) != max(self.made)
+        return min(self.total) != max(self.total)
 
     def choose_samples(self, count: int) -> list[Sample] | None:
         """The samples with most decisions, in their order; None where all have equally many.
@@ -53,12 +53,12 @@ class CountedDecisions:
         """
         if not self.vary:
             return None
-        ranked = sorted(range(len(self.made)), key=lambda k: -self.made[k])
+        ranked = sorted(range(len(self.total)), key=lambda k: -self.total[k])
         return [self.samples[k] for k in sorted(ranked[:count])]
 
 
 def count_decisions(
-    job: Job, made: QuantizedModel, sessions: SessionCache
+    job: Job, quantized: QuantizedModel, sessions: SessionCache
 ) -> CountedDecisions | None:
     """The decisions of the float model, and the share that the quantized model changes; None if it decides nothing.
 
@@ -66,7 +66,7 @@ def count_decisions(
 
     Args:
         job: What is asked, and the float model.
-        made: The quantized model.
+        quantized: The quantized model.
         sessions: Opens the quantized model.
 
     Raises:
@@ -77,7 +77,7 @@ def count_decisions(
     calibration = job.samples.calibration
     samples = list(calibration.spread(job.effort.decision_samples))
     plain = ModelOutputs(job.prepared.graph, "result", job.run)
-    quantized = sessions.load_quantized(made.quantized_graph)
+    integers = sessions.load_quantized(quantized.quantized_graph)
     reference = list(run_examples(job, plain, samples))
     try:
         task, _ = recognize_task(TaskRequest.from_graph(job.options.task, job.source), reference)
@@ -88,14 +88,14 @@ def count_decisions(
 
     counts = [
         compare_examples(task, *pair)
-        for pair in zip(reference, run_examples(job, quantized, samples), strict=True)
+        for pair in zip(reference, run_examples(job, integers, samples), strict=True)
     ]
     del reference
     more = min(MOST_SAMPLES, len(calibration) // 2)
     if more > len(samples) and len({number for _, number in counts}) > 1:
         samples = list(calibration.spread(more))
         pairs = zip(
-            run_examples(job, plain, samples), run_examples(job, quantized, samples), strict=True
+            run_examples(job, plain, samples), run_examples(job, integers, samples), strict=True
         )
         counts = [compare_examples(task, *pair) for pair in pairs]
     changed, total = np.sum(counts, axis=0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.optimization.mixed_precision.error_attribution import list_remaining
+from ptq.optimization.mixed_precision.attribution.error_attribution import list_remaining
 from ptq.rewrite.instrument.error_sources import ErrorSource
 
 CostFunction = Callable[[frozenset[str], frozenset[str]], float]

@@ -22,25 +22,21 @@ from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.proto.external_data import weight_bytes
 from ptq.optimization.job import Job
-from ptq.optimization.mixed_precision.decisions import CountedDecisions, count_decisions
-from ptq.optimization.mixed_precision.error_attribution import (
+from ptq.optimization.mixed_precision.attribution.error_attribution import (
     attribute_error,
 )
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.float_cost import (
-    error_sources_of,
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.float_cost import (
     float_time_model,
     time_cost,
 )
-from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
-from ptq.optimization.mixed_precision.kept_saving import KeptSaving
-from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX, trace_frontier
-from ptq.optimization.mixed_precision.knee_sets import (
-    estimate_lost_decisions,
-    find_float_sets,
-)
-from ptq.optimization.mixed_precision.model_times import ModelTimes
-from ptq.optimization.mixed_precision.saved_decisions import choose_by_decisions
+from ptq.optimization.mixed_precision.attribution.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
+from ptq.optimization.mixed_precision.float_trade import FloatTrade
+from ptq.optimization.mixed_precision.knee.decisions import CountedDecisions, count_decisions
+from ptq.optimization.mixed_precision.knee.float_choice import choose_float_set
+from ptq.optimization.mixed_precision.knee.knee_frontier import REASON_PREFIX, trace_frontier
+from ptq.optimization.mixed_precision.model_times import FloatSetTimes
 from ptq.optimization.preference import (
     DECISION_FLOOR,
     DEFAULT_PREFERENCE,
@@ -103,7 +99,7 @@ def keep_knee_float(
     made = draft.made
     if made is None or len(made.plan.tensors) > MAX_TENSORS:
         return draft, None
-    times = ModelTimes(made, table)
+    times = FloatSetTimes(made, table)
     if times.is_small or times.all_int8 >= times.in_float:
         return draft, None
     count = min(max(2, len(job.samples.calibration) // per), _MOST_SAMPLES)
@@ -145,19 +141,18 @@ class _Knee:
 
 def _find_knee(
     job: Job,
-    made: QuantizedModel,
-    times: ModelTimes,
+    quantized: QuantizedModel,
+    times: FloatSetTimes,
     preference: Preference,
     count: int,
     sessions: SessionCache,
 ) -> _Knee | None:
     assert job.samples.calibration is not None
-    decisions = count_decisions(job, made, sessions)
-    changed = None if decisions is None else decisions.changed
-    lost = changed is not None and changed > DECISION_FLOOR
+    decisions = count_decisions(job, quantized, sessions)
+    lost = decisions is not None and decisions.changed > DECISION_FLOOR
     # logits rank what any sample feels; probabilities only what moves undecided samples, and need more of them
     graph = segments_graph(job.prepared.graph) if lost else logits_graph(job.prepared.graph)
-    probe = error_sources_of(made, graph)
+    probe = error_sources_of(quantized, graph)
     if not probe.sources:
         return None
     samples = _choose_samples(job.samples.calibration, count, decisions if lost else None)
@@ -171,25 +166,21 @@ def _find_knee(
     joint, total = float(found.joint_shares.mean()), float(found.mean_shares.sum())
     if not (0 < total < np.inf and 0 < joint < np.inf):
         return None
-    changed = estimate_lost_decisions(decisions, joint)
-    fastest, price = job.options.min_speedup, time_cost(float_time_model(made))
-    most = times.in_float / times.all_int8 / fastest - 1 if fastest else np.inf
+    trade = FloatTrade(found, time_cost(float_time_model(quantized)), times)
     others = _choose_others(job.samples.calibration, samples)
-    saving = KeptSaving(made, preference.share_of_saving)
-    sets = find_float_sets(
-        injector, samples, others, found, price, times, preference, changed, saving, most=most
-    )
+    choice = choose_float_set(job, quantized, trade, decisions, injector, (samples, others))
+    best, saved = choice.best, choice.saved
 
     def trace(best: frozenset[str]) -> EstimatedFrontier:
-        return trace_frontier(found, price, times, best, job.options.prefer)
+        return trace_frontier(trade, best, job.options.prefer)
 
-    rest = "no more nodes in float" if made.recipe.self_check_note else "all in integers"
-    if not sets:
+    rest = "no more nodes in float" if quantized.recipe.self_check_note else "all in integers"
+    if not choice.sets:
+        changed = choice.changed
         note = "" if changed is None else f"{rest}: {_explain_none(job, preference, changed)}"
         return _Knee({}, note, trace(frozenset()))
-    best, saved = choose_by_decisions(job, decisions if changed is not None else None, made, sets)
     if best is None:
-        note = f"{rest}: with {plural(len(sets[-1].floats), 'node')} in float, {saved}"
+        note = f"{rest}: with {plural(len(choice.sets[-1].floats), 'node')} in float, {saved}"
         return _Knee({}, note, trace(frozenset()))
     note = (
         f"left in float: {plural(len(best.floats), 'node')}, which cause {100 * (1 - best.error):.0f} % of the "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ptq.model.node import is_constant, name_of
 from ptq.model.proto.serialize import serialized_size
-from ptq.optimization.mixed_precision.float_candidates import CostFunction
+from ptq.optimization.mixed_precision.attribution.float_candidates import CostFunction
 from ptq.solver.quantizer import QuantizedModel
 
 
@@ -32,17 +32,17 @@ class KeptSaving:
     Of what float nodes take back, weights are counted; the quantizers that they make needless are not.
     """
 
-    def __init__(self, made: QuantizedModel, share: float) -> None:
+    def __init__(self, quantized: QuantizedModel, share: float) -> None:
         """Compare the float model as given, whose weights may be halves, with the quantized one.
 
         Args:
-            made: The model with the most integers.
+            quantized: The model with the most integers.
             share: The share of the saved bytes that float nodes may take back.
         """
-        given, quantized = made.calibrated_model.source, made.quantized_graph
-        saved = serialized_size(given.model) - serialized_size(quantized.model)
+        given, smaller = quantized.calibrated_model.source, quantized.quantized_graph
+        saved = serialized_size(given.model) - serialized_size(smaller.model)
         self._most = share * max(saved, 0)
-        self._weights = _list_weights(made)
+        self._weights = _list_weights(quantized)
 
     def allows(self, floats: frozenset[str]) -> bool:
         """Whether these nodes may be float together.
@@ -65,11 +65,11 @@ class KeptSaving:
         return limited
 
 
-def _list_weights(made: QuantizedModel) -> list[_Weight]:
+def _list_weights(quantized: QuantizedModel) -> list[_Weight]:
     """The weights that the plan quantizes."""
-    nodes = {node.name or "": node for node in made.calibrated_model.prepared.graph.nodes}
+    nodes = {node.name or "": node for node in quantized.calibrated_model.prepared.graph.nodes}
     readers, sizes = dict[str, set[str]](), dict[str, tuple[int, int]]()
-    for (name, position), params in made.plan.operands.items():
+    for (name, position), params in quantized.plan.operands.items():
         value = nodes[name].inputs[position] if name in nodes else None
         if value is not None and is_constant(value):
             tensor = value.const_value

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
+from ptq.data.sample_source import name_sample
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
 from ptq.kernels.thread_pool import parallel_map
@@ -120,7 +120,7 @@ class _Injection:
         Raises:
             DataError: The model fails on the sample; the text names it.
         """
-        try:
+        with name_sample(sample.name):
             errors = self._rounding_errors(sample)
             clean = self._clean_outputs(sample, errors)
             injected = _InjectedErrors(self.probe, errors)
@@ -128,8 +128,6 @@ class _Injection:
             for row in factors:
                 outputs = self._injected.run({**sample.feed, **injected.feed(row)})
                 yield [_output_error(o, c) for o, c in zip(outputs, clean, strict=True)]
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
 
     def _rounding_errors(self, sample: Sample) -> _Arrays:
         """The rounding error of each source."""

@@ -25,11 +25,13 @@ class FrontierError:
         graph: The prepared float model, whose outputs are those that are compared.
     """
 
-    def __init__(self, made: QuantizedModel, samples: Sequence[Sample], run: RunOptions) -> None:
+    def __init__(
+        self, quantized: QuantizedModel, samples: Sequence[Sample], run: RunOptions
+    ) -> None:
         """Run the float model.
 
         Args:
-            made: The model with the most integers.
+            quantized: The model with the most integers.
             samples: The samples to measure on.
             run: How the job runs.
 
@@ -37,16 +39,16 @@ class FrontierError:
             ModelError: ONNX Runtime does not take the model.
             DataError: It fails on a sample.
         """
-        whole = made.calibrated_model.prepared.graph
+        whole = quantized.calibrated_model.prepared.graph
         logits = logits_graph(whole)
         # pieces of a Concat are no outputs that can be compared one by one: nearly all boxes show background
-        cut = find_common_cut([whole, made.quantized_graph])
+        cut = find_common_cut([whole, quantized.quantized_graph])
         self._on_logits = len(cut) == len(logits.outputs) == len(whole.outputs)
         self.graph = logits if self._on_logits else whole
         self._samples, self._run = samples, run
         self._reference = list(ModelOutputs(self.graph, "result", run).run(samples))
 
-    def measure(self, made: QuantizedModel) -> float:
+    def measure(self, quantized: QuantizedModel) -> float:
         """The SQNR in dB: output energy over error energy, over all samples, its inverse averaged over outputs.
 
         Outputs that are not float or have no signal do not count. See `measure_error_energy` for outputs of another
@@ -56,7 +58,7 @@ class FrontierError:
             ModelError: ONNX Runtime does not take the model.
             DataError: It fails on a sample.
         """
-        graph = made.quantized_graph
+        graph = quantized.quantized_graph
         outputs = ModelOutputs(
             logits_graph(graph) if self._on_logits else graph, "result", self._run
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
 from ptq.data import Sample
-from ptq.optimization.mixed_precision.error_injection import ErrorInjector
+from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
 from ptq.rewrite.instrument.error_sources import ErrorProbe, ErrorSource
 
 INITIAL_GROUPS = 16
