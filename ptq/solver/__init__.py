@@ -10,5 +10,6 @@ quantizer: calibrated model, recipe and plan → quantized model.
 Further files:
 
 assign: statistics → which nodes are quantized, which tensors share a scale, and which need a range.
+describe_weights: report lines on rounded and shared weights.
 skipped_nodes: nodes that the user keeps float.
 """

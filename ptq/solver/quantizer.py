@@ -6,18 +6,14 @@ Planning, rounding, bias correction and writing may run again and again: every t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from statistics import median
 
-from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import node_name
 from ptq.model.session.exact_sums import needs_exact_sums
-from ptq.model.weights.shared_weights import weight_families
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import input_means
 from ptq.observers.input_statistics import InputStatistics
@@ -32,6 +28,7 @@ from ptq.rewrite.emit.to_qlinear import to_qlinear
 from ptq.rewrite.emit.zero_point_in_bias import zero_points_in_biases
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.rewrite.shift_to_uint8 import weights_to_uint8
+from ptq.solver.describe_weights import describe_roundings, describe_shared_weights
 from ptq.solver.recipe import EXACT_NOTE, REDUCED_NOTE, Recipe
 from ptq.solver.rounding.gptq import GptqRounder, WeightRounding
 from ptq.solver.scales.weight_qparams import with_derived_biases
@@ -146,8 +143,8 @@ def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> Quant
     roundings = _choose_roundings(calibrated, recipe, plan)
     rounded = {n: choice.rounded for n, choice in roundings.items() if choice.rounded is not None}
     graph = _write_weights(calibrated, recipe, plan, rounded, changes)
-    changes += _describe_roundings(recipe, plan, roundings)
-    changes += _describe_shared_weights(prepared.graph, plan)
+    changes += describe_roundings(recipe, plan, roundings)
+    changes += describe_shared_weights(prepared.graph, plan)
     if recipe.weights == "reduced":
         changes.append(REDUCED_NOTE)
     plan = replace(
@@ -242,64 +239,3 @@ def _emit(graph: Graph, recipe: Recipe, plan: Plan) -> Graph:
         quantized = weights_to_uint8(quantized)
     quantized.target = plan.target
     return quantized
-
-
-def _describe_shared_weights(graph: Graph, plan: Plan) -> Iterator[str]:
-    """The report's lines on weights that several nodes share: how many are stored once, and which are not."""
-    stored_once = uses = 0
-    weights = {
-        node_name(node): node.inputs[WEIGHT_INPUT]
-        for node in graph.nodes
-        if len(node.inputs) > WEIGHT_INPUT
-    }
-    for family in dict.fromkeys(weight_families(graph).values()):
-        found = {name: plan.find_weight_qparams(name) for name in family}
-        floats = [name for name, params in found.items() if params is None]
-        integers = [name for name in family if name not in floats]
-        scales = {found[name] for name in integers}
-        value = weights[family[0]]
-        label = f"shared weight {'' if value is None else value.name}"
-        if integers and floats:
-            verb = "stays" if len(floats) == 1 else "stay"
-            which = floats[0] if len(floats) == 1 else plural(len(floats), "node")
-            yield f"{label}: stored in int8 and in float, because {which} {verb} float"
-        if len(scales) > 1:
-            yield f"{label}: stored {len(scales)} times, because the plan has that many sets of scales for it"
-        if len(integers) > 1 and len(scales) == 1:
-            stored_once, uses = stored_once + 1, uses + len(integers)
-    if stored_once:
-        yield f"shared weights: {plural(stored_once, 'weight')} of {plural(uses, 'layer')} stored once each"
-
-
-def _describe_roundings(
-    recipe: Recipe, plan: Plan, roundings: Mapping[str, WeightRounding]
-) -> Iterator[str]:
-    """The report's line on second-order rounding: how many layers, and the median gain."""
-    if roundings:
-        yield _describe_rounding(roundings)
-    elif plan.rounding and recipe.rounding == "second-order":
-        yield (
-            "weight rounding: to nearest in all layers "
-            "(the plan's second-order rounding needs calibration samples)"
-        )
-
-
-def _describe_rounding(roundings: Mapping[str, WeightRounding]) -> str:
-    gains = sorted(choice.gain_db for choice in roundings.values() if choice.rounded is not None)
-    validated = all(choice.on_held_out for choice in roundings.values())
-    measured = "held-out" if validated else "too optimistic: on the samples of the fit"
-    if not gains:
-        samples = "held-out samples" if validated else "the samples of the fit"
-        return (
-            f"weight rounding: to nearest in all layers (second-order is not better on {samples})"
-        )
-    nearest = len(roundings) - len(gains)
-    line = (
-        f"weight rounding: second-order (GPTQ) in {plural(len(gains), 'layer')}; layer error "
-        f"{median(gains):.1f} dB lower than round-to-nearest (median, {measured})"
-    )
-    return line + (
-        f"; to nearest in {plural(nearest, 'layer')}, where second-order is not better"
-        if nearest
-        else ""
-    )
