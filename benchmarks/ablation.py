@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 
 import ptq
-from ptq.api import quantize as pipeline
+from ptq.api import quantize as verb
 from ptq.core import targets
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of, operator_of
@@ -57,7 +57,7 @@ Quantize = Callable[..., ptq.Result]
 @contextmanager
 def disable_compensation() -> Iterator[None]:
     """Switch error compensation off inside the context."""
-    with mock.patch.object(pipeline, "compensate_rounding", lambda made, *_, **__: made):
+    with mock.patch.object(verb, "compensate_rounding", lambda made, *_, **__: made):
         yield
 
 

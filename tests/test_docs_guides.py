@@ -263,7 +263,9 @@ def test_every_value_of_an_option_is_in_the_documents(option: str):
 
 def test_the_page_of_tasks_names_every_metric_and_nothing_else():
     code = "\n".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "ptq" / "evaluation").rglob("*.py")
+        path.read_text(encoding="utf-8")
+        for part in ("evaluation", "api")
+        for path in (ROOT / "ptq" / part).rglob("*.py")
     )
     constants = dict(re.findall(r'^([A-Z_]+) = "([^"]+)"$', code, re.MULTILINE))
     for names, values in re.findall(r'^([A-Z_, 0-9]+) = (".+")$', code, re.MULTILINE):

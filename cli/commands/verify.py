@@ -67,8 +67,8 @@ def verify(
     from dataclasses import asdict
     from functools import partial
 
-    from ptq.api import portability as risky
     from ptq.api import verify as verb
+    from ptq.api.portability import portability as find_risks
     from ptq.data.splits import SampleOptions
     from ptq.data.workers.start_workers import resolve_data
     from ptq.model.open import tflite_content
@@ -94,7 +94,7 @@ def verify(
             runtime=runtime, against=against, threads=threads, workers=workers, cluster=cluster, progress=progress,
         )  # fmt: skip
         if portability and not is_tflite:
-            risks = risky.portability(graph, opened, progress=progress)
+            risks = find_risks(graph, opened, progress=progress)
     printed = write_document(
         json,
         verification,

@@ -29,6 +29,8 @@ lint                where it breaks a target's specification
 
 What only verbs use:
 
+accuracy_options    what the user asks of a measurement of accuracy: metric or task, labels, budget
+accuracy_doubts     doubts about a measured accuracy, the most serious first
 expected_stages     the stages of `quantize` to come, for a progress bar
 target_runtime      a quantized model in the runtime that it is for
 speed_findings      reasons for slow integers, in the report
@@ -38,6 +40,7 @@ provenance          how the model was made, as a record in its metadata
 build_result        records in the metadata, border, file → result of `quantize`
 saved_frontier      result of `frontier`, and the files of it
 kernel_times        the time of one kernel alone, in float and on integers
+measured_model      the model of an evaluation in its runtime
 compared_pair       both models of a comparison, each in its runtime
 peak_memory         peak memory of a model in a process of its own
 """

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 
+from ptq.api.accuracy_doubts import collect_doubts
+from ptq.api.accuracy_options import AccuracyOptions
 from ptq.api.compared_pair import ComparedModel, ComparedPair
 from ptq.core.errors import ModelError
 from ptq.core.option_checks import (
     refuse_unknown_options,
-    require_callable,
-    require_number,
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Preprocess
@@ -19,22 +20,18 @@ from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.batching.batch_size import choose_batch
-from ptq.evaluation.budget import check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.checks.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.checks.mode_check import check_mode
-from ptq.evaluation.checks.noise_check import check_noise, leave_noise_undecided
-from ptq.evaluation.checks.output_check import check_outputs
-from ptq.evaluation.checks.preprocessing_check import diagnose_assumption, explain_low_accuracy
+from ptq.evaluation.checks.noise_check import check_noise
+from ptq.evaluation.checks.preprocessing_check import explain_low_accuracy
 from ptq.evaluation.checks.record_check import check_other_record, choose_record
-from ptq.evaluation.checks.sample_count_check import check_sample_count
 from ptq.evaluation.comparison import Comparison
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.drop import AGREEMENT
+from ptq.evaluation.drop import AGREEMENT, Drop
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import REFERENCE
 from ptq.evaluation.tasks.label_options import LabelOptions
-from ptq.evaluation.tasks.request import TaskRequest, require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.kernels.thread_pool import use_given_threads
@@ -104,13 +101,7 @@ def compare(
         DataError: A sample is missing, unreadable or does not fit.
         UsageError: An option makes no sense.
     """
-    if max_drop is not None:
-        max_drop = require_number("max_drop", max_drop, least=0)
-    if metric is not None:
-        require_callable("metric", metric)
-    require_task(task, metric)
-    labels = LabelOptions(boxes, transcripts, alphabet)
-    labels.check_task(task, metric)
+    asked = AccuracyOptions(max_drop, metric, task, LabelOptions(boxes, transcripts, alphabet))
     run = start_workers(
         RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers, cluster
     )
@@ -128,56 +119,40 @@ def compare(
         if first is not None:
             require_own_batch(old_graph, first.feed, display_name(old))
     shift = InputShiftCheck(recorded_inputs(new_graph, old_graph))
+    outputs = [name_of(v) for v in new_graph.outputs]
     evaluation = evaluate_engines(
         pair.old_engine(),
         {_NEW: pair.new_engine()},
         run.track(opened, "comparing"),
-        [name_of(v) for v in new_graph.outputs],
+        outputs,
         batch=1 if pair.has_fixed_batch else choose_batch(run, old_graph, new_graph),
         metric=metric,
-        task=TaskRequest.from_graph(task, new_graph, labels.read(opened, new_graph)),
+        task=asked.read_request(opened, new_graph),
         labelling=lambda: opened.labelling,
         changed=ChangedSamples(_NEW, opened.preprocess, new_graph.metadata),
         watch=shift.add,
         openers=pair.openers(),
         run=run,
     )
-    form = evaluation.forms[_NEW]
-    assert form.drop is not None
-    drop = form.drop
-    if drop.metric == AGREEMENT:
-        drop = replace(drop, metric=AGREEMENT_WITH_OLD)
-    noise = check_noise(new_graph, old_graph)
-    budget = None if max_drop is None else check_budget(drop, max_drop)
-    budget = leave_noise_undecided(budget, noise)
-    given = preprocess not in (None, Preprocess())
+    old_form, form = evaluation.forms[REFERENCE], evaluation.forms[_NEW]
+    drop, noise = _name_drop(form.drop), check_noise(new_graph, old_graph)
+    budget = asked.check_drop(drop, noise)
     difference = reading.describe(opened, new_graph).difference
-    suspects = (
+    doubts = (
+        *_find_difference(difference, serious=preprocess not in (None, Preprocess())),
         *noise,
         *check_mode(old_graph, new_graph),
-        *explain_low_accuracy(
-            evaluation,
-            opened,
-            [name_of(v) for v in new_graph.outputs],
-            pair.old_engine,
-            _OLD_MODEL,
-        ),
+        *explain_low_accuracy(evaluation, opened, outputs, pair.old_engine, _OLD_MODEL),
         *check_other_record(new_graph, old_graph, _OLD_MODEL, opened),
-        *shift.find(),
-        *diagnose_assumption(opened),
-        *check_outputs(evaluation, _OLD_MODEL),
-        *check_sample_count(evaluation, budget),
     )
-    if difference:
-        serious, advice = given, _OPTION_ADVICE if given else _SAMPLES_ADVICE
-        suspects = (Diagnosis(difference, "samples", advice, serious), *suspects)
+    suspects = collect_doubts(doubts, evaluation, opened, shift, budget, _OLD_MODEL)
     speed, runtimes = pair.measure_speed(next(iter(opened)).feed)
     return Comparison(
         old=display_name(old),
         new=display_name(new),
         samples=evaluation.samples,
         head=evaluation.head,
-        old_accuracy=evaluation.forms[REFERENCE].accuracy,
+        old_accuracy=old_form.accuracy,
         new_accuracy=form.accuracy,
         outputs=form.outputs,
         drop=drop,
@@ -187,20 +162,33 @@ def compare(
         preprocessing={} if opened.preprocess is None else opened.preprocess.describe(),
         budget=budget,
         skipped=tuple(opened.skipped),
-        suspects=tuple(sorted(suspects, key=lambda suspect: not suspect.serious)),
+        suspects=suspects,
         labels=evaluation.labels,
         task=evaluation.task,
         figures=form.figures,
-        old_figures=evaluation.forms[REFERENCE].figures,
+        old_figures=old_form.figures,
         changed=evaluation.changed,
         changed_samples=evaluation.changed_samples,
-        old_confusion=evaluation.forms[REFERENCE].confusion,
+        old_confusion=old_form.confusion,
         new_confusion=form.confusion,
-        old_by_class=evaluation.forms[REFERENCE].by_class,
+        old_by_class=old_form.by_class,
         new_by_class=form.by_class,
         speed_runtimes=runtimes,
         speed_interval=speed.interval,
     )
+
+
+def _name_drop(drop: Drop | None) -> Drop:
+    """The drop of the new model, which agrees with the old one and not with float."""
+    assert drop is not None
+    return replace(drop, metric=AGREEMENT_WITH_OLD) if drop.metric == AGREEMENT else drop
+
+
+def _find_difference(difference: str, *, serious: bool) -> Iterator[Diagnosis]:
+    """What samples have otherwise than the record; it is serious if the user asked for that."""
+    if difference:
+        advice = _OPTION_ADVICE if serious else _SAMPLES_ADVICE
+        yield Diagnosis(difference, "samples", advice, serious)
 
 
 def _count_bytes(model: Model, compared: ComparedModel) -> int:

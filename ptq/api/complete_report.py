@@ -16,7 +16,7 @@ from ptq.core.targets import get_target
 from ptq.data.preprocessing.recorded_preprocess import (
     list_recorded_options,
 )
-from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.diagnosis import Diagnosis, sort_by_seriousness
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.report.benefit_check import check_benefit
@@ -60,12 +60,11 @@ def complete_report(
     applied = find_preprocess(job, made)
     if applied is None:
         return report
-    suspects = [*find_contradictions(job, applied), *report.suspects]
     return replace(
         report,
         preprocessing=list_recorded_options(applied),
         evaluation_preprocessing=find_other_preprocess(job, applied),
-        suspects=tuple(sorted(suspects, key=lambda suspect: not suspect.serious)),
+        suspects=sort_by_seriousness((*find_contradictions(job, applied), *report.suspects)),
     )
 
 

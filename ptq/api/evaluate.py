@@ -7,12 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, get_args
 
+from ptq.api.accuracy_doubts import collect_doubts
+from ptq.api.accuracy_options import AccuracyOptions
+from ptq.api.measured_model import MeasuredModel
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
     refuse_unknown_options,
-    require_callable,
     require_choice,
-    require_number,
 )
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Samples
@@ -21,36 +22,26 @@ from ptq.data.splits import SampleOptions
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.batching.batch_size import choose_batch
-from ptq.evaluation.budget import check_budget
 from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.checks.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.checks.mode_check import check_mode
-from ptq.evaluation.checks.noise_check import check_noise, leave_noise_undecided
-from ptq.evaluation.checks.output_check import check_outputs
-from ptq.evaluation.checks.preprocessing_check import diagnose_assumption, explain_low_accuracy
+from ptq.evaluation.checks.noise_check import check_noise
+from ptq.evaluation.checks.preprocessing_check import explain_low_accuracy
 from ptq.evaluation.checks.record_check import REFERENCE_MODEL, check_other_record, choose_record
 from ptq.evaluation.checks.relation_check import check_reference, check_relation
-from ptq.evaluation.checks.sample_count_check import check_sample_count
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import REFERENCE, Evaluation
 from ptq.evaluation.runs.engines import (
-    Engine,
     EngineName,
-    integer_engine,
-    open_session_engine,
     reference_engine,
     session_engine,
 )
-from ptq.evaluation.runs.run_forms import Opener
 from ptq.evaluation.tasks.label_options import LabelOptions
-from ptq.evaluation.tasks.request import TaskRequest, require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
-from ptq.executor.runtimes.litert_model import InterpretedModel
-from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, open_in_runtime
-from ptq.executor.runtimes.runtime import RuntimeModel
+from ptq.executor.runtimes.registry import RuntimeName
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
@@ -58,7 +49,6 @@ from ptq.model.open import Model, is_quantized, open_model, require_quantized, t
 from ptq.model.session.failure import explain_failure
 from ptq.model.session.session import Session
 from ptq.rewrite.border.element_types import open_with_float_border
-from ptq.verification.ort_like_executor import executor_matching_ort
 
 DEFAULT_ARITHMETIC: Final = "ort"
 NEEDS_FLOAT_MODEL: Final = "a drop is measured against the float model; give it with `against`"
@@ -129,25 +119,12 @@ def evaluate(
         UsageError: An option makes no sense.
     """
     require_choice("engine", engine, get_args(EngineName))
-    if max_drop is not None:
-        max_drop = require_number("max_drop", max_drop, least=0)
+    asked = AccuracyOptions(max_drop, metric, task, LabelOptions(boxes, transcripts, alphabet))
     if max_drop is not None and against is None:
         raise UsageError(NEEDS_FLOAT_MODEL)
     content = tflite_content(model)
-    if content is not None and runtime is None and engine == "ort":
-        runtime = "litert"
-    runtime = _choose_runtime(engine, runtime)
-    engine = "integer" if runtime == "integer" else "ort"
-    kernels_of_arithmetic(arithmetic)
-    if engine != "integer" and arithmetic != DEFAULT_ARITHMETIC:
-        raise UsageError(
-            f"arithmetic {arithmetic} is of the integer executor; choose `engine` integer, or leave `arithmetic` out"
-        )
-    if metric is not None:
-        require_callable("metric", metric)
-    require_task(task, metric)
-    labels = LabelOptions(boxes, transcripts, alphabet)
-    labels.check_task(task, metric)
+    runtime = _choose_runtime(engine, runtime, is_tflite=content is not None)
+    _check_arithmetic(runtime, arithmetic)
     if alphabet is not None and transcripts is None and against is None:
         raise UsageError(
             "`alphabet` has no effect without `transcripts` or `against`; give one of them, or leave it out"
@@ -156,7 +133,7 @@ def evaluate(
         RunOptions(threads=threads, evaluation_batch=batch, progress=progress), workers, cluster
     )
     graph = open_with_float_border(model)
-    if engine == "integer":
+    if runtime == "integer":
         require_quantized(graph)
     compared = None if against is None else open_model(against)
     recorded = None if compared is None else choose_record(graph, compared, REFERENCE_MODEL)
@@ -165,98 +142,100 @@ def evaluate(
             preprocess, samples, skip_bad_samples, cache=cache, recorded=recorded
         )
         opened = reading.open(resolve_data(data, cluster), graph)
-        elsewhere = _open_elsewhere(runtime, graph, content, run)
-        if elsewhere is not None:
-            measured = session_engine(elsewhere)
-        elif engine == "ort":
-            measured = session_engine(Session(graph, threads=run.threads))
-        else:
-            measured = _open_integer_engine(graph, arithmetic)
-    opener: Opener = (
-        partial(open_session_engine, graph, run.for_job())
-        if engine == "ort"
-        else partial(_open_integer_engine, graph, arithmetic)
-    )
-    reference, openers = measured, [opener]
+        measured = MeasuredModel.open(runtime, graph, content, arithmetic, run)
+    reference, openers = measured.engine, measured.openers
     if compared is not None:
         reference = reference_engine(compared, graph, run)
-        openers = [partial(reference_engine, compared, graph, run.for_job()), opener]
-    form = "integers" if engine == "integer" else "int8" if is_quantized(graph) else "float"
-    if against is not None and form == "float":
-        form = "other"
-    candidates = {} if against is None else {form: measured}
+        openers = openers and (partial(reference_engine, compared, graph, run.for_job()), *openers)
+    form = _name_form(graph, runtime, is_compared=compared is not None)
     shift = InputShiftCheck(recorded_inputs(graph))
+    outputs = [name_of(v) for v in graph.outputs]
     evaluation = evaluate_engines(
         reference,
-        candidates,
+        {} if compared is None else {form: measured.engine},
         run.track(opened, "evaluating"),
-        [name_of(v) for v in graph.outputs],
-        batch=1 if elsewhere and elsewhere.fixed_batch else choose_batch(run, graph),
+        outputs,
+        batch=1 if measured.has_fixed_batch else choose_batch(run, graph),
         metric=metric,
-        task=TaskRequest.from_graph(task, graph, labels.read(opened, graph)),
+        task=asked.read_request(opened, graph),
         labelling=lambda: opened.labelling,
-        reference_form=form if against is None else REFERENCE,
+        reference_form=form if compared is None else REFERENCE,
         changed=None
-        if against is None
+        if compared is None
         else ChangedSamples(form, opened.preprocess, graph.metadata),
         watch=shift.add,
-        openers=openers if elsewhere is None else (),
+        openers=openers,
         run=run,
     )
-    reference_title = "the float model" if against is not None or form == "float" else "the model"
+    title = "the float model" if compared is not None or form == "float" else "the model"
     found = explain_low_accuracy(
         evaluation,
         opened,
-        [name_of(v) for v in graph.outputs],
+        outputs,
         # the integer executor is slow, and computes nearly the same
         lambda: (
             session_engine(Session(graph, threads=run.threads))
-            if engine == "integer" and against is None
+            if runtime == "integer" and compared is None
             else reference
         ),
-        reference_title,
+        title,
     )
     noise = check_noise(graph) if compared is None else check_noise(graph, compared)
     drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
-    budget = None if drop is None or max_drop is None else check_budget(drop, max_drop)
-    budget = leave_noise_undecided(budget, noise)
-    suspects = (
+    budget = asked.check_drop(drop, noise)
+    doubts = (
         *check_mode(graph),
         *(noise or check_relation(evaluation)),
         *([] if compared is None else _check_reference(graph, compared, opened)),
         *found,
-        *shift.find(),
-        *diagnose_assumption(opened),
-        *check_outputs(evaluation, reference_title),
-        *check_sample_count(evaluation, budget),
     )
     return replace(
         evaluation,
         skipped=tuple(opened.skipped),
-        suspects=tuple(sorted(suspects, key=lambda suspect: not suspect.serious)),
+        suspects=collect_doubts(doubts, evaluation, opened, shift, budget, title),
         applied_preprocess=reading.describe(opened, graph),
         runtime=runtime,
         budget=budget,
-        placement=() if elsewhere is None else elsewhere.placement(),
+        placement=() if measured.elsewhere is None else measured.elsewhere.placement(),
     )
 
 
-def _open_elsewhere(
-    runtime: RuntimeName, graph: Graph, content: bytes | None, run: RunOptions
-) -> RuntimeModel | None:
-    """The model in another runtime; None if ONNX Runtime or the integer executor runs it.
+def _choose_runtime(
+    engine: EngineName, runtime: RuntimeName | None, *, is_tflite: bool
+) -> RuntimeName:
+    """The runtime that is asked for by either name; LiteRT for a `.tflite` file if none is.
 
-    Args:
-        runtime: The runtime.
-        graph: The model.
-        content: The `.tflite` file if the graph was read from one.
-        run: How the job runs.
+    Raises:
+        UsageError: There is no such runtime, or the two differ.
     """
-    if content is not None and runtime == "litert":
-        return InterpretedModel(graph, threads=run.threads, content=content)
-    if runtime in OWN_RUNTIMES:
-        return None
-    return open_in_runtime(runtime, graph, threads=run.threads)
+    if runtime is None:
+        return "litert" if is_tflite and engine == "ort" else engine
+    require_choice("runtime", runtime, get_args(RuntimeName))
+    if engine not in ("ort", runtime):
+        raise UsageError(f"engine {engine} and runtime {runtime} differ; give one of them")
+    return runtime
+
+
+def _check_arithmetic(runtime: RuntimeName, arithmetic: ArithmeticName) -> None:
+    """Require an arithmetic that exists, and the integer executor for another one than the default.
+
+    Raises:
+        UsageError: There is no such arithmetic, or it has no effect.
+    """
+    kernels_of_arithmetic(arithmetic)
+    if runtime != "integer" and arithmetic != DEFAULT_ARITHMETIC:
+        raise UsageError(
+            f"arithmetic {arithmetic} is of the integer executor; choose `engine` integer, or leave `arithmetic` out"
+        )
+
+
+def _name_form(graph: Graph, runtime: RuntimeName, *, is_compared: bool) -> str:
+    """What the model is called among the forms of an evaluation."""
+    if runtime == "integer":
+        return "integers"
+    if is_quantized(graph):
+        return "int8"
+    return "other" if is_compared else "float"
 
 
 def _check_reference(graph: Graph, compared: Graph, samples: Samples) -> tuple[Diagnosis, ...]:
@@ -265,21 +244,3 @@ def _check_reference(graph: Graph, compared: Graph, samples: Samples) -> tuple[D
         *check_reference(compared),
         *check_other_record(graph, compared, REFERENCE_MODEL, samples),
     )
-
-
-def _open_integer_engine(graph: Graph, arithmetic: str) -> Engine:
-    return integer_engine(executor_matching_ort(graph, arithmetic), graph)
-
-
-def _choose_runtime(engine: EngineName, runtime: RuntimeName | None) -> RuntimeName:
-    """The runtime that is asked for by either name.
-
-    Raises:
-        UsageError: There is no such runtime, or the two differ.
-    """
-    if runtime is None:
-        return engine
-    require_choice("runtime", runtime, get_args(RuntimeName))
-    if engine not in ("ort", runtime):
-        raise UsageError(f"engine {engine} and runtime {runtime} differ; give one of them")
-    return runtime

@@ -8,7 +8,7 @@ print(ranking.nodes[0].node, ranking.nodes[0].measured_db)
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ptq.core.decibels import error_db
@@ -117,15 +117,8 @@ def sensitivity(
         UsageError: An option makes no sense, or nothing of the model is quantized.
     """
     options = QuantizeOptions(
-        target,
-        method,
-        per_tensor=per_tensor,
-        skip=skip,
-        equalize=equalize,
-        metric=metric,
-        task=task,
-        opset=opset,
-    )
+        target, method, per_tensor=per_tensor, skip=skip, equalize=equalize, metric=metric, task=task, opset=opset,
+    )  # fmt: skip
     options.check_target()
     measure = require_count("measure", measure)
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
@@ -162,20 +155,9 @@ def sensitivity(
     found = attribute_error(ErrorInjector(probe, run), evenly_spread(held_out), advance=advance)
     advance.end()
     ops = {node.name or "": operator_of(node) for node in job.prepared.graph.nodes}
-    rows, before = [], frozenset[str]()
     candidates = rank_candidates(found.sources, found.mean_shares)
-    advance = run.start_stage("measuring", min(measure, len(candidates)))
-    for index, candidate in enumerate(candidates):
-        cost = _node_cost(candidate, found, ops)
-        if index < measure:
-            now, gain = _measure_gain(candidate.nodes, trials, sqnr_db)
-            before |= candidate.nodes
-            alone = before == candidate.nodes
-            together = gain if alone else _measure_gain(before, trials, sqnr_db)[1]
-            points = drop.points - now.points
-            cost = replace(cost, measured_db=gain, measured_points=points, together_db=together)
-            advance()
-        rows.append(cost)
+    costs = [_node_cost(candidate, found, ops) for candidate in candidates]
+    first = _measure_costs(candidates[:measure], costs, trials, drop, sqnr_db, run)
     return Ranking(
         model=job.name,
         target=recipe.target,
@@ -186,7 +168,7 @@ def sensitivity(
         runs=found.runs,
         measurements=trials.count,
         sources=len(found.sources),
-        nodes=tuple(rows),
+        nodes=(*first, *costs[len(first) :]),
         applied_preprocess=(
             None
             if job.samples.calibration is None
@@ -216,6 +198,37 @@ def _node_cost(candidate: FloatCandidate, found: ErrorAttribution, ops: dict[str
         alone=bool(found.measured_alone[found.sources.index(candidate.source)]),
         won_db=-error_db(1 - share),
     )
+
+
+def _measure_costs(
+    candidates: Sequence[FloatCandidate],
+    costs: Sequence[NodeCost],
+    trials: Trials,
+    drop: Drop,
+    sqnr_db: float,
+    run: RunOptions,
+) -> list[NodeCost]:
+    """The costs of the candidates with their gains measured: of each alone, and with all before it.
+
+    Args:
+        candidates: The first candidates, which are measured.
+        costs: Their estimated costs, in the same order; more may follow.
+        trials: What quantizes and measures.
+        drop: The drop without float nodes.
+        sqnr_db: The SQNR without float nodes.
+        run: How the job runs.
+    """
+    rows, before = [], frozenset[str]()
+    advance = run.start_stage("measuring", len(candidates))
+    for candidate, cost in zip(candidates, costs, strict=False):
+        now, gain = _measure_gain(candidate.nodes, trials, sqnr_db)
+        before |= candidate.nodes
+        alone = before == candidate.nodes
+        together = gain if alone else _measure_gain(before, trials, sqnr_db)[1]
+        points = drop.points - now.points
+        rows.append(replace(cost, measured_db=gain, measured_points=points, together_db=together))
+        advance()
+    return rows
 
 
 def _measure_gain(nodes: frozenset[str], trials: Trials, before: float) -> tuple[Drop, float]:

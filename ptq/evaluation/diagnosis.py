@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ptq.core.topics import Topic, name_command
@@ -31,6 +31,11 @@ class Diagnosis:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}; {self.advice}"
+
+
+def sort_by_seriousness(suspects: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """The serious ones first; each kind in its order."""
+    return tuple(sorted(suspects, key=lambda suspect: not suspect.serious))
 
 
 def explain_warnings(warnings: Sequence[str], suspects: Sequence[Diagnosis]) -> Iterator[str]:

@@ -282,11 +282,13 @@ RELU = """<ir_version: 8, opset_import: ["" : 17]> small (float[1, 8] x) => (flo
 }"""
 
 
-@pytest.mark.parametrize("verb", ["benchmark", "evaluate"])
+@pytest.mark.parametrize(
+    ("verb", "opened_in"), [("benchmark", "benchmark"), ("evaluate", "measured_model")]
+)
 def test_a_verb_that_runs_elsewhere_says_what_falls_back(
-    verb: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    verb: str, opened_in: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    module = importlib.import_module(f"ptq.api.{verb}")
+    module = importlib.import_module(f"ptq.api.{opened_in}")
     monkeypatch.setattr(module, "open_in_runtime", lambda _, graph, **__: _Provider(graph))
     monkeypatch.chdir(tmp_path)
     onnx.save(onnx.parser.parse_model(RELU), "m.onnx")
