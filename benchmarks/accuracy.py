@@ -59,7 +59,7 @@ from result_files import describe_code, write_result
 
 import ptq
 from ptq.data import Preprocess, Sample, Samples, open_samples
-from ptq.data.splits import input_specs, takes_any_batch
+from ptq.data.splits import list_input_specs, takes_any_batch
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.runs.engines import session_engine
@@ -94,7 +94,7 @@ class Task:
 
     def open(self, which: Path, limit: int | None = None) -> Samples:
         """Open data as samples of the task's model."""
-        specs = input_specs(Graph.load(self.model))
+        specs = list_input_specs(Graph.load(self.model))
         return open_samples(str(which), specs, limit=limit)
 
 
@@ -114,7 +114,10 @@ def sample_task(folder: Path) -> Task:
     task = Task(
         "sample_data", SAMPLE / "fashion_mobilenet.onnx", folder / "c.npz", folder / "e.npz"
     )
-    specs, normalized = input_specs(Graph.load(task.model)), Preprocess(mean=(0.286,), std=(0.353,))
+    specs, normalized = (
+        list_input_specs(Graph.load(task.model)),
+        Preprocess(mean=(0.286,), std=(0.353,)),
+    )
     for name, path in (("calibration", task.calibration), ("evaluation", task.evaluation)):
         samples = list(open_samples(str(SAMPLE / "images" / name), specs, normalized))
         arrays = {key: np.concatenate([s.feed[key] for s in samples]) for key in samples[0].feed}

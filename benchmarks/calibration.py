@@ -25,7 +25,7 @@ from ptq.calibration.calibration import tensors_to_collect
 from ptq.calibration.collect import BatchBuffers, count_values, empty_statistics
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.data import Sample, open_samples
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.kernels.thread_pool import limit_threads
 from ptq.model.graph import Graph
 from ptq.model.session.exposed_session import session_with_outputs
@@ -91,7 +91,7 @@ def main() -> None:
     options = parser.parse_args()
 
     graph = prepare(Graph.load(options.model)).graph
-    samples = list(open_samples(options.data, input_specs(graph), limit=options.samples))
+    samples = list(open_samples(options.data, list_input_specs(graph), limit=options.samples))
     observed = tensors_to_collect(graph)
     plain = Session(graph, threads=options.threads)
     session = session_with_outputs(graph, observed, threads=options.threads)

@@ -48,7 +48,7 @@ def main() -> None:
 
     from ptq.api.quantize import quantize
     from ptq.data import open_samples
-    from ptq.data.splits import input_specs
+    from ptq.data.splits import list_input_specs
     from ptq.executor.executor import Executor
     from ptq.model.graph import Graph
     from ptq.model.session.session import Session
@@ -59,7 +59,7 @@ def main() -> None:
         name: quantize(graph, options.data, samples=options.samples, target=name).graph
         for name in ("ort", "litert")
     }
-    samples = list(open_samples(options.data, input_specs(graph), limit=8))
+    samples = list(open_samples(options.data, list_input_specs(graph), limit=8))
     feeds = {batch: _stack_feeds([sample.feed for sample in samples[:batch]]) for batch in (1, 8)}
 
     base = "ONNX Runtime, float"

@@ -19,7 +19,7 @@ import atheris
 
 with atheris.instrument_imports(include=["ptq", "onnx_ir"]):
     import ptq
-    from ptq.data.splits import input_specs
+    from ptq.data.splits import list_input_specs
     from ptq.model.graph import Graph
     from ptq.model.open import Model, open_model
     from ptq.rewrite.prepare.prepare import open_and_prepare
@@ -46,7 +46,7 @@ def make_feeds(graph: Graph, chance: np.random.Generator) -> Feeds:
     made = []
     for _ in range(2):
         feed = {}
-        for spec in input_specs(graph):
+        for spec in list_input_specs(graph):
             shape = [OPEN_DIMENSION if d is None else d for d in spec.shape]
             if np.prod(shape, dtype=object) > MAX_VALUES or spec.dtype.kind not in "fiub":
                 return []

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 import ptq
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.model.graph import Graph
 from ptq.solver.recipe import QuantizedForm, WeightFormat
 
@@ -215,7 +215,7 @@ def quantized_models(
 
 def gaussian_samples(made: onnx.ModelProto) -> list[dict[str, np.ndarray]]:
     """Make two Gaussian samples."""
-    specs = input_specs(Graph.from_proto(made))
+    specs = list_input_specs(Graph.from_proto(made))
     return [
         {s.name: RNG.standard_normal([d or 2 for d in s.shape]).astype(s.dtype) for s in specs}
         for _ in range(2)

@@ -9,7 +9,7 @@ from networks import build_network
 import ptq
 from ptq.core.errors import DataError
 from ptq.data.holdout import split_holdout
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.model.open import open_model
 
 COUNT = 48
@@ -51,7 +51,7 @@ def test_a_bad_first_sample_is_left_out_of_an_evaluation(workers: int) -> None:
 
 def test_a_held_out_part_of_which_none_is_good_is_named() -> None:
     rows = np.random.default_rng(2).normal(size=(60, 3, 8, 8)).astype(np.float32)
-    samples = ptq.open_samples({"x": rows}, input_specs(open_model(MODEL)))
+    samples = ptq.open_samples({"x": rows}, list_input_specs(open_model(MODEL)))
     held_out = [int(name[5:-1]) for name in split_holdout(samples)[1].names]
     rows[held_out] = np.nan
     with pytest.raises(DataError, match=f"all {len(held_out)} samples that were read are bad"):

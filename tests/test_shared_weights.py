@@ -27,7 +27,7 @@ from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import INSTALLED
 from ptq.model.session.exact_sums import split_shared_integers
 from ptq.model.session.session import Session
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 
 NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "unrolled": unrolled_recurrent_network,
@@ -94,7 +94,7 @@ def test_held_out_accuracy_is_that_of_a_rounding_for_each_use(name, monkeypatch)
         "ptq.solver.solve", "ptq.solver.rounding.gptq", "ptq.calibration.covariance_job",
         "ptq.rewrite.emit.bias_correction", "ptq.optimization.compensation",
     ):  # fmt: skip
-        monkeypatch.setattr(f"{place}.weight_families", lambda graph: {})
+        monkeypatch.setattr(f"{place}.find_weight_families", lambda graph: {})
     separate = sqnr_of(quantize_shared(NETWORKS[name]()))
     assert shared > separate - 0.5
 
@@ -197,7 +197,7 @@ def test_the_same_input_gives_the_same_bytes():
 
 def test_an_initializer_used_in_one_layout_is_one_family():
     graph = Graph.from_proto(unrolled_recurrent_network())
-    families = weight_families(graph)
+    families = find_weight_families(graph)
     assert families["node_in_0"] == tuple(f"node_in_{t}" for t in range(5))
     assert "head" not in families
 

@@ -29,7 +29,7 @@ from ptq.data import DataSource, Preparation, Sample
 from ptq.data.made_inputs import make_feed
 from ptq.data.sample_source import name_sample
 from ptq.data.sample_store import CacheOption
-from ptq.data.splits import SampleOptions, input_specs
+from ptq.data.splits import SampleOptions, list_input_specs
 from ptq.evaluation.intervals import Interval, median_interval
 from ptq.evaluation.speed import summarize_ratios, time_in_turns
 from ptq.executor.runtimes.litert_model import InterpretedModel
@@ -220,7 +220,7 @@ def _list_models(models: Model | Sequence[Model]) -> list[Model]:
 
 def _read_feeds(graph: Graph, data: DataSource | None, reading: SampleOptions) -> list[Sample]:
     if data is None:
-        return [Sample("inputs made from shapes", make_feed(input_specs(graph)))]
+        return [Sample("inputs made from shapes", make_feed(list_input_specs(graph)))]
     if isinstance(data, (str, os.PathLike)) and Path(data).suffix.lower() in (".onnx", SUFFIX):
         raise UsageError(f"data {data} is a model; give all models as a list", "data")
     opened = reading.open(data, graph)

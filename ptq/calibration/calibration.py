@@ -26,7 +26,7 @@ from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 from ptq.observers.kept_samples import SampleKeeper
 from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.rewrite.equalize.layer_pairs import clip_bounds
-from ptq.solver.assign import tensors_to_observe
+from ptq.solver.assign import list_tensors_to_observe
 
 FOLDS = 4
 HALF = FOLDS // 2
@@ -51,7 +51,9 @@ class CrossValidationFold:
 
 def tensors_to_collect(graph: Graph) -> CollectedTensors:
     """The tensors of a prepared graph to observe, enough for every option of a quantization."""
-    return CollectedTensors(tensors_to_observe(graph), channel_axes(graph), _clip_bounds(graph))
+    return CollectedTensors(
+        list_tensors_to_observe(graph), channel_axes(graph), _clip_bounds(graph)
+    )
 
 
 def _clip_bounds(graph: Graph) -> dict[str, tuple[float, float]]:

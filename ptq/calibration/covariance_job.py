@@ -22,7 +22,7 @@ from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import Node, constant_shape, input_name, node_name, operator_of
 from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock
 from ptq.observers.kept_inputs import KeptInputs
@@ -60,7 +60,7 @@ def _group_by_covariance(
     graph: Graph, layers: Sequence[LinearOp], plan: Plan
 ) -> list[list[LinearOp]]:
     """The layers in groups with one covariance each: those that share a weight and the scale of their inputs."""
-    families = weight_families(graph)
+    families = find_weight_families(graph)
     groups: dict[tuple[tuple[str, ...], QuantParams], list[LinearOp]] = {}
     for layer in layers:
         family = families.get(node_name(layer.node), (node_name(layer.node),))
@@ -128,7 +128,7 @@ class CovarianceJob:
         graph, shared = self.graph, list_layers(self.graph, self.plan)
         longest = max_block_size([uses[0] for uses in shared])
         names = list(dict.fromkeys(input_name(layer.node) for uses in shared for layer in uses))
-        families = weight_families(graph)
+        families = find_weight_families(graph)
         uses_of = {name: len(family) for name, family in families.items()}
         session = session_with_outputs(graph, CollectedTensors(names), threads=self.run.threads)
         buffers = BatchBuffers(session, names, BATCH, at_once=self.run.memory is None)
@@ -254,11 +254,11 @@ def count_covariance_bytes(groups: Sequence[Sequence[LinearOp]]) -> int:
 
 
 def _covariance_bytes(layer: LinearOp, longest: int) -> int:
-    blocks = channel_blocks(layer, longest)
+    blocks = list_channel_blocks(layer, longest)
     return sum(2 * layer.groups * 4 * (block.stop - block.start) ** 2 for block in blocks)
 
 
-def channel_blocks(layer: LinearOp, longest: int) -> Iterator[slice]:
+def list_channel_blocks(layer: LinearOp, longest: int) -> Iterator[slice]:
     """Slices of a weighted sum's inputs: blocks of whole channels, at most ``longest`` inputs or one channel."""
     channels = layer.length // layer.taps
     count = -(-channels // max(1, longest // layer.taps))
@@ -269,7 +269,7 @@ def channel_blocks(layer: LinearOp, longest: int) -> Iterator[slice]:
 def _empty_blocks(layer: LinearOp, longest: int) -> list[CovarianceBlock]:
     shapes = [
         (inputs, (layer.groups, inputs.stop - inputs.start))
-        for inputs in channel_blocks(layer, longest)
+        for inputs in list_channel_blocks(layer, longest)
     ]
     return [
         CovarianceBlock(inputs, Covariance(*shape), Covariance(*shape)) for inputs, shape in shapes

@@ -33,9 +33,7 @@ def _table(*rows: OpSpec) -> Mapping[str, OpSpec]:
 _X, _W, _B, _V, _K = Role.ACTIVATION, Role.WEIGHT, Role.BIAS, Role.VALUE, Role.KEEP
 LINEAR_OPS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 """Sums of products of inputs and weights."""
-ARITHMETIC_OPS = frozenset(["Add", "Div", "Mul", "Sub"])
-RESHAPE_OPS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
-"""Operators whose output has the input's values in the same order, in another shape."""
+_MS = MICROSOFT_PREFIX
 
 
 def _linear(op: str, roles: tuple[Role, ...], layout: Layout, **more: object) -> OpSpec:
@@ -113,8 +111,8 @@ OPS: Mapping[str, OpSpec] = _table(
         "Gemm",
         (_X, _W, _B),
         FIRST,
-        qlinear=QLinearForm(MICROSOFT_PREFIX + "QGemm", "0 1 2= y"),
-        float_output_form=QLinearForm(MICROSOFT_PREFIX + "QGemm", "0 1 2="),
+        qlinear=QLinearForm(_MS + "QGemm", "0 1 2= y"),
+        float_output_form=QLinearForm(_MS + "QGemm", "0 1 2="),
         litert="FULLY_CONNECTED",
     ),
     _linear(
@@ -123,26 +121,16 @@ OPS: Mapping[str, OpSpec] = _table(
         FIRST,
         two_activations=True,
         qlinear=QLinearForm("QLinearMatMul", "0 1 y"),
-        float_output_form=QLinearForm(
-            MICROSOFT_PREFIX + "MatMulIntegerToFloat", "0q 1q 0s 1s 0z 1z"
-        ),
+        float_output_form=QLinearForm(_MS + "MatMulIntegerToFloat", "0q 1q 0s 1s 0z 1z"),
         litert="BATCH_MATMUL",
     ),
     _linear(
-        "Add",
-        (_X, _X),
-        FOLLOWS,
-        qlinear=QLinearForm(MICROSOFT_PREFIX + "QLinearAdd", "0 1 y"),
-        litert="ADD",
+        "Add", (_X, _X), FOLLOWS, qlinear=QLinearForm(_MS + "QLinearAdd", "0 1 y"), litert="ADD"
     ),
     _linear("Sub", (_X, _X), FOLLOWS, litert="SUB"),
     OpSpec("Div", (_X, _X), OutputRule.OBSERVED, FOLLOWS, litert="DIV"),
     _linear(
-        "Mul",
-        (_X, _X),
-        FOLLOWS,
-        qlinear=QLinearForm(MICROSOFT_PREFIX + "QLinearMul", "0 1 y"),
-        litert="MUL",
+        "Mul", (_X, _X), FOLLOWS, qlinear=QLinearForm(_MS + "QLinearMul", "0 1 y"), litert="MUL"
     ),
     _clamp("Relu", "RELU"),
     _clamp("Clip", "RELU6", values=2),
@@ -151,7 +139,7 @@ OPS: Mapping[str, OpSpec] = _table(
         (_X,),
         OutputRule.OBSERVED,
         FOLLOWS,
-        qlinear=QLinearForm(MICROSOFT_PREFIX + "QLinearLeakyRelu", "0 y"),
+        qlinear=QLinearForm(_MS + "QLinearLeakyRelu", "0 y"),
         litert="LEAKY_RELU",
         can_fuse_activation=True,
         is_unary_function=True,
@@ -161,7 +149,7 @@ OPS: Mapping[str, OpSpec] = _table(
         (_X,),
         OutputRule.OBSERVED,
         FOLLOWS,
-        qlinear=QLinearForm(MICROSOFT_PREFIX + "QLinearSigmoid", "0 y"),
+        qlinear=QLinearForm(_MS + "QLinearSigmoid", "0 y"),
         litert="LOGISTIC",
         fixed_output=FixedQParams(1 / 256, -128),
         is_unary_function=True,
@@ -205,7 +193,7 @@ OPS: Mapping[str, OpSpec] = _table(
         (_X,),
         OutputRule.OBSERVED,
         FIRST,
-        qlinear=QLinearForm(MICROSOFT_PREFIX + "QLinearSoftmax", "0 y"),
+        qlinear=QLinearForm(_MS + "QLinearSoftmax", "0 y"),
         litert="SOFTMAX",
         fixed_output=FixedQParams(1 / 256, -128),
     ),
@@ -214,7 +202,7 @@ OPS: Mapping[str, OpSpec] = _table(
         (_X,),
         OutputRule.OBSERVED,
         SPATIAL,
-        qlinear=QLinearForm(MICROSOFT_PREFIX + "QLinearAveragePool", "0 y"),
+        qlinear=QLinearForm(_MS + "QLinearAveragePool", "0 y"),
         litert="AVERAGE_POOL_2D",
         same_scale=True,
     ),
@@ -223,15 +211,13 @@ OPS: Mapping[str, OpSpec] = _table(
         (_X,),
         OutputRule.OBSERVED,
         SPATIAL,
-        qlinear=QLinearForm(
-            MICROSOFT_PREFIX + "QLinearGlobalAveragePool", "0 y", {"channels_last": 0}
-        ),
+        qlinear=QLinearForm(_MS + "QLinearGlobalAveragePool", "0 y", {"channels_last": 0}),
         litert="MEAN",
     ),
     _normalization("LayerNormalization"),
     _normalization("InstanceNormalization"),
     OpSpec("ReduceMean", (_X, _K), OutputRule.OBSERVED, FIRST, litert="MEAN"),
-    _one_scale("Concat", "CONCATENATION", QLinearForm(MICROSOFT_PREFIX + "QLinearConcat", "y *")),
+    _one_scale("Concat", "CONCATENATION", QLinearForm(_MS + "QLinearConcat", "y *")),
     OpSpec(
         "Pad",
         (_X, _K, _V, _K),
@@ -268,7 +254,7 @@ OPS: Mapping[str, OpSpec] = _table(
         (_K, _X, _X),
         OutputRule.ONE_GROUP,
         FIRST,
-        qlinear=QLinearForm(MICROSOFT_PREFIX + "QLinearWhere", "0= 1 2 y"),
+        qlinear=QLinearForm(_MS + "QLinearWhere", "0= 1 2 y"),
         litert="SELECT_V2",
         same_scale=True,
     ),

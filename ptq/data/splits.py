@@ -103,7 +103,7 @@ class SampleOptions:
         """
         return open_samples(
             data,
-            input_specs(graph),
+            list_input_specs(graph),
             self.preprocess,
             skip_bad=self.skip_bad,
             limit=self.samples,
@@ -250,7 +250,7 @@ def _find_preprocess(samples: Samples) -> Preparation | None:
     return samples.preprocess
 
 
-def input_specs(graph: Graph) -> list[InputSpec]:
+def list_input_specs(graph: Graph) -> list[InputSpec]:
     """Specifications of the model's inputs.
 
     Raises:

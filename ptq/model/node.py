@@ -22,6 +22,9 @@ QUANTIZE_OPS = frozenset(["QuantizeLinear", MICROSOFT_PREFIX + "QuantizeLinear"]
 """ONNX's quantizer and that of ONNX Runtime's own domain."""
 DEQUANTIZE_OPS = frozenset(["DequantizeLinear", MICROSOFT_PREFIX + "DequantizeLinear"])
 """ONNX's dequantizer and that of ONNX Runtime's own domain."""
+ARITHMETIC_OPS = frozenset(["Add", "Div", "Mul", "Sub"])
+RESHAPE_OPS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+"""Operators whose output has the input's values in the same order, in another shape."""
 FLOAT_TYPES = (FLOAT32, FLOAT16, np.dtype(np.float64))
 
 
@@ -143,6 +146,17 @@ def named_values(graph: ir.Graph) -> Iterator[Value]:
 def consumers_of(value: Value) -> list[Node]:
     """Nodes that read the value, each once. Nodes inside sub-graphs are included."""
     return list(dict.fromkeys(use.node for use in value.uses()))
+
+
+def readers_of(node: Node) -> list[Node]:
+    """Nodes that read the outputs, in order of the outputs; those inside sub-graphs are included."""
+    return [reader for value in node.outputs for reader in consumers_of(value)]
+
+
+def producers_of(node: Node) -> list[Node]:
+    """Nodes that compute the inputs, in order of the inputs."""
+    makers = (value.producer() for value in node.inputs if value is not None)
+    return [maker for maker in makers if maker is not None]
 
 
 def values_read_by(node: Node) -> list[Value]:

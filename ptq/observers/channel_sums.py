@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import StatsError
+from ptq.observers.npz_bytes import have_equal_arrays
 
 _FRACTION = 2.0**40
 _LARGEST = 2.0**52
@@ -65,9 +66,7 @@ class ChannelSums:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ChannelSums):
             return NotImplemented
-        mine, theirs = self.to_arrays(), other.to_arrays()
-        known = mine.keys() == theirs.keys()
-        return known and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+        return have_equal_arrays(self.to_arrays(), other.to_arrays())
 
     def update(self, x: NDArray[Any]) -> None:
         """Add one sample's tensor.

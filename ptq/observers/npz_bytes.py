@@ -1,4 +1,4 @@
-"""Named arrays as an uncompressed .npz; equal arrays give equal bytes."""
+"""Named arrays: whether they are equal, and an uncompressed .npz of them; equal arrays give equal bytes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def have_equal_arrays(mine: Mapping[str, NDArray[Any]], theirs: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether both have the same names, each with an equal array."""
+    known = mine.keys() == theirs.keys()
+    return known and all(np.array_equal(mine[name], theirs[name]) for name in mine)
 
 
 def encode_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:

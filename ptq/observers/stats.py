@@ -21,6 +21,7 @@ from ptq.core.types import FloatArray
 from ptq.observers.array_counts import End, Likely, count_array
 from ptq.observers.bfloat16_histogram import PrefixCounts, from_cells, from_values
 from ptq.observers.distinct_values import MAX_DISTINCT, distinct_counts
+from ptq.observers.npz_bytes import have_equal_arrays
 from ptq.observers.range_cache import RangeCache
 
 _MAX_PIECE = 1 << 30
@@ -104,9 +105,7 @@ class TensorStats:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TensorStats):
             return NotImplemented
-        mine, theirs = self.to_arrays(), other.to_arrays()
-        known = mine.keys() == theirs.keys()
-        return known and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+        return have_equal_arrays(self.to_arrays(), other.to_arrays())
 
     def __repr__(self) -> str:
         return f"TensorStats({self.count} values in [{self.min}, {self.max}])"

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.covariance_job import (
-    channel_blocks,
+    list_channel_blocks,
     max_block_size,
     rows_per_sample,
 )
@@ -33,7 +33,7 @@ from ptq.data.holdout import VALIDATION_SHARE
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, name_of, node_name, operator_of
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
 from ptq.optimization.compensation_fit import (
@@ -142,7 +142,7 @@ def _layers_by_depth(graph: Graph, plan: Plan, candidates: Collection[str]) -> l
         plan: Its plan.
         candidates: The names of the nodes that may be re-fitted.
     """
-    shared = weight_families(graph)  # a weight that fits one use would be wrong for the others
+    shared = find_weight_families(graph)  # a weight that fits one use would be wrong for the others
     able = [
         node
         for node in graph.nodes
@@ -258,7 +258,7 @@ def _input_names(nodes: Iterable[Node], quantized: Graph) -> dict[str, str]:
 def _compare_inputs(node: Node, quantized: Graph, plan: Plan) -> _InputComparison:
     layer = LinearOp(node)
     [(float_name, quantized_name)] = _input_names([node], quantized).items()
-    slices = list(channel_blocks(layer, max_block_size([layer]) // 2))
+    slices = list(list_channel_blocks(layer, max_block_size([layer]) // 2))
     sizes = [(layer.groups, inputs.stop - inputs.start) for inputs in slices]
     pairs = InputPairs(slices, [Covariance(groups, 2 * size) for groups, size in sizes], [])
     blocks = [

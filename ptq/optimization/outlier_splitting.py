@@ -35,7 +35,7 @@ from ptq.optimization.effort import Effort
 from ptq.optimization.outlier_channels import outlier_channels
 from ptq.optimization.output_error import OutputError
 from ptq.optimization.significance import is_significantly_lower
-from ptq.optimization.smoothquant_factors import smoothquant_factors
+from ptq.optimization.smoothquant_factors import compute_smoothquant_factors
 from ptq.rewrite.equalize.split_outliers import (
     SplitSite,
     split_channels,
@@ -210,7 +210,7 @@ def _candidate_factors(
             of_channels = (
                 kept
                 if exponent is None
-                else smoothquant_factors(spreads[site.tensor], weight, kept, exponent)
+                else compute_smoothquant_factors(spreads[site.tensor], weight, kept, exponent)
             )
             factors[site.tensor] = of_channels.astype(np.float32)
     return factors

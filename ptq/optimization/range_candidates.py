@@ -20,7 +20,7 @@ from ptq.rewrite.instrument.logits import logits_of
 from ptq.solver.assign import assign_precision_and_groups
 from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
-from ptq.solver.scales.group_qparams import group_qparams
+from ptq.solver.scales.group_qparams import compute_group_qparams
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
 
 METHODS = (FALLBACK_METHOD, "minmax", "percentile")
@@ -117,7 +117,7 @@ def group_candidates(
     distinct = {id(fold.calibration): fold.calibration for fold in folds}
     for method in methods:
         of_statistics = {
-            key: group_qparams(group, groups, calibration.tensors, OBSERVERS[method], row)
+            key: compute_group_qparams(group, groups, calibration.tensors, OBSERVERS[method], row)
             for key, calibration in distinct.items()
         }
         found = [of_statistics[id(fold.calibration)] for fold in folds]

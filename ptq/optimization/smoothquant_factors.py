@@ -20,7 +20,7 @@ from ptq.optimization.channel_families import (
 )
 
 
-def smoothquant_factors(
+def compute_smoothquant_factors(
     spread: ChannelSpread, weight: NDArray[np.float32], kept: NDArray[np.bool_], exponent: float
 ) -> NDArray[np.float64]:
     """The factor of each channel, about 1 in the geometric mean; 0 for channels that are not kept.

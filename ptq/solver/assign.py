@@ -15,19 +15,19 @@ from ptq.solver.partition.eligibility import (
     assign_precision,
 )
 from ptq.solver.partition.node_precision import assess_nodes
-from ptq.solver.partition.padded_depthwise import padded_depthwise_below_zero
-from ptq.solver.partition.positions import nodes_with_positions
+from ptq.solver.partition.padded_depthwise import find_padded_depthwise_below_zero
+from ptq.solver.partition.positions import find_nodes_with_positions
 from ptq.solver.partition.unquantizable import (
-    float_divisions,
-    small_divisors,
-    unquantizable_tensors,
+    find_float_divisions,
+    find_small_divisors,
+    find_unquantizable_tensors,
 )
-from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
-from ptq.solver.scales.group_qparams import tensors_holding_values
-from ptq.solver.scales.scale_groups import ScaleGroups, scale_groups
+from ptq.solver.scales.concat_ranges import find_concats_with_unlike_ranges
+from ptq.solver.scales.group_qparams import find_tensors_holding_values
+from ptq.solver.scales.scale_groups import ScaleGroups, find_scale_groups
 
 
-def tensors_to_observe(graph: Graph) -> list[str]:
+def list_tensors_to_observe(graph: Graph) -> list[str]:
     """The tensors whose ranges some target needs, in graph order.
 
     A target that quantizes inputs only needs no others, except what data movement brought: the values are known.
@@ -37,7 +37,7 @@ def tensors_to_observe(graph: Graph) -> list[str]:
     for target in TARGETS.values():
         if target.quantizes_inputs_only:
             continue
-        groups = scale_groups(Eligibility(graph, target, assessed).assign({}), target)
+        groups = find_scale_groups(Eligibility(graph, target, assessed).assign({}), target)
         wanted.update(dict.fromkeys(groups.observed_tensors()))
     return list(wanted)
 
@@ -54,16 +54,16 @@ class PrecisionRules:
             target: The target to quantize for.
         """
         self._graph, self._stats, self._target = graph, stats, target
-        unlike = {} if target.has_lookup_tables else concats_with_unlike_ranges(graph, stats)
-        slower = padded_depthwise_below_zero(graph, stats, target)
+        unlike = {} if target.has_lookup_tables else find_concats_with_unlike_ranges(graph, stats)
+        slower = find_padded_depthwise_below_zero(graph, stats, target)
         self._skip = {
-            **nodes_with_positions(graph),
-            **float_divisions(graph, target),
-            **small_divisors(graph, stats),
+            **find_nodes_with_positions(graph),
+            **find_float_divisions(graph, target),
+            **find_small_divisors(graph, stats),
             **unlike,
             **slower,
         }
-        self._refused = unquantizable_tensors(graph, stats)
+        self._refused = find_unquantizable_tensors(graph, stats)
         self._eligibility = Eligibility(graph, target, assess_nodes(graph, self._refused))
 
     def assign(self, floats: Mapping[str, str]) -> tuple[PrecisionAssignment, ScaleGroups]:
@@ -80,16 +80,16 @@ class PrecisionRules:
         """
         skip, refused = {**self._skip, **floats}, dict(self._refused)
         assignment = self._eligibility.assign(skip)
-        groups = scale_groups(assignment, self._target)
+        groups = find_scale_groups(assignment, self._target)
         while unobserved := _unobserved_tensors(groups, self._stats):
-            missing = unobserved.intersection(tensors_to_observe(self._graph))
+            missing = unobserved.intersection(list_tensors_to_observe(self._graph))
             if missing:
                 raise StatsError(
                     f"tensor {min(missing)} was not observed; calibrate again with this version"
                 )
             refused.update((n, f"{n} was not observed before its activation") for n in unobserved)
             assignment = assign_precision(self._graph, self._target, skip, refused)
-            groups = scale_groups(assignment, self._target)
+            groups = find_scale_groups(assignment, self._target)
         return assignment, groups
 
 
@@ -109,5 +109,5 @@ def _unobserved_tensors(groups: ScaleGroups, stats: Mapping[str, TensorStats]) -
     return {
         name
         for name in groups.observed_tensors()
-        if tensors_holding_values(groups.values[name], stats) is None
+        if find_tensors_holding_values(groups.values[name], stats) is None
     }

@@ -10,7 +10,7 @@ from ptq.core.plan import Plan
 from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import node_name
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 from ptq.solver.recipe import Recipe
 from ptq.solver.rounding.gptq import WeightRounding
 
@@ -23,7 +23,7 @@ def describe_shared_weights(graph: Graph, plan: Plan) -> Iterator[str]:
         for node in graph.nodes
         if len(node.inputs) > WEIGHT_INPUT
     }
-    for family in dict.fromkeys(weight_families(graph).values()):
+    for family in dict.fromkeys(find_weight_families(graph).values()):
         found = {name: plan.find_weight_qparams(name) for name in family}
         floats = [name for name, params in found.items() if params is None]
         integers = [name for name in family if name not in floats]

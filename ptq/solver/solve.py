@@ -12,7 +12,7 @@ from ptq.core.target import Target
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import is_constant, name_of, node_name
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.solver.assign import assign_precision_and_groups
 from ptq.solver.partition.eligibility import PrecisionAssignment
@@ -20,19 +20,19 @@ from ptq.solver.partition.float_layers import get_layer_times
 from ptq.solver.partition.node_precision import QuantizedNode
 from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
-from ptq.solver.scales.clamp_bounds import can_fold, clamp_bounds
-from ptq.solver.scales.group_qparams import group_qparams
-from ptq.solver.scales.litert_nodes import nodes_beyond_litert
+from ptq.solver.scales.clamp_bounds import can_fold, find_clamp_bounds
+from ptq.solver.scales.group_qparams import compute_group_qparams
+from ptq.solver.scales.litert_nodes import find_nodes_beyond_litert
 from ptq.solver.scales.near_ranges import share_near_ranges
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
-from ptq.solver.scales.shared_scales import shared_weight_qparams
+from ptq.solver.scales.shared_scales import compute_shared_weight_qparams
 from ptq.solver.scales.table_qparams import INT8_TABLE_REASON, find_tables
-from ptq.solver.scales.weight_qparams import weight_and_bias_qparams
+from ptq.solver.scales.weight_qparams import compute_weight_and_bias_qparams
 from ptq.solver.scales.wide_tensors import (
+    find_requested_tensors,
+    find_wide_tensors,
     note_width,
-    requested_tensors,
     wide_target,
-    wide_tensors,
     widen_qparams,
 )
 from ptq.solver.skipped_nodes import check_skipped_nodes
@@ -87,8 +87,8 @@ def _solve_draft(
     floats = dict(assignment.float_nodes)
     draft = _PlanDraft(stats, target, recipe, assignment, groups, floats=floats)
     wide = wide_target(target)
-    widened = {} if wide is None else wide_tensors(graph, assignment, groups)
-    asked = {} if wide is None else requested_tensors(assignment, groups, recipe.wide_nodes)
+    widened = {} if wide is None else find_wide_tensors(graph, assignment, groups)
+    asked = {} if wide is None else find_requested_tensors(assignment, groups, recipe.wide_nodes)
     for group in groups.to_groups():
         reason = next((asked[name] for name in group.tensors if name in asked), "")
         is_wide = bool(reason) or not widened.keys().isdisjoint(group.tensors)
@@ -142,7 +142,7 @@ class _PlanDraft:
         if not self.target.writes_tflite:
             return {}
         nodes = self.assignment.quantized_nodes
-        return nodes_beyond_litert(nodes, self.tensors, self.edges, self.folded)
+        return find_nodes_beyond_litert(nodes, self.tensors, self.edges, self.folded)
 
     def set_operand(self, node: str, position: int, params: QuantParams, why: Why) -> None:
         """Set the parameters and the reason of a weight, a bias or a table."""
@@ -185,7 +185,7 @@ class _PlanDraft:
         if asked and self.recipe.method == AUTO:
             chosen = ChosenMethod(FALLBACK_METHOD, FALLBACK_METHOD)
         observer = get_observer(chosen.method)
-        params = group_qparams(group, self.groups, self.stats, observer, target)
+        params = compute_group_qparams(group, self.groups, self.stats, observer, target)
         values = self.groups.values
         if any(not is_constant(values[name]) for name in group.observed_tensors):
             return params, Why("observed", chosen.detail)
@@ -225,7 +225,7 @@ class _PlanDraft:
 
     def solve_operands(self, quantized: QuantizedNode) -> None:
         """Set the parameters and the reasons of a node's weight and bias."""
-        solved = weight_and_bias_qparams(
+        solved = compute_weight_and_bias_qparams(
             quantized,
             quantized.list_activation_qparams(self.tensors, self.edges),
             self.target,
@@ -238,7 +238,9 @@ class _PlanDraft:
     def share_weight_scales(self, graph: Graph) -> None:
         """Give all nodes that share a weight one set of scales for it."""
         nodes = self.assignment.quantized_nodes
-        found = shared_weight_qparams(weight_families(graph), nodes, self.operands, self.tensors)
+        found = compute_shared_weight_qparams(
+            find_weight_families(graph), nodes, self.operands, self.tensors
+        )
         for name, position, (params, why) in list(found):
             self.set_operand(name, position, params, why)
 
@@ -257,5 +259,5 @@ class _PlanDraft:
             before = name_of(quantized.inputs_with_role(Role.ACTIVATION)[0])
             del self.tensors[before], self.why[before]
         else:
-            qlo, qhi = (int(params.quantize(bound)) for bound in clamp_bounds(quantized))
+            qlo, qhi = (int(params.quantize(bound)) for bound in find_clamp_bounds(quantized))
             self.clamps[name] = Clamp(producer, qlo, qhi)

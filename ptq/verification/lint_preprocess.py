@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ptq.core.errors import DataError, ModelError, UsageError
 from ptq.data.preprocessing.preparation_kinds import resolve_preparation
 from ptq.data.preprocessing.recorded_preprocess import read_preprocess
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS
 from ptq.model.node import name_of
@@ -24,7 +24,7 @@ def check_recorded_preprocess(graph: Graph) -> Iterator[Finding]:
         options = recorded.to_options()
         if options is None:
             return
-        resolve_preparation(options, input_specs(open_with_float_border(graph)))
+        resolve_preparation(options, list_input_specs(open_with_float_border(graph)))
     except (DataError, ModelError, UsageError) as error:
         yield Finding(
             tensor=", ".join(name_of(value) for value in graph.inputs),

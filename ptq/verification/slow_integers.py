@@ -19,12 +19,12 @@ from ptq.model.node import (
     DEQUANTIZE_OPS,
     QUANTIZE_OPS,
     Node,
-    Value,
     attributes_of,
     constant_shape,
-    consumers_of,
     is_constant,
     operator_of,
+    producers_of,
+    readers_of,
     shape_of,
 )
 from ptq.model.session.exact_sums import has_exact_int8_sums
@@ -122,8 +122,8 @@ def _find_islands(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
     """Float nodes that get integers and return integers."""
     starts = [n for n in nodes if operator_of(n) in DEQUANTIZE_OPS and not is_constant(n.inputs[0])]
     ends = [n for n in nodes if operator_of(n) in QUANTIZE_OPS]
-    behind = _reach(starts, _readers, QUANTIZE_OPS)
-    before = _reach(ends, _makers, DEQUANTIZE_OPS)
+    behind = _reach(starts, readers_of, QUANTIZE_OPS)
+    before = _reach(ends, producers_of, DEQUANTIZE_OPS)
     inside = [
         n for n in nodes if id(n) in behind and id(n) in before and operator_of(n) != "Transpose"
     ]
@@ -144,7 +144,7 @@ def _find_transposes(nodes: Sequence[Node], own: set[str | None]) -> Iterator[Sl
         if operator_of(node) == "Transpose"
         and node.name in own
         and not is_constant(node.inputs[0])
-        and any(operator_of(other) in near for other in (*_makers(node), *_readers(node)))
+        and any(operator_of(other) in near for other in (*producers_of(node), *readers_of(node)))
     ]
     if found:
         yield SlowPattern(
@@ -231,16 +231,6 @@ def _check_processor() -> Iterator[SlowPattern]:
             "this x86 processor has no VNNI instructions: int8 products take about as long as float ones",
             "measure on the processor that the model will run on",
         )
-
-
-def _readers(node: Node) -> Iterable[Node]:
-    return [reader for value in node.outputs for reader in consumers_of(value)]
-
-
-def _makers(node: Node) -> Iterable[Node]:
-    values: list[Value | None] = list(node.inputs)
-    makers = (value.producer() for value in values if value is not None)
-    return [maker for maker in makers if maker is not None]
 
 
 def _reach(

@@ -31,7 +31,7 @@ from ptq.model.session.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.assign import tensors_to_observe
+from ptq.solver.assign import list_tensors_to_observe
 
 MODEL = build_network(
     CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\na = Add(d, r)\ny = Sigmoid(a)",
@@ -44,7 +44,7 @@ GRAPH = prepare(Graph.from_proto(MODEL)).graph
 
 
 def observed(these: list[dict[str, np.ndarray]]) -> Calibration:
-    wanted = CollectedTensors(tensors_to_observe(GRAPH), channel_axes(GRAPH))
+    wanted = CollectedTensors(list_tensors_to_observe(GRAPH), channel_axes(GRAPH))
     return observe(GRAPH, to_samples(these), wanted, run=RunOptions(threads=1))
 
 
@@ -119,7 +119,7 @@ def test_the_graph_s_digest_is_kept_and_the_graph_left_alone() -> None:
 def test_only_float_tensors_are_asked_for(name: str) -> None:
     graph = prepare(Graph.from_proto(CASES[name])).graph
     values = {v.name: v for n in graph.nodes for v in (*n.inputs, *n.outputs) if v is not None}
-    wanted = tensors_to_observe(graph)
+    wanted = list_tensors_to_observe(graph)
     assert len(set(wanted)) == len(wanted)
     for tensor in wanted:
         assert values[tensor].dtype.numpy() == np.float32

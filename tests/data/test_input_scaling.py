@@ -12,7 +12,7 @@ from parts import W
 from PIL import Image
 
 import ptq
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.model.graph import Graph
 from ptq.rewrite.prepare.prepare import prepare
 
@@ -23,8 +23,8 @@ LAST = np.float32([0.485, 0.456, 0.406])
 
 def _scale(nodes: str, inputs: dict[str, tuple[int | str | None, ...]] | None = None, **weights):
     model = build_network(nodes, inputs, w=W, **weights)
-    (spec,) = input_specs(Graph.from_proto(model))
-    (prepared,) = input_specs(prepare(Graph.from_proto(model)).graph)
+    (spec,) = list_input_specs(Graph.from_proto(model))
+    (prepared,) = list_input_specs(prepare(Graph.from_proto(model)).graph)
     assert spec.pixel_scale == prepared.pixel_scale
     return spec.pixel_scale
 
@@ -93,7 +93,7 @@ def test_the_range_of_a_quantized_input_shows_the_values_it_was_calibrated_on(
     model = build_network("c = Conv(x, w)\ny = Relu(c)", w=W)
     ramp = np.linspace(lowest, reach, 192, dtype=np.float32).reshape(1, 1, 3, 8, 8)
     made = ptq.quantize(model, [{"x": ramp[0]}], form=form, threads=1)
-    (spec,) = input_specs(made.graph)
+    (spec,) = list_input_specs(made.graph)
     assert spec.pixel_scale == scale
 
 

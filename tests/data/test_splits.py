@@ -10,7 +10,7 @@ from onnx import TensorProto
 from parts import W
 
 from ptq.core.errors import DataError, ModelError
-from ptq.data.splits import SampleOptions, input_specs, split_samples, takes_any_batch
+from ptq.data.splits import SampleOptions, list_input_specs, split_samples, takes_any_batch
 from ptq.model.graph import Graph
 
 GRAPH = Graph.from_proto(build_network("y = Conv(x, w)", {"x": ("n", 3, 8, 8)}, w=W))
@@ -57,7 +57,7 @@ def test_inputs_are_read_with_type_and_shape() -> None:
     model = build_network(
         "y = Gather(t, i)", {"i": ("n", 5)}, types={"i": TensorProto.INT64}, t=gaussian_array(3, 4)
     )
-    (spec,) = input_specs(Graph.from_proto(model))
+    (spec,) = list_input_specs(Graph.from_proto(model))
     assert (spec.name, spec.dtype, spec.shape) == ("i", np.dtype(np.int64), (None, 5))
 
 
@@ -65,7 +65,7 @@ def test_an_input_that_is_no_tensor_of_numbers_is_refused() -> None:
     words = {"x": TensorProto.STRING, "y": TensorProto.STRING}
     model = build_network("y = Identity(x)", {"x": (2,)}, types=words)
     with pytest.raises(ModelError, match="input x"):
-        input_specs(Graph.from_proto(model))
+        list_input_specs(Graph.from_proto(model))
 
 
 def test_a_model_takes_any_batch_where_its_first_dimension_varies() -> None:
@@ -120,4 +120,4 @@ def test_a_type_that_there_are_no_arrays_of_is_refused(
     with pytest.raises(
         ModelError, match=f"^{value} has .* cannot exchange as an array; make it float32"
     ):
-        input_specs(Graph.from_proto(model))
+        list_input_specs(Graph.from_proto(model))

@@ -22,7 +22,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.types import UINT8, QuantParams
 from ptq.data import Preprocess, open_samples
 from ptq.data.input_spec import InputSpec
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.evaluation.checks.input_range_check import check_input_statistics
 from ptq.evaluation.checks.preprocessing_check import find_better_preprocessing
 from ptq.evaluation.diagnostics import diagnose, fixed_tensors
@@ -116,7 +116,7 @@ def test_swapped_colours_are_found_and_the_order_named(
     nodes = "p = GlobalAveragePool(x)\ny = Flatten(p)"
     model = Graph.from_proto(build_network(nodes, {"x": ("n", 3, 8, 8)}))
     way = Preprocess(channels=fed, mean=(0.0,), std=(1.0,))
-    images = open_samples(tmp_path, input_specs(model), way)
+    images = open_samples(tmp_path, list_input_specs(model), way)
     found = find_better_preprocessing(
         session_engine(Session(model, threads=1)), images, 0, MODEL, permuted=False
     )
@@ -232,7 +232,7 @@ def test_plain_values_are_proposed_where_they_suit_better_than_those_assumed() -
     )
     colour = helper.make_model(graph, opset_imports=given.opset_import, ir_version=8)
     model = Graph.from_proto(colour)
-    images = open_samples(SAMPLE_DATA / "images" / "evaluation", input_specs(model))
+    images = open_samples(SAMPLE_DATA / "images" / "evaluation", list_input_specs(model))
     assert images.preprocess is not None
     assert images.preprocess.assumed
     found = find_better_preprocessing(
@@ -270,7 +270,7 @@ def test_a_normalization_of_the_input_itself_is_read_off_the_samples() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     pixels = np.random.default_rng(0).uniform(0, 255, (8, 3, 8, 8)).astype(np.float32)
     opened = Graph.from_proto(model)
-    specs = input_specs(opened)
+    specs = list_input_specs(opened)
     assert check_input_statistics(opened, open_samples({"x": pixels}, specs), run=RUN) is None
     assert (
         check_input_statistics(opened, open_samples({"x": pixels / 255}, specs), run=RUN)

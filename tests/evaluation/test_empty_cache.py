@@ -7,7 +7,7 @@ from networks import Array, build_network, gaussian_array
 
 import ptq
 from ptq.data import open_samples
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.evaluation.checks.empty_cache_check import check_empty_cache, find_caches
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.graph import Graph
@@ -35,7 +35,7 @@ def _feeds(lengths: list[int], past: str = "past") -> list[dict[str, Array]]:
 
 
 def _check(graph: Graph, lengths: list[int], past: str = "past") -> Diagnosis | None:
-    return check_empty_cache(graph, open_samples(_feeds(lengths, past), input_specs(graph)))
+    return check_empty_cache(graph, open_samples(_feeds(lengths, past), list_input_specs(graph)))
 
 
 def test_a_cache_is_an_input_that_grows_and_is_given_out() -> None:

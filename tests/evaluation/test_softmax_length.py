@@ -14,7 +14,7 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import UINT8, QuantParams
 from ptq.data import Preprocess, open_samples
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.evaluation.checks.softmax_length_check import check_softmax_lengths
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.graph import Graph
@@ -40,7 +40,7 @@ def _feeds(lengths: tuple[int, ...]) -> list[dict[str, Array]]:
 def _check(graph: Graph, lengths: tuple[int, ...], end: float) -> Diagnosis | None:
     """The diagnosis where the range of the weights ends at ``end``."""
     plan = Plan("ort", "", tensors={"p": QuantParams.per_tensor(end / 255, 0, UINT8)})
-    samples = open_samples(_feeds(lengths), input_specs(graph))
+    samples = open_samples(_feeds(lengths), list_input_specs(graph))
     return check_softmax_lengths(graph, plan, samples, run=RUN)
 
 
@@ -85,9 +85,9 @@ def test_images_of_one_size_are_as_they_should_be(tmp_path: Path) -> None:
     )
     for index in range(2):
         Image.fromarray(np.full((4, 4, 3), index, np.uint8)).save(tmp_path / f"{index}.png")
-    images = open_samples(tmp_path, input_specs(graph), Preprocess(size=(4, 4)))
+    images = open_samples(tmp_path, list_input_specs(graph), Preprocess(size=(4, 4)))
     pixels = [sample.feed for sample in images]
-    arrays = open_samples(pixels, input_specs(graph))
+    arrays = open_samples(pixels, list_input_specs(graph))
     plan = Plan("ort", "", tensors={"p": QuantParams.per_tensor(0.08 / 255, 0, UINT8)})
     assert check_softmax_lengths(graph, plan, arrays, run=RUN) is not None
     assert check_softmax_lengths(graph, plan, images, run=RUN) is None

@@ -92,10 +92,10 @@ def test_arrays_take_labels_in_order(folder: Path, tmp_path: Path) -> None:
 
 
 def ptq_spec(folder: Path) -> object:
-    from ptq.data.splits import input_specs
+    from ptq.data.splits import list_input_specs
     from ptq.model.graph import Graph
 
-    return input_specs(Graph.load(folder / "reader.onnx"))[0]
+    return list_input_specs(Graph.load(folder / "reader.onnx"))[0]
 
 
 def test_compare_measures_exact_lines_too(result: ptq.Result, folder: Path) -> None:

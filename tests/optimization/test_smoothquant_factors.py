@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ptq.observers.channel_spread import ChannelSpread
-from ptq.optimization.smoothquant_factors import smoothquant_factors
+from ptq.optimization.smoothquant_factors import compute_smoothquant_factors
 
 ROWS, CHANNELS, SUMS = 400, 48, 32
 ALL = np.ones(CHANNELS, bool)
@@ -36,18 +36,20 @@ def decibels(x: np.ndarray, weight: np.ndarray, by: np.ndarray) -> float:
 def test_equalized_channels_lose_less(power, trust):
     reach = 2.0 ** np.random.default_rng(1).uniform(-4, 2, CHANNELS)
     weight = weights(reach**-power)
-    by = smoothquant_factors(ChannelSpread.from_array(samples(2, reach)), weight, ALL, trust)
+    by = compute_smoothquant_factors(
+        ChannelSpread.from_array(samples(2, reach)), weight, ALL, trust
+    )
     fresh = samples(3, reach)
     assert decibels(fresh, weight, by) > decibels(fresh, weight, np.ones(CHANNELS)) + 2
     assert np.log2(by).mean() == pytest.approx(0, abs=0.125)
     noisy = ChannelSpread.from_array(samples(2, reach) * np.float32(1 + 1e-6))
-    np.testing.assert_array_equal(smoothquant_factors(noisy, weight, ALL, trust), by)
+    np.testing.assert_array_equal(compute_smoothquant_factors(noisy, weight, ALL, trust), by)
 
 
 def test_channels_that_are_alike_lose_as_much_as_they_did():
     alike = np.ones(CHANNELS)
     weight = weights(alike)
-    by = smoothquant_factors(ChannelSpread.from_array(samples(2, alike)), weight, ALL, 0.0)
+    by = compute_smoothquant_factors(ChannelSpread.from_array(samples(2, alike)), weight, ALL, 0.0)
     fresh = samples(3, alike)
     assert decibels(fresh, weight, by) == pytest.approx(decibels(fresh, weight, alike), abs=0.5)
 
@@ -56,18 +58,18 @@ def test_what_is_not_kept_has_the_factor_0_and_no_say():
     reach = np.where(np.arange(CHANNELS) == 5, 1000.0, 1 + np.arange(CHANNELS) / 10)
     kept = np.arange(CHANNELS) != 5
     spread, weight = ChannelSpread.from_array(samples(2, reach)), weights(np.ones(CHANNELS))
-    by = smoothquant_factors(spread, weight, kept, 0.5)
+    by = compute_smoothquant_factors(spread, weight, kept, 0.5)
     assert (by == 0).tolist() == (~kept).tolist()
-    alone = smoothquant_factors(
+    alone = compute_smoothquant_factors(
         ChannelSpread.from_array(samples(2, reach)[:, kept]), weight[kept], ALL[kept], 0.5
     )
     np.testing.assert_array_equal(by[kept], alone)
-    assert not smoothquant_factors(spread, weight, np.zeros(CHANNELS, bool), 0.5).any()
+    assert not compute_smoothquant_factors(spread, weight, np.zeros(CHANNELS, bool), 0.5).any()
 
 
 def test_a_channel_without_values_or_weights_is_no_reason_to_fail():
     reach = np.where(np.arange(CHANNELS) % 7 == 0, 0.0, 1.0)
-    by = smoothquant_factors(
+    by = compute_smoothquant_factors(
         ChannelSpread.from_array(samples(2, reach)), weights(1 - reach), ALL, 1.0
     )
     assert np.isfinite(by).all()

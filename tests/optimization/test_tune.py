@@ -29,7 +29,7 @@ from ptq.rewrite.instrument.timing_graph import (
     build_crossing_graph,
     build_layout_graph,
 )
-from ptq.solver.partition.cost_model import estimate_sizes, kernel_cost
+from ptq.solver.partition.cost_model import estimate_sizes, price_kernel
 from ptq.solver.partition.cost_table import (
     ORT_1_31_AVX512_VNNI,
     use_cost_table,
@@ -192,7 +192,7 @@ def test_estimates_of_a_kind_are_scaled_by_the_median_of_its_timed_kernels() -> 
     nodes = {kernel_key(g.nodes[0]) or "": (g, g.nodes[0]) for g in build_kernel_grid()}
     kernels = {}
     for key, (graph, node) in nodes.items():
-        own = kernel_cost(node, OPS[spec_name(node)], estimate_sizes(graph), ORT_1_31_AVX512_VNNI)
+        own = price_kernel(node, OPS[spec_name(node)], estimate_sizes(graph), ORT_1_31_AVX512_VNNI)
         slower = (2.0, 3.0) if kernel_kind(node) == "Conv, pointwise" else (1.0, 1.0)
         kernels[key] = (slower[0] * own.float_cost, slower[1] * own.integer_cost)
     scales = fit_scales(nodes, kernels, ORT_1_31_AVX512_VNNI)

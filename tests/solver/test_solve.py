@@ -25,7 +25,7 @@ from ptq.model.graph import Graph
 from ptq.model.session.exposed_session import CollectedTensors
 from ptq.observers import OBSERVERS
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.assign import tensors_to_observe
+from ptq.solver.assign import list_tensors_to_observe
 from ptq.solver.recipe import Recipe
 from ptq.solver.skipped_nodes import SKIPPED_REASON
 from ptq.solver.solve import solve
@@ -146,7 +146,7 @@ def test_no_skip_list_asks_for_statistics_that_calibration_did_not_gather(
     stats = observe(
         graph,
         to_samples(feeds),
-        CollectedTensors(tensors_to_observe(graph)),
+        CollectedTensors(list_tensors_to_observe(graph)),
         run=RunOptions(threads=1),
     ).tensors
     for node in graph.nodes:

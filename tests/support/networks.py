@@ -29,7 +29,7 @@ from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.assign import tensors_to_observe
+from ptq.solver.assign import list_tensors_to_observe
 from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import Recipe
 from ptq.solver.skipped_nodes import SKIPPED_REASON
@@ -105,7 +105,7 @@ def prepare_and_calibrate(
     """The model prepared, with its statistics on these feeds."""
     source = Graph.from_proto(model)
     prepared = prepare(source)
-    wanted = CollectedTensors(tensors_to_observe(prepared.graph))
+    wanted = CollectedTensors(list_tensors_to_observe(prepared.graph))
     seen = observe(prepared.graph, to_samples(these), wanted, run=RunOptions(threads=1))
     return CalibratedModel("test", source, prepared, seen)
 
@@ -149,7 +149,7 @@ def quantize_network(
     calibration = observe(
         graph,
         to_samples(these),
-        CollectedTensors(tensors_to_observe(graph)),
+        CollectedTensors(list_tensors_to_observe(graph)),
         run=RunOptions(threads=1),
     )
     recipe = Recipe(

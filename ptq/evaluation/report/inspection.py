@@ -13,7 +13,7 @@ from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS, PROVENANCE, read_record
 from ptq.model.node import operator_of
 from ptq.rewrite.prepare.prepare import PreparedModel
-from ptq.solver.assign import tensors_to_observe
+from ptq.solver.assign import list_tensors_to_observe
 from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.skipped_nodes import SKIPPED_REASON, resolve_skipped_nodes
 
@@ -99,7 +99,7 @@ def build_inspection(
         opset=source.opset,
         changes=prepared.describe_changes(),
         nodes=tuple(nodes),
-        observed=len(tensors_to_observe(prepared.graph)),
+        observed=len(list_tensors_to_observe(prepared.graph)),
         digest=source.digest(),
         preprocess=read_record(source, PREPROCESS),
         provenance=read_record(source, PROVENANCE),

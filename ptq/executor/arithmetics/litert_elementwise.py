@@ -99,7 +99,7 @@ def binary_table_kernel(site: Site, function: PairFunction) -> Kernel:
     return lambda inputs: table(require_input(site, inputs, 0), require_input(site, inputs, 1))
 
 
-def elementwise_makers(
+def list_elementwise_makers(
     headroom: int, unary: UnaryBuilder, pair: PairBuilder
 ) -> Mapping[str, KernelMaker]:
     """Return the makers of sums, products, QUANTIZE and activations, whatever the width of the integers.
@@ -249,7 +249,7 @@ def require_output(site: Site, scale: float, zero_point: int) -> None:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    **elementwise_makers(_HEADROOM, unary_table_kernel, binary_table_kernel),
+    **list_elementwise_makers(_HEADROOM, unary_table_kernel, binary_table_kernel),
     "Sigmoid": _fixed_scale_table_maker(_logistic, 1 / 256, lowest=True),
     "Tanh": _fixed_scale_table_maker(lambda x: c_function("tanhf")(x), 1 / 128, lowest=False),
 }

@@ -32,7 +32,7 @@ from ptq.executor.arithmetics import (
     quantizers,
 )
 from ptq.executor.arithmetics.litert_elementwise import (
-    elementwise_makers,
+    list_elementwise_makers,
     require_same_scale,
     saturate_to_output,
 )
@@ -197,7 +197,7 @@ KERNELS: Mapping[str, KernelMaker] = {
     **{op: litert_pool.KERNELS[op] for op in ("AveragePool", "GlobalAveragePool", "ReduceMean")},
     **litert_wide_functions.KERNELS,
     **quantizers.LITERT,
-    **elementwise_makers(_HEADROOM, _unary, _pair),
+    **list_elementwise_makers(_HEADROOM, _unary, _pair),
     "Conv": _product(linear.conv, _in_16_bits),
     "ConvTranspose": _product(linear.conv_transpose, _in_16_bits),
     "Gemm": _product(linear.gemm, _in_float64),

@@ -11,7 +11,6 @@ QLinearGlobalAveragePool:  s = sx / (sy · n);  q = rne(clamp(float32(Σx − n�
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,6 @@ def _average_pool(site: Site) -> Kernel:
     lo, hi = output_bounds(site)
     window = pool_window(site)
     counted = bool(site.attrs.get("count_include_pad", 0))
-    taps = prod(window["kernel"])
     reals = tabulate(x.dequantize, x.qtype)
     offset = y.zero_point.astype(np.float32)
     of_all = _global_average_pool(site)
@@ -51,9 +49,8 @@ def _average_pool(site: Site) -> Kernel:
             return of_all(inputs)
         values = lookup(reals, _drop_skipped_positions(x_q, window))
         axes = window_axes(values.shape[1:-1], **window)
-        sums, inside = sequential_window_sum(values, axes)
-        count = np.float32(taps) if counted else inside.astype(np.float32)
-        q = sums / count / y.scale + offset
+        sums, counts = sequential_window_sum(values, axes, count_include_pad=counted)
+        q = sums / counts.astype(np.float32) / y.scale + offset
         rounded: IntArray = np.clip(np.rint(q), lo, hi).astype(y.qtype.dtype)
         return rounded
 

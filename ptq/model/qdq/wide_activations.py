@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.model.graph import Graph
-from ptq.model.node import dtype_of, operator_of
+from ptq.model.node import QUANTIZE_OPS, dtype_of, operator_of
 
 WIDE_TYPES = (np.dtype(np.int16), np.dtype(np.uint16))
 
@@ -19,7 +18,7 @@ WIDE_TYPES = (np.dtype(np.int16), np.dtype(np.uint16))
 def has_16_bit_activations(graph: Graph) -> bool:
     """Whether a quantizer of the main graph writes 16 bits; that of Microsoft's domain counts too."""
     return any(
-        operator_of(node).removeprefix(MICROSOFT_PREFIX) == "QuantizeLinear"
+        operator_of(node) in QUANTIZE_OPS
         and any(
             v is not None and dtype_of(v) in WIDE_TYPES for v in (*node.inputs[2:], *node.outputs)
         )

@@ -32,7 +32,7 @@ _COMPARED_FIRST = 16
 """Values of an array by which most different arrays are distinguished."""
 
 
-def weight_families(graph: Graph) -> dict[str, tuple[str, ...]]:
+def find_weight_families(graph: Graph) -> dict[str, tuple[str, ...]]:
     """The names of all nodes that share a node's weight, by the name of each such node; all in graph order."""
     readers: dict[tuple[tuple[Any, ...], Value], list[str]] = {}
     for node in graph.nodes:
@@ -71,7 +71,7 @@ class _Copies:
 
 def share_weights(graph: Graph) -> None:
     """Let all nodes that share a weight read one initializer, in place."""
-    families, first = weight_families(graph), dict[str, Value | None]()
+    families, first = find_weight_families(graph), dict[str, Value | None]()
     for node in graph.nodes:
         family = families.get(node_name(node))
         if family is not None:

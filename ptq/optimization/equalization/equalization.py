@@ -25,11 +25,11 @@ from ptq.core.wording import plural
 from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 from ptq.optimization.earlier_run import Given
 from ptq.optimization.effort import MEASURED_VALUES, Effort
 from ptq.optimization.equalization.candidates import CandidateComparison
-from ptq.optimization.equalization.equalization_factors import equalization_factors
+from ptq.optimization.equalization.equalization_factors import compute_equalization_factors
 from ptq.optimization.equalization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import ChannelGroups, group_channels
@@ -42,7 +42,7 @@ from ptq.rewrite.equalize.scale_channels import (
     scale_channels,
 )
 from ptq.rewrite.prepare.prepare import PreparedModel
-from ptq.solver.partition.boundaries import Boundaries, per_channel_boundaries
+from ptq.solver.partition.boundaries import Boundaries, find_per_channel_boundaries
 from ptq.solver.partition.eligibility import PrecisionAssignment, assign_precision
 from ptq.solver.recipe import Recipe
 
@@ -73,7 +73,7 @@ class _Scope:
         """Whether there is a channel that may be scaled."""
         if self.per_tensor:
             return bool(find_layer_pairs(graph))
-        found = group_channels(graph, self.closed, self.boundaries, weight_families(graph))
+        found = group_channels(graph, self.closed, self.boundaries, find_weight_families(graph))
         return bool(found.readers or found.boundaries)
 
 
@@ -172,7 +172,7 @@ def _activation_candidates(
     """
     graph = prepared.graph
     gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
-    group = partial(group_channels, graph, families=weight_families(graph))
+    group = partial(group_channels, graph, families=find_weight_families(graph))
     ungated, gated = group(gates), group(scope.closed)
     widest = group(scope.closed, scope.boundaries)
     folds = measure().list_spreads(_rounded_tensors(graph, widest))
@@ -183,8 +183,8 @@ def _activation_candidates(
     ways += [(widest, scope.boundaries, True)] if widest.clip_bounds else []
     known: list[Mapping[str, Sequence[float]]] = [{}]
     solved: dict[Hashable, NDArray[np.float64]] = {}
-    for found, boundaries, through_clips in ways:
-        by_group = equalization_factors(found, folds, through_clips=through_clips, known=solved)
+    for found, boundaries, through in ways:
+        by_group = compute_equalization_factors(found, folds, through_clips=through, known=solved)
         factors = factors_by_tensor(found, by_group)
         if factors not in known:
             known.append(factors)
@@ -265,7 +265,7 @@ def _find_boundaries(
 ) -> Boundaries:
     """The tensors between int8 and float whose channels only the quantizers can scale."""
     free = group_channels(graph, closed).groups
-    found = per_channel_boundaries(graph, assignment.float_nodes)
+    found = find_per_channel_boundaries(graph, assignment.float_nodes)
     return {name: readers for name, readers in found.items() if name not in free}
 
 

@@ -40,7 +40,7 @@ _MIN_GAIN_GATE = 2.0
 Array = NDArray[np.float64]
 
 
-def equalization_factors(
+def compute_equalization_factors(
     found: ChannelGroups,
     folds: Sequence[Spreads],
     *,

@@ -15,11 +15,19 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError, UnsupportedError
-from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.core.types import FLOAT16, FLOAT32, QType, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_record, write_record
-from ptq.model.node import Node, Value, consumers_of, dtype_of, name_of, operator_of
+from ptq.model.node import (
+    DEQUANTIZE_OPS,
+    QUANTIZE_OPS,
+    Node,
+    Value,
+    consumers_of,
+    dtype_of,
+    name_of,
+    operator_of,
+)
 from ptq.model.open import Model, open_model
 from ptq.model.qdq.qdq_units import QuantizedTensor, read_quantizer
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
@@ -110,7 +118,7 @@ def _quantize_inputs(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _written_integers(node: Node) -> QuantizedTensor | None:
-    if operator_of(node).removeprefix(MICROSOFT_PREFIX) != "QuantizeLinear":
+    if operator_of(node) not in QUANTIZE_OPS:
         return None
     if node.outputs[0].is_graph_output():
         return None
@@ -120,7 +128,7 @@ def _written_integers(node: Node) -> QuantizedTensor | None:
 def _quantize_outputs(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
     for value in graph.outputs:
         node = value.producer()
-        if node is None or operator_of(node).removeprefix(MICROSOFT_PREFIX) != "DequantizeLinear":
+        if node is None or operator_of(node) not in DEQUANTIZE_OPS:
             continue
         found = read_quantizer(node, node.inputs[0])
         if found is None or found.params.axis is not None:

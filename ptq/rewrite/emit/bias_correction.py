@@ -37,7 +37,7 @@ from ptq.model.node import (
     shape_of,
 )
 from ptq.model.weights.layer_weights import input_channel_view, output_channel_view
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 from ptq.observers.input_means import InputMean
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 
@@ -83,7 +83,7 @@ def correct_biases(
         rounded: By node, the dequantized weight if it is not rounded to nearest.
         added: By node, the shift of the mean of each channel of its input by quantization, if it was measured.
     """
-    corrected, families = graph.copy(), weight_families(graph)
+    corrected, families = graph.copy(), find_weight_families(graph)
     shifts: dict[tuple[Any, ...], list[tuple[Node, NDArray[np.float64]]]] = {}
     for node in corrected.nodes:
         name, first = node_name(node), node.inputs[0] if node.inputs else None

@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 
-from ptq.core.ops import RESHAPE_OPS
 from ptq.model.node import (
+    RESHAPE_OPS,
     Node,
     Value,
     attributes_of,

@@ -25,7 +25,7 @@ from ptq.model.node import (
     shape_of,
 )
 from ptq.model.weights.layer_weights import input_channel_count, layer_channels
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 from ptq.rewrite.match import scalar_constant
 
 HOMOGENEOUS = frozenset(
@@ -62,7 +62,7 @@ class LayerPair:
 
 def find_layer_pairs(graph: Graph) -> list[LayerPair]:
     """The pairs of layers between which channels may be scaled, in graph order; none with a shared weight."""
-    shared = weight_families(graph)
+    shared = find_weight_families(graph)
     found = [_find_pair(node) for node in graph.nodes if node.name not in shared]
     return [pair for pair in found if pair is not None and pair.second.name not in shared]
 

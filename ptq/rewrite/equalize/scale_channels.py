@@ -18,7 +18,7 @@ from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, constant_of, constant_shape, name_of, node_name, shape_of
 from ptq.model.proto.mapped_weight import release_mapped_pages
 from ptq.model.weights.layer_weights import input_channel_view
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.boundary_scales import insert_boundary_scale
 from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups, group_channels
@@ -130,7 +130,7 @@ class _LayerConstants:
     """Scales the weights and biases of layers; layers that share one and have the same factors share the result."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph, self._families = graph, weight_families(graph)
+        self._graph, self._families = graph, find_weight_families(graph)
         self._scaled: dict[tuple[Any, ...], Value | None] = {}
 
     def scale_layer(self, node: Node, written: _Factors, read: _Factors) -> None:

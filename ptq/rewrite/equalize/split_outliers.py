@@ -34,7 +34,7 @@ from ptq.model.node import (
     shape_of,
 )
 from ptq.model.weights.matrix_layout import input_output_matrix
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 
 _Insert = Callable[[str, list[Value | None], Node | None, str], Value]
 
@@ -70,7 +70,7 @@ def split_sites(graph: Graph, integers: Collection[str]) -> list[SplitSite]:
 
 def tied_sites(graph: Graph, found: Sequence[SplitSite]) -> list[tuple[str, ...]]:
     """The tensors of the sites in groups: products of one group's tensors share weights, so one split serves all."""
-    families = weight_families(graph)
+    families = find_weight_families(graph)
     tied, first = UnionFind(range(len(found))), dict[tuple[str, ...], int]()
     for number, site in enumerate(found):
         for node in site.products:
@@ -92,7 +92,7 @@ def split_channels(
     """
     changed = graph.copy()
     nodes = {node.name: node for node in changed.nodes}
-    families, known = weight_families(changed), dict[tuple[Any, ...], Value]()
+    families, known = find_weight_families(changed), dict[tuple[Any, ...], Value]()
     added: list[str] = []
 
     def add_weight(node: Node, by: NDArray[np.float32], part: str, array: Any) -> Value:

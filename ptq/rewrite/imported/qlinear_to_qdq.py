@@ -17,14 +17,7 @@ import numpy as np
 from ptq.core.errors import UnsupportedError
 from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
-from ptq.core.opspec import (
-    MICROSOFT_PREFIX,
-    RUNS_ON_INTEGERS,
-    OpSpec,
-    OutputRule,
-    QLinearForm,
-    Role,
-)
+from ptq.core.opspec import RUNS_ON_INTEGERS, OpSpec, OutputRule, QLinearForm, Role
 from ptq.core.types import FLOAT32, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import (
@@ -292,7 +285,7 @@ class _QdqWriter:
         # Before opset 13 only Microsoft's DequantizeLinear has an axis.
         early = axis is not None and self.graph.opset < 13
         return self.graph.insert(
-            MICROSOFT_PREFIX + "DequantizeLinear" if early else "DequantizeLinear",
+            "com.microsoft::DequantizeLinear" if early else "DequantizeLinear",
             [integers, scale] if zero_point is None else [integers, scale, zero_point],
             attrs={} if axis is None else {"axis": axis},
             before=node,

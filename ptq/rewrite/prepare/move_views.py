@@ -6,9 +6,10 @@ Squeeze and Unsqueeze that then stand together and restore a shape are removed.
 
 from __future__ import annotations
 
-from ptq.core.ops import LINEAR_OPS, OPS, RESHAPE_OPS
+from ptq.core.ops import LINEAR_OPS, OPS
 from ptq.model.graph import Graph
 from ptq.model.node import (
+    RESHAPE_OPS,
     Node,
     Value,
     attributes_of,

@@ -7,6 +7,7 @@ symbols are equal numbers, at least 0. The tensors are numpy arrays of these obj
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -175,15 +176,9 @@ def _divide(a: Element, b: Element) -> Element:
     return a if b == 1 else None
 
 
-def _minimum(a: Element, b: Element) -> Element:
+def _extreme(choose: Callable[[int, int], int], a: Element, b: Element) -> Element:
     if isinstance(a, int) and isinstance(b, int):
-        return min(a, b)
-    return a if a == b else None
-
-
-def _maximum(a: Element, b: Element) -> Element:
-    if isinstance(a, int) and isinstance(b, int):
-        return max(a, b)
+        return choose(a, b)
     return a if a == b else None
 
 
@@ -217,8 +212,8 @@ RULES: Mapping[str, Rule] = {
     "Sub": _elementwise(_subtract),
     "Mul": _elementwise(_multiply),
     "Div": _elementwise(_divide),
-    "Min": _elementwise(_minimum),
-    "Max": _elementwise(_maximum),
+    "Min": _elementwise(partial(_extreme, min)),
+    "Max": _elementwise(partial(_extreme, max)),
     "Equal": _elementwise(_equal),
     "Where": lambda i, at: np.frompyfunc(_where, 3, 1)(*i),
 }

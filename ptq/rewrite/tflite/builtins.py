@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 _INT8, _INT16 = (np.dtype(name) for name in ("int8", "int16"))
-_BOOL = np.dtype(bool)
 
 _SECOND_IN_INT8 = frozenset(
     [

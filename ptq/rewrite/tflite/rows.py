@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ptq.core.ops import RESHAPE_OPS, UNARY
+from ptq.core.ops import UNARY
+from ptq.model.node import RESHAPE_OPS
 from ptq.rewrite.tflite import (
     rows_composed,
     rows_elementwise,

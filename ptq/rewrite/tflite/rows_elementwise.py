@@ -13,7 +13,7 @@ import numpy as np
 from ptq.core.errors import UnsupportedError
 from ptq.rewrite.tflite.emitter import Emitter, common_order
 from ptq.rewrite.tflite.operations import Operation
-from ptq.rewrite.tflite.orders import Order, channels_last, permute_shape
+from ptq.rewrite.tflite.orders import Order, channels_last, natural_order, permute_shape
 
 _BINARY: Mapping[str, tuple[str, str | None]] = {
     "Add": ("ADD", "AddOptions"),
@@ -133,24 +133,21 @@ def write_where(e: Emitter, o: Operation) -> None:
 
 def write_quantize(e: Emitter, o: Operation) -> None:
     """QUANTIZE, from float or from integers of another scale."""
-    x, y = str(o.inputs[0]), o.outputs[0]
-    order = _kept_order(e, x)
-    e.op("QUANTIZE", [e.read(x, order)], [e.write(y, order)], "QuantizeOptions")
+    _write_converted(e, o, "QUANTIZE", "QuantizeOptions")
 
 
 def write_dequantize(e: Emitter, o: Operation) -> None:
     """DEQUANTIZE."""
-    x, y = str(o.inputs[0]), o.outputs[0]
-    order = _kept_order(e, x)
-    e.op("DEQUANTIZE", [e.read(x, order)], [e.write(y, order)], "DequantizeOptions")
+    _write_converted(e, o, "DEQUANTIZE", "DequantizeOptions")
 
 
 def write_cast(e: Emitter, o: Operation) -> None:
     """CAST."""
+    _write_converted(e, o, "CAST", "CastOptions")
+
+
+def _write_converted(e: Emitter, o: Operation, builtin: str, options: str) -> None:
+    """Write an operator that changes the type of each value, in the order that its input has."""
     x, y = str(o.inputs[0]), o.outputs[0]
-    order = _kept_order(e, x)
-    e.op("CAST", [e.read(x, order)], [e.write(y, order)], "CastOptions")
-
-
-def _kept_order(e: Emitter, name: str) -> Order:
-    return e.order(name) or tuple(range(e.rank(name)))
+    order = e.order(x) or natural_order(e.rank(x))
+    e.op(builtin, [e.read(x, order)], [e.write(y, order)], options)

@@ -12,13 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
     consumers_of,
-    dtype_of,
+    is_float32,
     name_of,
     node_name,
     operator_of,
@@ -36,7 +35,9 @@ _MIN_RUN = 16
 """Values of a channel in a row; below that number the run itself takes longer than its values."""
 
 
-def per_channel_boundaries(graph: Graph, floats: Collection[str]) -> dict[str, tuple[str, ...]]:
+def find_per_channel_boundaries(
+    graph: Graph, floats: Collection[str]
+) -> dict[str, tuple[str, ...]]:
     """The tensors between integers and float that ONNX Runtime keeps channels first.
 
     Args:
@@ -70,7 +71,7 @@ def _node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
 def _has_runs(value: Value) -> bool:
     """Whether the tensor has several channels along axis 1, and enough values in each; an unknown size is enough."""
     shape = shape_of(value)
-    if dtype_of(value) != FLOAT32 or shape is None or len(shape) < 3 or (shape[1] or 0) < 2:
+    if not is_float32(value) or shape is None or len(shape) < 3 or (shape[1] or 0) < 2:
         return False
     return None in shape[2:] or math.prod(n or 0 for n in shape[2:]) >= _MIN_RUN
 
@@ -92,15 +93,9 @@ def _reaches_layout(
 
 
 def _float_readers(node: Node) -> list[Node]:
-    return [
-        reader for value in node.outputs if _is_float32(value) for reader in consumers_of(value)
-    ]
+    return [reader for value in node.outputs if is_float32(value) for reader in consumers_of(value)]
 
 
 def _float_writers(node: Node) -> list[Node]:
-    makers = [value.producer() for value in values_read_by(node) if _is_float32(value)]
+    makers = [value.producer() for value in values_read_by(node) if is_float32(value)]
     return [maker for maker in makers if maker is not None]
-
-
-def _is_float32(value: Value) -> bool:
-    return dtype_of(value) == FLOAT32

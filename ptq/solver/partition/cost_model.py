@@ -147,14 +147,14 @@ class GraphCosts:
     def estimate_kernels(
         self, nodes: Mapping[str, Node], specs: Mapping[str, OpSpec]
     ) -> dict[str, KernelCost]:
-        """`kernel_cost` of each node."""
-        return self._estimate(kernel_cost, self._kernels, nodes, specs)
+        """`price_kernel` of each node."""
+        return self._estimate(price_kernel, self._kernels, nodes, specs)
 
     def estimate_uniform(
         self, nodes: Mapping[str, Node], specs: Mapping[str, OpSpec]
     ) -> dict[str, KernelCost]:
-        """`uniform_cost` of each node."""
-        return self._estimate(uniform_cost, self._uniform, nodes, specs)
+        """`price_uniformly` of each node."""
+        return self._estimate(price_uniformly, self._uniform, nodes, specs)
 
     def _estimate(
         self,
@@ -169,7 +169,7 @@ class GraphCosts:
         return {name: known[node] for name, node in nodes.items()}
 
 
-def kernel_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
+def price_kernel(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
     """The passes of a node: those of its kernel where it was timed, else by all that was measured of its operator."""
     timed = costs.kernels.get(kernel_key(node) or "") if costs.kernels else None
     if timed is not None:
@@ -196,7 +196,7 @@ def estimate_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTab
         return _with_calls(own, costs)
     if spec.op in VIEWS:
         return KernelCost(0.0, 0.0)
-    largest = largest_tensor(node, size)
+    largest = find_largest_tensor(node, size)
     in_float = largest * costs.float_operator + call
     if spec.op == "MaxPool" and all(operator_of(n) in VIEWS for n in consumers_of(node.outputs[0])):
         return KernelCost(in_float, y * costs.channels_first_pool + call)
@@ -207,14 +207,14 @@ def estimate_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTab
     return KernelCost(in_float, largest * _integer_operator_cost(spec, costs) + call)
 
 
-def uniform_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
+def price_uniformly(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
     """The passes of a node by the kind of its operator alone, without kernel calls."""
-    largest = largest_tensor(node, size)
+    largest = find_largest_tensor(node, size)
     in_float = 0.0 if operator_of(node) in VIEWS else costs.float_operator * largest
     return KernelCost(in_float, _integer_operator_cost(spec, costs) * largest)
 
 
-def largest_tensor(node: Node, size: TensorSizes) -> float:
+def find_largest_tensor(node: Node, size: TensorSizes) -> float:
     """The number of elements of the largest tensor that the node reads or writes."""
     return max(map(size, (*node.inputs, *node.outputs)))
 

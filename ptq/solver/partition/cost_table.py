@@ -12,8 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from ptq.model.machine.ort_version import ORT_VERSION
+
+
+def compute_digest(entries: Mapping[str, Any]) -> str:
+    """SHA-256 of the entries of a table."""
+    return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ class OrtCostTable:
         entries = asdict(self)
         if not self.scales:
             del entries["scales"]  # tables of before had none
-        return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
+        return compute_digest(entries)
 
     def without_kernel_calls(self) -> OrtCostTable:
         """The same table where calling a kernel takes no time."""

@@ -13,16 +13,16 @@ from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, name_of, node_name, operator_of, spec_name
 from ptq.model.qdq.qdq_units import returns_float
 from ptq.solver.partition.cost_model import GraphCosts
-from ptq.solver.partition.float_layers import layers_faster_in_float
+from ptq.solver.partition.float_layers import find_layers_faster_in_float
 from ptq.solver.partition.node_precision import (
     NodeVerdict,
     QuantizedNode,
     assess_for_target,
     assess_nodes,
 )
-from ptq.solver.partition.normalization_pattern import normalization_nodes
-from ptq.solver.partition.partition import nodes_faster_in_float
-from ptq.solver.partition.residual_sums import inputs_added_by_kernels
+from ptq.solver.partition.normalization_pattern import find_normalization_nodes
+from ptq.solver.partition.partition import find_nodes_faster_in_float
+from ptq.solver.partition.residual_sums import find_inputs_added_by_kernels
 from ptq.solver.partition.shipped_tables import get_cost_table, measured_runtime
 
 _FLOAT_NEIGHBOURS = "neighbours are float; quantize/dequantize would cost more than int8 saves"
@@ -90,7 +90,7 @@ class Eligibility:
             slower = _slower_on_integers(graph, integers, target, self._costs)
             _fall_back_to_float(integers, floats, slower)
             specs = {name: quantized.spec for name, quantized in integers.items()}
-            _fall_back_to_float(integers, floats, layers_faster_in_float(graph, specs, target))
+            _fall_back_to_float(integers, floats, find_layers_faster_in_float(graph, specs, target))
         if target.quantizes_inputs_only:
             added = _leave_added_inputs_float(graph, integers, target)
             _fall_back_to_float(integers, floats, added)
@@ -103,7 +103,7 @@ class Eligibility:
 
     @cached_property
     def _normalizations(self) -> frozenset[str]:
-        return normalization_nodes(self._graph)
+        return find_normalization_nodes(self._graph)
 
 
 def assign_precision(
@@ -160,7 +160,9 @@ def _slower_on_integers(
 ) -> dict[str, str]:
     """Nodes that are faster in float by the costs measured for the target."""
     specs = {name: quantized.spec for name, quantized in integers.items()}
-    names = nodes_faster_in_float(graph, specs, dict(_fused_activations(integers)), target, costs)
+    names = find_nodes_faster_in_float(
+        graph, specs, dict(_fused_activations(integers)), target, costs
+    )
     source, note = measured_runtime(target)
     by_itself, by_neighbours = (
         f"{source} computes it faster in float{note}",
@@ -176,7 +178,7 @@ def _leave_added_inputs_float(
     graph: Graph, integers: dict[str, QuantizedNode], target: Target
 ) -> dict[str, str]:
     """Let sums read the output of the convolution that computes them as float; all other sums, with the reason."""
-    added = inputs_added_by_kernels(graph, integers)
+    added = find_inputs_added_by_kernels(graph, integers)
     for name, position in added.items():
         kept = tuple(o for o in integers[name].operands if o.position != position)
         integers[name] = replace(integers[name], operands=kept)

@@ -11,8 +11,6 @@ only its own time. Two kinds gain nothing from integers (measured in networks of
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -24,6 +22,7 @@ from ptq.model.machine.processor import name_machine
 from ptq.model.node import Node, node_name, operator_of, shape_of
 from ptq.model.weights.layer_weights import output_channel_count
 from ptq.solver.partition.cost_model import TensorSizes, estimate_sizes
+from ptq.solver.partition.cost_table import compute_digest
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class LayerTimes:
     @property
     def digest(self) -> str:
         """SHA-256 of all entries: equal for tables that decide alike."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return compute_digest(asdict(self))
 
 
 OPENVINO_2026_4 = LayerTimes(
@@ -65,7 +64,7 @@ def get_layer_times(target: Target) -> LayerTimes | None:
     return OPENVINO_2026_4 if measured else None
 
 
-def layers_faster_in_float(
+def find_layers_faster_in_float(
     graph: Graph, specs: Mapping[str, OpSpec], target: Target
 ) -> dict[str, str]:
     """The layers that had better stay float, with the reason; none if no other node would be left on integers.

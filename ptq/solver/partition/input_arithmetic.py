@@ -8,9 +8,10 @@ are exact, too.
 
 from __future__ import annotations
 
-from ptq.core.ops import ARITHMETIC_OPS, OPS
+from ptq.core.ops import OPS
 from ptq.model.graph import Graph
 from ptq.model.node import (
+    ARITHMETIC_OPS,
     Node,
     Value,
     consumers_of,

@@ -11,7 +11,7 @@ from ptq.core.ops import OPS
 from ptq.core.target import Target
 from ptq.model.graph import Graph
 from ptq.model.node import node_name, spec_name
-from ptq.solver.partition.cost_model import estimate_sizes, kernel_cost, largest_tensor
+from ptq.solver.partition.cost_model import estimate_sizes, price_kernel
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.partition_cost import PartitionProblem
 
@@ -39,14 +39,10 @@ class ModelTime:
         specs = {name: OPS[spec_name(node)] for name, node in nodes.items()}
         size = estimate_sizes(graph)
         self._costs = {
-            name: kernel_cost(node, specs[name], size, table) for name, node in nodes.items()
+            name: price_kernel(node, specs[name], size, table) for name, node in nodes.items()
         }
         self._problem = PartitionProblem(nodes, specs, fused, size, target, table)
-        self._others = sum(
-            table.float_operator * largest_tensor(node, size) + table.kernel_call
-            for node in graph.nodes
-            if node.name not in nodes
-        )
+        self._others = self._problem.estimate_others(graph)
         self.in_float = self.estimate(())
         self.is_small = self.in_float <= table.small_model
 

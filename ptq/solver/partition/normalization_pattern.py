@@ -11,11 +11,17 @@ float as a whole:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from ptq.core.ops import ARITHMETIC_OPS
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, consumers_of, is_constant, node_name, operator_of
+from ptq.model.node import (
+    ARITHMETIC_OPS,
+    Node,
+    constant_of,
+    is_constant,
+    node_name,
+    operator_of,
+    producers_of,
+    readers_of,
+)
 
 _REDUCTIONS = frozenset(
     ["GlobalAveragePool", "ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare"]
@@ -26,7 +32,7 @@ _STATISTICS_OPS = ARITHMETIC_OPS | {
 }
 
 
-def normalization_nodes(graph: Graph) -> frozenset[str]:
+def find_normalization_nodes(graph: Graph) -> frozenset[str]:
     """The names of all nodes that are pieces of a normalization; normalization operators themselves are not."""
     found: dict[Node, None] = {}
     for node in graph.nodes:
@@ -35,7 +41,7 @@ def normalization_nodes(graph: Graph) -> frozenset[str]:
     statistics = set(found)
     # graph order: the readers of a statistic come after it
     for node in graph.nodes:
-        made = [maker for maker in _producers(node) if maker in found]
+        made = [maker for maker in producers_of(node) if maker in found]
         if not made or node in found or operator_of(node) not in _STATISTICS_OPS:
             continue
         if any(maker in statistics for maker in made):
@@ -68,7 +74,7 @@ def _statistics_nodes(root: Node) -> list[Node]:
             on_path[node] = operator_of(node) in _REDUCTIONS
             if not on_path[node] and operator_of(node) in _STATISTICS_OPS:
                 # a list, so that every producer is visited
-                on_producers = [follows_reduction(maker) for maker in _producers(node)]
+                on_producers = [follows_reduction(maker) for maker in producers_of(node)]
                 on_path[node] = any(on_producers)
         return on_path[node]
 
@@ -86,12 +92,5 @@ def _is_reduction_or_square(node: Node) -> bool:
 def _is_read_only_by(node: Node, readers: dict[Node, None]) -> bool:
     """Whether only the given nodes read the node's outputs."""
     return not any(value.is_graph_output() for value in node.outputs) and all(
-        reader in readers for value in node.outputs for reader in consumers_of(value)
+        reader in readers for reader in readers_of(node)
     )
-
-
-def _producers(node: Node) -> Iterator[Node]:
-    for value in node.inputs:
-        maker = value.producer() if value is not None else None
-        if maker is not None:
-            yield maker

@@ -15,7 +15,7 @@ _CACHED_ELEMENTS = 2**18
 """Elements of input and output above which float takes up to 1.4 times as long (`benchmarks/openvino_layers.py`)."""
 
 
-def padded_depthwise_below_zero(
+def find_padded_depthwise_below_zero(
     graph: Graph, stats: Mapping[str, TensorStats], target: Target
 ) -> dict[str, str]:
     """Padded depthwise Conv nodes whose unsigned input needs a zero point, with the reason; none on most targets.

@@ -31,8 +31,7 @@ from ptq.solver.partition.cost_model import (
     GraphCosts,
     KernelCost,
     estimate_sizes,
-    kernel_cost,
-    largest_tensor,
+    price_kernel,
 )
 from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, OrtCostTable
 from ptq.solver.partition.first_layers import leave_first_layers_float
@@ -48,7 +47,7 @@ _REQUIRED_RATIO_GUESSED = 2 / 3
 """The same where costs are guesses: sizes vary, or float tensors do not stay in the cache."""
 
 
-def nodes_faster_in_float(
+def find_nodes_faster_in_float(
     graph: Graph,
     specs: Mapping[str, OpSpec],
     fused: Mapping[str, str],
@@ -115,14 +114,9 @@ def _partition_of_all(
 
     Nodes of ``border`` are integers in each.
     """
-    table, nodes = problem.costs, problem.nodes
     all_float, given = (problem.cost_of(kept, costs) for kept in ((), integers))
-    others = sum(
-        table.float_operator * largest_tensor(node, problem.size) + table.kernel_call
-        for node in graph.nodes
-        if node.name not in nodes
-    )
-    if all_float <= table.small_model:
+    others = problem.estimate_others(graph)
+    if all_float <= problem.costs.small_model:
         return integers
     limit = (given + others) * _required_ratio(problem, given < all_float) - others
     lower_bound = sum(
@@ -180,8 +174,8 @@ class FloatTimeModel:
     ) -> None:
         """Estimate all nodes that could be integers.
 
-        The arguments are those of `nodes_faster_in_float`, with rows of the integer nodes only. A target without a
-        cost table has the float times of ONNX Runtime, and its integers cost nothing. Kernel calls are not counted:
+        The arguments are those of `find_nodes_faster_in_float`, with rows of the integer nodes only. A target without
+        a cost table has the float times of ONNX Runtime, and its integers cost nothing. Kernel calls are not counted:
         they would make all of a very small network faster in float.
         """
         table = get_cost_table(target)
@@ -189,7 +183,7 @@ class FloatTimeModel:
         size = estimate_sizes(graph)
         nodes = {node_name(node): node for node in graph.nodes if node.name in specs}
         costs = {
-            name: kernel_cost(node, specs[name], size, measured) for name, node in nodes.items()
+            name: price_kernel(node, specs[name], size, measured) for name, node in nodes.items()
         }
         if table is None:
             costs = {name: KernelCost(own.float_cost, 0.0) for name, own in costs.items()}
@@ -233,7 +227,7 @@ class FloatTimeModel:
         before = self._all.difference(floats)
         changed = before.intersection(more)
         after = before - changed
-        # `nodes_faster_in_float` would no longer keep these neighbours on integers
+        # `find_nodes_faster_in_float` would no longer keep these neighbours on integers
         for name in self._neighbours(changed):
             if name in after and (
                 cost_of(after - {name}, costs, [name]) < cost_of(after, costs, [name])

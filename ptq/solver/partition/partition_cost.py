@@ -15,6 +15,7 @@ from functools import cached_property
 from ptq.core.ops import LINEAR_OPS
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.target import Target
+from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
@@ -24,7 +25,7 @@ from ptq.model.node import (
     node_name,
     operator_of,
 )
-from ptq.solver.partition.cost_model import VIEWS, KernelCost, TensorSizes
+from ptq.solver.partition.cost_model import VIEWS, KernelCost, TensorSizes, find_largest_tensor
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.min_cut import FLOATS, INTEGERS, MinCut
 from ptq.solver.partition.silu import find_silus
@@ -57,6 +58,15 @@ class PartitionProblem:
     def silus(self) -> Mapping[str, tuple[str, str]]:
         """The Sigmoid nodes that take no time in float if both named nodes, before and behind it, are float too."""
         return find_silus(self.nodes.values())
+
+    def estimate_others(self, graph: Graph) -> float:
+        """The passes of the graph's other nodes, which can only be float."""
+        return sum(
+            self.costs.float_operator * find_largest_tensor(node, self.size)
+            + self.costs.kernel_call
+            for node in graph.nodes
+            if node.name not in self.nodes
+        )
 
     def integer_nodes(self, free: Collection[str], costs: Mapping[str, KernelCost]) -> set[str]:
         """The integer nodes of the cheapest partition.

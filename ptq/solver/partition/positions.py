@@ -42,7 +42,7 @@ _KEEPING_NUMBERS = frozenset(["Expand", "Reshape", "Squeeze", "Transpose", "Unsq
 _SOME_INPUTS = {"ScatterElements": (0, 2), "ScatterND": (0, 2), "Where": (1, 2)}
 
 
-def nodes_with_positions(graph: Graph) -> dict[str, str]:
+def find_nodes_with_positions(graph: Graph) -> dict[str, str]:
     """The nodes that read numbers which grow with the size of the input, with the reason to keep them float."""
     growing, shares, found = set[Value](), set[Value](), dict[str, str]()
     for node in graph.nodes:

@@ -14,7 +14,7 @@ from ptq.model.node import Node, consumers_of, node_name, operator_of
 _ADDING_OPS = ("Conv", "ConvTranspose")
 
 
-def inputs_added_by_kernels(graph: Graph, integers: Collection[str]) -> dict[str, int]:
+def find_inputs_added_by_kernels(graph: Graph, integers: Collection[str]) -> dict[str, int]:
     """The input, by name of an Add, that stays float because the convolution that writes it adds the other one.
 
     Args:

@@ -15,7 +15,7 @@ _MIN_DIVISOR_LSB = 8
 """With a divisor below 8 LSB the rounding error, half an LSB, is more than 1/16 of the divisor."""
 
 
-def unquantizable_tensors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
+def find_unquantizable_tensors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
     """Tensors whose values no 8-bit range holds, with the reason."""
     found = {
         name: f"{name} held NaN or Inf during calibration"
@@ -31,7 +31,7 @@ def unquantizable_tensors(graph: Graph, stats: Mapping[str, TensorStats]) -> dic
     return found
 
 
-def float_divisions(graph: Graph, target: Target) -> dict[str, str]:
+def find_float_divisions(graph: Graph, target: Target) -> dict[str, str]:
     """The Div nodes of a target whose integers divide badly, with the reason to keep them float."""
     if not target.float_division:
         return {}
@@ -44,7 +44,7 @@ def float_divisions(graph: Graph, target: Target) -> dict[str, str]:
     }
 
 
-def small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
+def find_small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
     """Div nodes whose divisor comes too near to zero for 8 bits, with the reason."""
     found = {}
     for node in graph.nodes:

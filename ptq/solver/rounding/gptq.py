@@ -24,7 +24,7 @@ from ptq.core.types import QuantParams
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of, node_name
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 from ptq.observers.input_statistics import (
     CovarianceBlock,
     InputStatistics,
@@ -168,7 +168,7 @@ class GptqRounder:
         self, graph: Graph, plan: Plan, nodes: Mapping[str, Node], corrected: bool
     ) -> Iterator[_Key]:
         """The roundings that a plan needs: one for all nodes that share a weight and its parameters."""
-        families = weight_families(graph)
+        families = find_weight_families(graph)
         groups: dict[tuple[tuple[str, ...], QuantParams], list[str]] = {}
         for name in nodes:
             params = plan.find_weight_qparams(name)

@@ -24,13 +24,13 @@ def covered_range(params: QuantParams) -> tuple[float, float]:
 
 def can_fold(quantized: QuantizedNode, output: QuantParams) -> bool:
     """Whether the output's integers do what the activation does: its bounds contain 0 and their range."""
-    lo, hi = clamp_bounds(quantized)
+    lo, hi = find_clamp_bounds(quantized)
     lowest, highest = covered_range(output)
     tolerance = float(output.scale) * _FOLD_TOLERANCE_LSB
     return lo <= 0 <= hi and lowest >= lo - tolerance and highest <= hi + tolerance
 
 
-def clamp_bounds(quantized: QuantizedNode) -> tuple[float, float]:
+def find_clamp_bounds(quantized: QuantizedNode) -> tuple[float, float]:
     """The lower and the upper bound of a Relu or Clip; infinite where there is none."""
     if quantized.spec.op == "Relu":
         return 0.0, math.inf

@@ -26,7 +26,9 @@ _MAX_RANGE_RATIO = 16
 """An input with 1/16 of the range keeps four of eight bits."""
 
 
-def concats_with_unlike_ranges(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
+def find_concats_with_unlike_ranges(
+    graph: Graph, stats: Mapping[str, TensorStats]
+) -> dict[str, str]:
     """Concats that only outputs read and whose inputs have too different ranges, with the reason."""
     found = {}
     for node in graph.nodes:

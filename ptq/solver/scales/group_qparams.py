@@ -15,7 +15,7 @@ from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
 
 
-def tensors_holding_values(value: Value, observed: Container[str]) -> list[Value] | None:
+def find_tensors_holding_values(value: Value, observed: Container[str]) -> list[Value] | None:
     """The observed or constant tensors that together hold all values of a tensor; None if one is missing.
 
     A tensor that was not observed holds what data movement brought from the inputs of its producer.
@@ -34,14 +34,14 @@ def tensors_holding_values(value: Value, observed: Container[str]) -> list[Value
     for position, source in enumerate(node.inputs):
         if source is None or spec.role_of(position) not in (Role.ACTIVATION, Role.VALUE):
             continue
-        sources = tensors_holding_values(source, observed)
+        sources = find_tensors_holding_values(source, observed)
         if sources is None:
             return None
         found += sources
     return found
 
 
-def group_qparams(
+def compute_group_qparams(
     group: ScaleGroup,
     groups: ScaleGroups,
     stats: Mapping[str, TensorStats],
@@ -73,7 +73,7 @@ def _group_range(
     """The smallest range that contains 0 and the range of each observed tensor of the group."""
     found = Range(0.0, 0.0)
     for name in group.observed_tensors:
-        for source in tensors_holding_values(groups.values[name], stats) or ():
+        for source in find_tensors_holding_values(groups.values[name], stats) or ():
             array = constant_of(source)
             if array is not None:
                 found = found.union(Range(float(array.min()), float(array.max())))

@@ -14,10 +14,10 @@ from ptq.model.litert_limits import (
 )
 from ptq.model.node import name_of
 from ptq.solver.partition.node_precision import QuantizedNode
-from ptq.solver.scales.clamp_bounds import clamp_bounds
+from ptq.solver.scales.clamp_bounds import find_clamp_bounds
 
 
-def nodes_beyond_litert(
+def find_nodes_beyond_litert(
     nodes: Mapping[str, QuantizedNode],
     tensors: Mapping[str, QuantParams],
     edges: Mapping[tuple[str, int], QuantParams],
@@ -45,7 +45,9 @@ def nodes_beyond_litert(
             if quantized.spec.op == "Clip":
                 bits = output.qtype.bits
                 reason = (
-                    "" if inputs == [output] else find_clamp_limit(clamp_bounds(quantized), bits)
+                    ""
+                    if inputs == [output]
+                    else find_clamp_limit(find_clamp_bounds(quantized), bits)
                 )
             else:
                 reason = find_sum_limit(scales, float(output.scale), output.qtype.bits)

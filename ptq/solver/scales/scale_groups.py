@@ -111,7 +111,7 @@ class ScaleGroups:
             )
 
 
-def scale_groups(assignment: PrecisionAssignment, target: Target) -> ScaleGroups:
+def find_scale_groups(assignment: PrecisionAssignment, target: Target) -> ScaleGroups:
     """Group the activations of all nodes that will be quantized."""
     groups = ScaleGroups()
     for quantized in assignment.quantized_nodes.values():

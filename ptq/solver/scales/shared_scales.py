@@ -15,10 +15,10 @@ from ptq.core.plan import Why
 from ptq.core.types import QuantParams
 from ptq.model.node import constant_of, name_of
 from ptq.solver.partition.node_precision import QuantizedNode
-from ptq.solver.scales.weight_qparams import QParamsWithReason, bias_qparams
+from ptq.solver.scales.weight_qparams import QParamsWithReason, compute_bias_qparams
 
 
-def shared_weight_qparams(
+def compute_shared_weight_qparams(
     families: Mapping[str, tuple[str, ...]],
     nodes: Mapping[str, QuantizedNode],
     operands: Mapping[tuple[str, int], QuantParams],
@@ -47,5 +47,5 @@ def shared_weight_qparams(
                 bias = constant_of(operand.value) if operand.role is Role.BIAS else None
                 source = nodes[name].inputs_with_role(Role.ACTIVATION)[0]
                 if bias is not None:
-                    derived = bias_qparams(bias, tensors[name_of(source)], shared)
+                    derived = compute_bias_qparams(bias, tensors[name_of(source)], shared)
                     yield name, operand.position, derived

@@ -35,7 +35,7 @@ BIAS_BITS = 24
 """Bits that float32 resolves, in which runtimes rescale."""
 
 
-def weight_and_bias_qparams(
+def compute_weight_and_bias_qparams(
     quantized: QuantizedNode,
     activations: list[QuantParams],
     target: Target,
@@ -73,7 +73,9 @@ def weight_and_bias_qparams(
         solved[weight.position] = params, why
         second = params
     if bias is not None and second is not None:
-        solved[bias.position] = bias_qparams(require_constant(bias.value), activations[0], second)
+        solved[bias.position] = compute_bias_qparams(
+            require_constant(bias.value), activations[0], second
+        )
     return solved
 
 
@@ -95,7 +97,7 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
         if first is None or value is None:
             continue
         bias = require_constant(value)
-        params, _ = bias_qparams(bias, first, solved[name, WEIGHT_INPUT])
+        params, _ = compute_bias_qparams(bias, first, solved[name, WEIGHT_INPUT])
         if np.abs(bias.astype(np.float64).reshape(-1) / params.scale).max() > INT32.hi:
             raise PlanError(
                 f"the bias of {name} does not fit int32 with the plan's scales; enlarge them"
@@ -182,7 +184,9 @@ def _widen_for_bias(
     return QuantParams(scale, weight.zero_point, weight.qtype, weight.axis), Why("derived", detail)
 
 
-def bias_qparams(bias: NDArray[Any], first: QuantParams, second: QuantParams) -> QParamsWithReason:
+def compute_bias_qparams(
+    bias: NDArray[Any], first: QuantParams, second: QuantParams
+) -> QParamsWithReason:
     """Parameters of a bias: input scale × weight scale, zero point 0."""
     scale = np.asarray(first.scale * second.scale)
     # the groups of a ConvTranspose share their scales

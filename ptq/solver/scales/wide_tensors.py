@@ -19,7 +19,7 @@ from ptq.core.types import QType, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import is_constant, name_of
 from ptq.solver.partition.eligibility import PrecisionAssignment
-from ptq.solver.partition.normalization_pattern import normalization_nodes
+from ptq.solver.partition.normalization_pattern import find_normalization_nodes
 from ptq.solver.scales.scale_groups import ScaleGroups
 
 
@@ -30,7 +30,7 @@ def wide_target(target: Target) -> Target | None:
     return replace(target, activation=target.wide_activation)
 
 
-def wide_tensors(
+def find_wide_tensors(
     graph: Graph, assignment: PrecisionAssignment, groups: ScaleGroups
 ) -> Mapping[str, str]:
     """Outputs of quantized pieces of normalizations, each with the node; other tensors of their groups follow.
@@ -43,14 +43,14 @@ def wide_tensors(
     nodes = assignment.quantized_nodes
     return {
         name_of(value): name
-        for name in normalization_nodes(graph)
+        for name in find_normalization_nodes(graph)
         if name in nodes and nodes[name].spec.output_rule is not OutputRule.NONE
         for value in nodes[name].node.outputs
         if name_of(value) in groups.values
     }
 
 
-def requested_tensors(
+def find_requested_tensors(
     assignment: PrecisionAssignment, groups: ScaleGroups, nodes: Mapping[str, str]
 ) -> Mapping[str, str]:
     """Outputs of nodes that were asked for in 16 bits, and what they read from outside, each with the reason.

@@ -17,7 +17,7 @@ from ptq.calibration.observe_splits import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.core.types import UINT8
 from ptq.data import Sample, Samples, open_samples, rank_by_digest
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.data.workers.worker_pool import ProcessPool
 from ptq.kernels import thread_pool
 from ptq.model.graph import Graph
@@ -51,7 +51,7 @@ def plain() -> PreparedModel:
 @pytest.fixture
 def samples(plain: PreparedModel) -> Samples:
     data = [{"x": gaussian_array(1, 3, 12, 12, seed=seed)} for seed in range(16)]
-    return open_samples(lambda: iter(data), input_specs(plain.graph))
+    return open_samples(lambda: iter(data), list_input_specs(plain.graph))
 
 
 def measure(plain: PreparedModel, samples: Samples, run: RunOptions = RUN) -> MeasuredTensors:

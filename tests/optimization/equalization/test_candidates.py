@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ptq.calibration.calibration import FOLDS, collect_in_folds, collect_statistics
 from ptq.core.run_options import RunOptions
 from ptq.data import open_samples, split_folds
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.data.workers.worker_pool import ProcessPool
 from ptq.kernels import thread_pool
 from ptq.model.graph import Graph
@@ -60,7 +60,7 @@ def comparison(
     run: RunOptions = ONE_THREAD,
 ) -> CandidateComparison:
     data = [{"x": gaussian_array(1, 4, seed=seed)} for seed in range(samples)]
-    opened = open_samples(lambda: iter(data), input_specs(plain.graph))
+    opened = open_samples(lambda: iter(data), list_input_specs(plain.graph))
     return CandidateComparison("m", plain, Recipe(method=method), opened, run, EFFORTS[effort])
 
 

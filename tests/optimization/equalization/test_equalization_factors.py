@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.observers.channel_spread import ChannelSpread
-from ptq.optimization.equalization.equalization_factors import equalization_factors
+from ptq.optimization.equalization.equalization_factors import compute_equalization_factors
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
 from ptq.rewrite.equalize.scale_channels import scale_channels
@@ -80,7 +80,7 @@ def spread_of(graph: Graph, bound: float = np.inf) -> dict[str, ChannelSpread]:
 def test_equalized_channels_lose_less(groups: int, gain: float) -> None:
     graph = two_layers(groups)
     found = group_channels(graph)
-    factors = equalization_factors(found, [spread_of(graph)], through_clips=True)
+    factors = compute_equalization_factors(found, [spread_of(graph)], through_clips=True)
     assert factors[FIXED] == 1
     after = scale_channels(graph, factors)
     assert decibels(graph, after, groups) > decibels(graph, graph, groups) + gain
@@ -89,14 +89,16 @@ def test_equalized_channels_lose_less(groups: int, gain: float) -> None:
             hidden(graph, samples(8)).astype(np.float32) * np.float32(1 + 1e-6)
         )
     }
-    np.testing.assert_array_equal(equalization_factors(found, [noisy], through_clips=True), factors)
+    np.testing.assert_array_equal(
+        compute_equalization_factors(found, [noisy], through_clips=True), factors
+    )
 
 
 def test_a_layer_that_pays_nothing_gets_channels_that_all_fill_the_range() -> None:
     graph = two_layers(CHANNELS)
     spread = spread_of(graph)
     after = scale_channels(
-        graph, equalization_factors(group_channels(graph), [spread], through_clips=False)
+        graph, compute_equalization_factors(group_channels(graph), [spread], through_clips=False)
     )
     reach = hidden(after, samples(8)).max(axis=0)
     waking = UNLIKE.max() / UNLIKE < 8  # smaller ones count as larger: other samples may wake them
@@ -108,15 +110,17 @@ def test_channels_alike_are_left_alone() -> None:
     graph = two_layers(1)
     set_constant(graph, graph.nodes[2], 1, np.ones((CHANNELS, CHANNELS, 1, 1), np.float32), "w")
     spread = {"r": ChannelSpread.from_array(np.ones((4, CHANNELS), np.float32))}
-    assert (equalization_factors(group_channels(graph), [spread], through_clips=True) == 1).all()
+    assert (
+        compute_equalization_factors(group_channels(graph), [spread], through_clips=True) == 1
+    ).all()
 
 
 def test_channels_that_a_clip_bounds_stay_within_unless_they_must_stay() -> None:
     bound = 1.0
     graph = two_layers(CHANNELS, bound)
     found, spread = group_channels(graph), spread_of(graph, bound)
-    assert (equalization_factors(found, [spread], through_clips=False) == 1).all()
-    factors = equalization_factors(found, [spread], through_clips=True)[found.groups["r"]]
+    assert (compute_equalization_factors(found, [spread], through_clips=False) == 1).all()
+    factors = compute_equalization_factors(found, [spread], through_clips=True)[found.groups["r"]]
     greatest = spread["r"].greatest
     near = greatest * 1.5 >= bound
     assert near.any()
@@ -126,7 +130,9 @@ def test_channels_that_a_clip_bounds_stay_within_unless_they_must_stay() -> None
     x = samples(8)
     np.testing.assert_allclose(
         hidden(
-            scale_channels(graph, equalization_factors(found, [spread], through_clips=True)),
+            scale_channels(
+                graph, compute_equalization_factors(found, [spread], through_clips=True)
+            ),
             x,
             bound,
         ),
@@ -137,7 +143,9 @@ def test_channels_that_a_clip_bounds_stay_within_unless_they_must_stay() -> None
 
 def test_what_was_never_seen_stays() -> None:
     graph = two_layers(1)
-    assert (equalization_factors(group_channels(graph), [{}], through_clips=True) == 1).all()
+    assert (
+        compute_equalization_factors(group_channels(graph), [{}], through_clips=True) == 1
+    ).all()
 
 
 @pytest.mark.parametrize(("groups", "power", "pays"), [(CHANNELS, 1.0, True), (1, 0.2, False)])
@@ -148,9 +156,11 @@ def test_what_takes_a_gate_some_time_must_halve_the_error(
     gated, plain = (two_layers(groups, between=op, power=power) for op in ("HardSwish", "Relu"))
     assert group_channels(gated).gated_nodes
     spread = spread_of(plain)
-    factors = equalization_factors(group_channels(gated), [spread], through_clips=False)
+    factors = compute_equalization_factors(group_channels(gated), [spread], through_clips=False)
     assert (factors != 1).any() == pays
-    assert (equalization_factors(group_channels(plain), [spread], through_clips=False) != 1).any()
+    assert (
+        compute_equalization_factors(group_channels(plain), [spread], through_clips=False) != 1
+    ).any()
 
 
 @pytest.mark.parametrize(("power", "pays"), [(1.0, True), (0.1, False)])
@@ -163,7 +173,7 @@ def test_channels_that_float_alone_reads_all_fill_the_range_where_that_is_worth_
     assert not found.readers
     reach = UNLIKE**power
     seen = {"c": ChannelSpread.from_array(np.stack([-reach, reach]).astype(np.float32))}
-    factors = equalization_factors(found, [seen], through_clips=False)
+    factors = compute_equalization_factors(found, [seen], through_clips=False)
     assert (factors != 1).any() == pays
     waking = reach.max() / reach < 8
     scaled = (reach * factors[found.groups["c"]])[waking]

@@ -12,7 +12,7 @@ from networks import build_network
 
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample, open_samples
-from ptq.data.splits import input_specs
+from ptq.data.splits import list_input_specs
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.graph import Graph
 from ptq.optimization.effort import EFFORTS, EffortName
@@ -57,7 +57,7 @@ def _make_job(samples: np.ndarray, folder: Path, *shifts: float) -> tuple[Any, l
     np.savez(folder / "samples.npz", x=samples.astype(np.float32), image=images)
     job: Any = SimpleNamespace(
         samples=SimpleNamespace(
-            calibration=open_samples(folder / "samples.npz", input_specs(plain))
+            calibration=open_samples(folder / "samples.npz", list_input_specs(plain))
         ),
         source=plain,
         prepared=SimpleNamespace(graph=plain),

@@ -33,8 +33,8 @@ from ptq.rewrite.equalize.scale_channels import (
     factors_by_tensor,
     scale_channels,
 )
-from ptq.solver.assign import tensors_to_observe
-from ptq.solver.partition.boundaries import per_channel_boundaries
+from ptq.solver.assign import list_tensors_to_observe
+from ptq.solver.partition.boundaries import find_per_channel_boundaries
 from ptq.solver.recipe import Recipe
 from ptq.solver.solve import solve
 from ptq.verification.conversion import convert_graph
@@ -97,7 +97,7 @@ def parted(name: str, spread: float = 2.0) -> ScaledNetwork:
     model = build_network(BEFORE + nodes, outputs=[*outputs], **GIVEN)
     plain = Graph.from_proto(model).with_shapes()
     floats = [node.name or "" for node in plain.nodes if name_of(node.outputs[0]) in real]
-    parting = per_channel_boundaries(plain, floats)
+    parting = find_per_channel_boundaries(plain, floats)
     found = group_channels(plain, boundaries=parting)
     factors = 2 ** np.random.default_rng(7).uniform(-spread, spread, found.group_count)
     factors[FIXED] = 1
@@ -109,7 +109,7 @@ def parted(name: str, spread: float = 2.0) -> ScaledNetwork:
     seen = observe(
         scaled,
         to_samples(these),
-        CollectedTensors(tensors_to_observe(scaled)),
+        CollectedTensors(list_tensors_to_observe(scaled)),
         run=RunOptions(threads=1),
     )
     skip = dict.fromkeys(

@@ -9,7 +9,7 @@ from networks import build_network, gaussian_array
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.model.session.session import Session
-from ptq.model.weights.shared_weights import weight_families
+from ptq.model.weights.shared_weights import find_weight_families
 from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups, group_channels
 from ptq.rewrite.equalize.layer_pairs import find_layer_pairs
 from ptq.rewrite.equalize.scale_channels import (
@@ -44,7 +44,7 @@ def branches(last: str = "second", between: str = "half = Sigmoid(x)") -> Graph:
 
 
 def grouped(graph: Graph) -> ChannelGroups:
-    return group_channels(graph, families=weight_families(graph))
+    return group_channels(graph, families=find_weight_families(graph))
 
 
 def test_all_uses_of_a_weight_have_the_same_channel_groups():
@@ -116,7 +116,7 @@ def test_products_that_share_a_weight_split_off_the_same_outliers():
     changed, _ = split_channels(graph, sites, {"x": by, "r": by})
     nodes = {node.name: node for node in changed.nodes}
     assert nodes["one"].inputs[1] is nodes["two"].inputs[1]
-    assert weight_families(changed)["one"] == ("one", "two")
+    assert find_weight_families(changed)["one"] == ("one", "two")
     feed = {"x": gaussian_array(5, 32, seed=3)}
     before, after = (Session(g, threads=1).run(feed)[0] for g in (graph, changed))
     np.testing.assert_allclose(before, after, rtol=1e-3, atol=1e-4)

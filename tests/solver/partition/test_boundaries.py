@@ -10,7 +10,7 @@ from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.solver.partition.boundaries import per_channel_boundaries
+from ptq.solver.partition.boundaries import find_per_channel_boundaries
 
 C = 8
 GIVEN = {
@@ -33,7 +33,7 @@ def found(
     graph = Graph.from_proto(model).with_shapes()
     written = {name_of(node.outputs[0]): node.name or "" for node in graph.nodes}
     tensors = {node: name for name, node in written.items()}
-    seeing = per_channel_boundaries(graph, [written[name] for name in floats])
+    seeing = find_per_channel_boundaries(graph, [written[name] for name in floats])
     return {name: {tensors[node] for node in nodes} for name, nodes in seeing.items()}
 
 

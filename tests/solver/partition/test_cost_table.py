@@ -13,7 +13,7 @@ from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.model.node import spec_name
 from ptq.solver.partition import cost_table, shipped_tables
-from ptq.solver.partition.cost_model import estimate_sizes, kernel_cost
+from ptq.solver.partition.cost_model import estimate_sizes, price_kernel
 from ptq.solver.partition.cost_table import (
     ORT_1_31_AVX512_VNNI,
     OrtCostTable,
@@ -163,7 +163,7 @@ def test_scales_of_a_kind_scale_the_estimates_of_its_kernels_only() -> None:
     scaled = replace(ORT_1_31_AVX512_VNNI, scales={"Conv, pointwise": (2.0, 3.0)})
     for node in graph.nodes:
         before, after = (
-            kernel_cost(node, OPS[spec_name(node)], estimate_sizes(graph), table)
+            price_kernel(node, OPS[spec_name(node)], estimate_sizes(graph), table)
             for table in (ORT_1_31_AVX512_VNNI, scaled)
         )
         factors = (2.0, 3.0) if kernel_kind(node) == "Conv, pointwise" else (1.0, 1.0)

@@ -10,7 +10,7 @@ from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.partition.eligibility import assign_precision
-from ptq.solver.partition.normalization_pattern import normalization_nodes
+from ptq.solver.partition.normalization_pattern import find_normalization_nodes
 
 LAYER = """
 a = ReduceSum<keepdims=0>(x, last)
@@ -64,7 +64,7 @@ def pieces(nodes: str) -> tuple[Graph, set[str]]:
     used = {name: value for name, value in CONSTANTS.items() if f"{name})" in nodes}
     used |= {name: value for name, value in CONSTANTS.items() if f"({name}," in nodes}
     graph = prepare(Graph.from_proto(build_network(nodes, {"x": (2, 4, 8)}, **used))).graph
-    names = normalization_nodes(graph)
+    names = find_normalization_nodes(graph)
     return graph, {n.outputs[0].name or "" for n in graph.nodes if n.name in names}
 
 

@@ -10,7 +10,7 @@ from networks import QuantizedNetwork, build_network, gaussian_array, quantize_n
 
 from ptq.model.graph import Graph
 from ptq.model.session.session import Session
-from ptq.solver.partition.positions import nodes_with_positions
+from ptq.solver.partition.positions import find_nodes_with_positions
 
 WIDTH = "c = Conv<pads = [1, 1, 1, 1]>(x, w)\ns = Shape(c)\nn = Gather(s, three)\n"
 CONSTANTS = {
@@ -57,7 +57,7 @@ def _float_nodes(nodes: str) -> set[str]:
         "same": np.array([0, 0, 0, -1]),
     }
     model = build_network(WIDTH + nodes, {"x": (1, 3, 8, "W")}, **constants)
-    return {*nodes_with_positions(Graph.from_proto(model).with_shapes())}
+    return {*find_nodes_with_positions(Graph.from_proto(model).with_shapes())}
 
 
 @pytest.mark.parametrize(

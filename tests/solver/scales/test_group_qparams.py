@@ -7,7 +7,7 @@ import pytest
 from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
-from ptq.solver.scales.group_qparams import tensors_holding_values
+from ptq.solver.scales.group_qparams import find_tensors_holding_values
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ def test_what_was_moved_is_found_where_it_came_from(
         f=np.float32(-3),
     )
     (node,) = [n for n in Graph.from_proto(model).nodes if n.outputs[0].name == "y"]
-    found = tensors_holding_values(node.outputs[0], observed)
+    found = find_tensors_holding_values(node.outputs[0], observed)
     assert (None if found is None else [v.name for v in found]) == expected
