@@ -157,7 +157,7 @@ def _measure_need(
     """Measure the memory of the model on the largest sample."""
     if not can_measure_memory():
         raise UsageError("memory can be limited on Linux with glibc only; leave it out", "memory")
-    largest = max(samples, key=_count_bytes, default=None)
+    largest = max(samples, key=lambda sample: sample.nbytes, default=None)
     if largest is None:
         return _Need(0, 0, 0, {})
     release_memory(above=0)
@@ -179,7 +179,7 @@ def _measure_need(
         measure_memory()
     )  # with what the first session leaves behind, which later ones use again
     taken = loading.bytes - resting, running.bytes - resting
-    return _Need(*taken, _count_bytes(largest), sizes)
+    return _Need(*taken, largest.nbytes, sizes)
 
 
 def _select(wanted: CollectedTensors, names: Sequence[str]) -> CollectedTensors:
@@ -198,10 +198,6 @@ def _join(parts: Sequence[Calibration], wanted: CollectedTensors) -> Calibration
         tensors={name: tensors[name] for name in wanted.tensors},
         channels={name: channels[name] for name in wanted.channel_axes},
     )
-
-
-def _count_bytes(sample: Sample) -> int:
-    return sum(array.nbytes for array in sample.feed.values())
 
 
 def _in_megabytes(size: int) -> str:

@@ -207,7 +207,7 @@ class CandidateComparison:
         """Samples and their folds, so that ``count`` are known in all; fewer if they are large."""
         known = self._reference.samples
         if known:
-            each = max(1, sum(array.nbytes for array in known[0].feed.values()))
+            each = max(1, known[0].nbytes)
             count = min(count, max(len(known), _MEMORY_LIMIT // each))
         chosen = rank_by_digest(self._samples)[:count]
         fold_of = {
