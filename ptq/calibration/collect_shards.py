@@ -24,6 +24,7 @@ from ptq.calibration.shard_checkpoint import ShardCheckpoint
 from ptq.core import remote
 from ptq.core.errors import DataError, StatsError
 from ptq.core.run_options import RunOptions
+from ptq.core.stages import CALIBRATING
 from ptq.data import Samples
 from ptq.data.sample_digest import merge_digests
 from ptq.data.sample_source import refuse_bad
@@ -68,7 +69,7 @@ def collect_in_shards(
         StatsError: The checkpoint belongs to another model or to other samples, or workers differ.
     """
     expected, total = _digest_stream(data, samples), len(samples)
-    advance = run.start_stage("calibrating", total)
+    advance = run.start_stage(CALIBRATING, total)
     assert run.pool is not None
     shards, todo = count_shards(total, run.pool.count), list[int]()
     state: Calibration | None = None

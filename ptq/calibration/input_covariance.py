@@ -21,6 +21,7 @@ from ptq.calibration.rounding_samples import choose_samples
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions, SizedIterable, untrack
+from ptq.core.stages import ROUNDING
 from ptq.data import Sample, Samples
 from ptq.data.workers.sample_map import SampleMap
 from ptq.model.graph import Graph
@@ -111,7 +112,7 @@ def collect_input_covariance(
     chosen, names = choose_samples(samples, model.calibration)
     kept = KeptInputs(keep)
     found = collect_covariances(
-        model.prepared.graph, plan, run.track(chosen, "rounding"), names, len(chosen),
+        model.prepared.graph, plan, run.track(chosen, ROUNDING), names, len(chosen),
         keep=kept, run=run,
     )  # fmt: skip
     return replace(model, rounder=GptqRounder(found, validated_inputs), kept_inputs=kept)

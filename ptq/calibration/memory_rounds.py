@@ -21,6 +21,7 @@ from ptq.core.memory import (
     release_memory,
 )
 from ptq.core.run_options import RunOptions, SizedIterable
+from ptq.core.stages import CALIBRATING
 from ptq.data import Sample, Samples
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
@@ -76,7 +77,7 @@ def observe_in_rounds(
         DataError: A sample is missing, unreadable or does not fit.
     """
     if run.memory is None:
-        return observe(run.track(samples, "calibrating"), wanted, (), run)
+        return observe(run.track(samples, CALIBRATING), wanted, (), run)
     need = _measure_need(graph, wanted, samples, run)
     remaining, parts = wanted.names, list[list[Calibration]]()
     while remaining or not parts:
@@ -91,7 +92,7 @@ def observe_in_rounds(
                 "cannot be kept over several rounds; give more memory",
                 "memory",
             )
-        stage = f"calibrating, round {len(parts) + 1}" if remaining or parts else "calibrating"
+        stage = f"{CALIBRATING}, round {len(parts) + 1}" if remaining or parts else CALIBRATING
         _LOG.info("%s: %d tensors, batch %d", stage, len(names), batch)
         part = _select(wanted, names)
         held = [name for name in wanted.names if name not in part.names]

@@ -23,6 +23,7 @@ from ptq.core.decibels import error_db
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
+from ptq.core.stages import COMPARING_CANDIDATES
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples, rank_by_digest
@@ -146,7 +147,7 @@ class CandidateComparison:
         The first one, the plain model, wins without a race if its error is negligible.
         """
         remaining = list(contenders)
-        advance = self._run.start_stage("comparing candidates", None)
+        advance = self._run.start_stage(COMPARING_CANDIDATES, None)
         for _ in self._observe_stages(remaining):
             with closing(self._measure(remaining)) as measured:
                 for contender, errors in zip(remaining, measured, strict=True):
