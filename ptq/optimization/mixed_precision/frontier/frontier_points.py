@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ptq.core.decibels import sqnr_db
 from ptq.data import Sample
 from ptq.optimization.mixed_precision.attribution.error_attribution import (
     ErrorAttribution,
@@ -72,7 +73,7 @@ def list_points(trade: FloatTrade) -> list[CurvePoint]:
     prefixes, times = list(_grow(trade)), trade.times
     steps = [
         abs(after.time - before.time) / times.in_float
-        + math.log10(before.error / after.error) * 10 / _SIGNIFICANT_DB
+        + sqnr_db(before.error, after.error) / _SIGNIFICANT_DB
         for before, after in pairwise(prefixes)
     ]
     reached = np.concatenate([[0.0], np.cumsum(steps)])
