@@ -176,9 +176,8 @@ def _measure_need(
         for name, shape, width in zip(shapes, found, widths, strict=True)
     }
     release_memory(above=0)
-    resting = (
-        measure_memory()
-    )  # with what the first session leaves behind, which later ones use again
+    # with what the first session leaves behind, which later ones use again
+    resting = measure_memory()
     taken = loading.bytes - resting, running.bytes - resting
     return _Need(*taken, largest.nbytes, sizes)
 

@@ -156,6 +156,7 @@ class _RangeSearch:
         rejected: For a group, the rejected method whose error came nearest.
         known: The measured errors of each combination of methods.
         errors: The error of each sample with the current methods.
+        start: The error of each sample with the methods that the search starts from.
     """
 
     candidates: Sequence[GroupCandidates]
@@ -166,6 +167,7 @@ class _RangeSearch:
     rejected: dict[int, _RejectedMethod] = field(default_factory=dict)
     known: dict[tuple[str, ...], NDArray[np.float64]] = field(default_factory=dict)
     errors: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    start: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> None:
         """Try each method for all groups at once, then for those of one operator, then for single groups."""

@@ -32,9 +32,8 @@ def trace_frontier(
     """
     found, times = trade.attribution, trade.times
     curve = trace_curve(trade, [chosen] if chosen else [])
-    if chosen not in [
-        point.floats for point in curve
-    ]:  # another point is faster and has less error
+    if chosen not in [point.floats for point in curve]:
+        # another point is faster and has less error
         error = found.remaining_share(chosen) / float(found.mean_shares.sum())
         curve.append(CurvePoint(chosen, times.estimate(chosen), max(error, LOWEST_ERROR)))
         curve[1:] = sorted(curve[1:], key=lambda point: point.time)
