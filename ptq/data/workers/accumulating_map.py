@@ -22,7 +22,7 @@ from ptq.data.workers.waiting_part import WaitingPart
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-_LEAST, _MOST = 4, 64
+_MIN, _MAX = 4, 64
 """Samples of a part."""
 _HELD_PARTS = 64
 """Parts that a process adds up at most before it sends their sum: so few are remembered, and run again."""
@@ -108,7 +108,7 @@ class AccumulatingMap(SampleMap[R | None]):
         """
         items = untrack(samples)
         self._keeps_sums = self._pool is not None and self._works_here and finds_samples(items)
-        for found in self.map(samples, least=_LEAST, most=_MOST if self._keeps_sums else None):
+        for found in self.map(samples, least=_MIN, most=_MAX if self._keeps_sums else None):
             if found is not None:
                 yield found
         own = [] if self._opened is None else [WaitingPart(_LastPart([], 0))]

@@ -14,7 +14,7 @@ from ptq.optimization.mixed_precision.frontier.frontier_points import (
 )
 
 REASON_PREFIX = "error: "
-_LEAST_SHARE = 1e-4
+_MIN_SHARE = 1e-4
 """Share of the error from which a node is listed."""
 
 
@@ -57,4 +57,4 @@ def _share_by_node(found: ErrorAttribution) -> dict[str, float]:
         if source.node:
             shares[source.node] = shares.get(source.node, 0.0) + float(share) / total
     ranked = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
-    return {node: round(share, 6) for node, share in ranked if share >= _LEAST_SHARE}
+    return {node: round(share, 6) for node, share in ranked if share >= _MIN_SHARE}
