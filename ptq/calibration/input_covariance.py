@@ -20,7 +20,7 @@ from ptq.calibration.covariance_job import (
 from ptq.calibration.rounding_samples import choose_samples
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
-from ptq.core.run_options import RunOptions, SizedIterable, untrack
+from ptq.core.run_options import RunOptions, SizedIterable, untrack_items
 from ptq.core.stages import ROUNDING
 from ptq.data import Sample, Samples
 from ptq.data.workers.sample_map import SampleMap
@@ -65,7 +65,7 @@ def collect_covariances(
     moved = count_covariance_bytes(shared)
     for part in SampleMap(job, run, runs=1, moved_bytes=moved).map(samples, least=BATCH, most=None):
         found = part if found is None else found.add(part)
-    items = untrack(samples)
+    items = untrack_items(samples)
     if run.pool is not None and isinstance(items, Samples) and items.skipped:
         # the numbers of the samples were those with bad ones
         return collect_covariances(

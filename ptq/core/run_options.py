@@ -208,14 +208,14 @@ class TrackedItems(Generic[T_co]):
 
 
 @overload
-def untrack(items: SizedIterable[T_co]) -> SizedIterable[T_co]: ...
+def untrack_items(items: SizedIterable[T_co]) -> SizedIterable[T_co]: ...
 
 
 @overload
-def untrack(items: Iterable[T_co]) -> Iterable[T_co]: ...
+def untrack_items(items: Iterable[T_co]) -> Iterable[T_co]: ...
 
 
-def untrack(items: Iterable[T_co]) -> Iterable[T_co]:
+def untrack_items(items: Iterable[T_co]) -> Iterable[T_co]:
     """The items, without the stage that `RunOptions.track` gave them."""
     return items.items if isinstance(items, TrackedItems) else items
 

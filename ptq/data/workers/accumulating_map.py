@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import RunOptions, SizedIterable, untrack
+from ptq.core.run_options import RunOptions, SizedIterable, untrack_items
 from ptq.data.sample import FoundSamples, Sample, Samples
 from ptq.data.workers.pool import Worker
 from ptq.data.workers.sample_map import SampleMap
@@ -106,7 +106,7 @@ class AccumulatingMap(SampleMap[R | None]):
         Raises:
             PtqError: What the job raises on a part that fails.
         """
-        items = untrack(samples)
+        items = untrack_items(samples)
         self._keeps_sums = self._pool is not None and self._works_here and finds_samples(items)
         for found in self.map(samples, least=_MIN, most=_MAX if self._keeps_sums else None):
             if found is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import RunOptions, TrackedItems, untrack
+from ptq.core.run_options import RunOptions, TrackedItems, untrack_items
 from ptq.data import Sample, Samples
 from ptq.data.sample_source import name_sample
 from ptq.data.workers.sample_map import SampleMap
@@ -63,7 +63,7 @@ def run_forms(
     Raises:
         DataError: A form fails on a sample; the text names it.
     """
-    items = untrack(samples)
+    items = untrack_items(samples)
     if not openers or not isinstance(items, (Samples, list)):
         for group in split_into_batches(samples, batch):
             yield from run_groups(engines, [group])
