@@ -313,7 +313,7 @@ def test_changed_decisions_are_the_same_on_one_two_and_three_workers(
 def test_a_stage_that_is_shorter_than_opening_its_job_stays_in_one_process(
     place: Path, monkeypatch: pytest.MonkeyPatch, least: float, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sharing_gain, "LEAST_GAIN", least)
+    monkeypatch.setattr(sharing_gain, "MIN_GAIN", least)
     whole = content(quantize(place, place / "files"), tmp_path)
     sent = _count_parts(monkeypatch)
     assert content(quantize(place, place / "files", workers=2), tmp_path) == whole

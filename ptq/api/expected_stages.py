@@ -8,6 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.core.run_options import ExpectedStage
+from ptq.core.stages import (
+    CALIBRATING,
+    CHECKING,
+    CHOOSING_RANGES,
+    COMPARING_CANDIDATES,
+    COMPENSATING,
+    EVALUATING,
+    MEASURING_CHANNELS,
+    ROUNDING,
+    SEARCHING,
+)
 from ptq.optimization.job import Job
 
 _CANDIDATES = 4
@@ -32,22 +43,22 @@ def _list_stages(job: Job) -> Iterator[ExpectedStage]:
     if options.equalize and solves:
         compared = min(calibration, max(effort.comparison_samples, default=0))
         measured = min(calibration, max(effort.measuring_samples, default=0))
-        yield ExpectedStage("measuring channels", measured)
-        yield ExpectedStage("comparing candidates", _CANDIDATES * compared)
+        yield ExpectedStage(MEASURING_CHANNELS, measured)
+        yield ExpectedStage(COMPARING_CANDIDATES, _CANDIDATES * compared)
     if job.given.stats is None or job.given.is_calibrated_anew:
-        yield ExpectedStage("calibrating", calibration)
+        yield ExpectedStage(CALIBRATING, calibration)
     if job.recipe.method == "auto" and solves:
         runs = (
             min(calibration, max(effort.range_samples, default=0))
             * effort.range_runs
             // _RANGE_SHARE
         )
-        yield ExpectedStage("choosing ranges", runs)
+        yield ExpectedStage(CHOOSING_RANGES, runs)
     if job.recipe.rounding == "second-order":
-        yield ExpectedStage("rounding", 2 * calibration)  # a run and a matrix product
-    yield ExpectedStage("checking", _CHECKED)
+        yield ExpectedStage(ROUNDING, 2 * calibration)  # a run and a matrix product
+    yield ExpectedStage(CHECKING, _CHECKED)
     if options.max_drop is not None:
-        yield ExpectedStage("searching", _SEARCHED * (calibration or evaluation))
+        yield ExpectedStage(SEARCHING, _SEARCHED * (calibration or evaluation))
     if job.recipe.rounding == "second-order" and effort.compensate:
-        yield ExpectedStage("compensating", calibration)
-    yield ExpectedStage("evaluating", 3 * evaluation)  # float, int8, integers
+        yield ExpectedStage(COMPENSATING, calibration)
+    yield ExpectedStage(EVALUATING, 3 * evaluation)  # float, int8, integers

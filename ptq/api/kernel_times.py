@@ -43,7 +43,7 @@ _BLOCK_STEP = 4
 _CHANNELS, _SIDE = 96, 56
 """The tensor whose crossing from float to integers gives the unit of all tables, by its time for one element."""
 _SECONDS, _MIN_ROUNDS, _WARM_UP = 0.06, 15, 2
-_LEAST_SHARE = 0.2
+_MIN_SHARE = 0.2
 """The share of a time that must remain without changes of layout: less is the noise of two times."""
 DIGITS = 4
 """Digits of a time in a table."""
@@ -86,7 +86,7 @@ def time_kernel(
     taken = _time_in_turns(pairs)
     for form, seconds in zip(forms, taken[2:], strict=True):
         whole, taken[form] = taken[form], taken[form] - max(seconds - overhead, 0.0)
-        if taken[form] - overhead < _LEAST_SHARE * (whole - overhead):
+        if taken[form] - overhead < _MIN_SHARE * (whole - overhead):
             raise ModelError("nearly all of its time alone are changes of layout")
     call = get_shipped_table().kernel_call
     in_float, on_integers = (

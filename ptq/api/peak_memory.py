@@ -48,7 +48,7 @@ def measure_peak_memory(path: Path, feed: Mapping[str, NDArray[Any]], threads: i
     return int(done.stdout) if done.returncode == 0 and done.stdout.strip().isdigit() else None
 
 
-def _run_once(path: str, file: str, threads: str) -> int:
+def _run_and_measure(path: str, file: str, threads: str) -> int:
     session = Session.for_timing(open_model(path), threads=int(threads))
     with np.load(file) as arrays:
         feed = dict(arrays)
@@ -58,4 +58,4 @@ def _run_once(path: str, file: str, threads: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(str(_run_once(*sys.argv[1:])))
+    sys.stdout.write(str(_run_and_measure(*sys.argv[1:])))

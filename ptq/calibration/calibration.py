@@ -86,8 +86,8 @@ def collect_statistics(
         DataError: A sample is missing, unreadable or does not fit.
         StatsError: The checkpoint belongs to another model or to other samples.
     """
-    keeper = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
-    few = SampleKeeper(keep) if keep else None
+    saved = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
+    keeper = SampleKeeper(keep) if keep else None
 
     def observe_round(
         tracked: SizedIterable[Sample],
@@ -95,20 +95,20 @@ def collect_statistics(
         held: Collection[str],
         run: RunOptions,
     ) -> list[Calibration]:
-        passing = tracked if few is None else keep_passing(few, tracked)
-        return [observe(graph, passing, wanted, held=held, run=run, keeper=keeper)]
+        passing = tracked if keeper is None else keep_passing(keeper, tracked)
+        return [observe(graph, passing, wanted, held=held, run=run, checkpoint=saved)]
 
-    wanted, kept = tensors_to_collect(graph), "" if keeper is None else "a checkpoint"
+    wanted, kept = tensors_to_collect(graph), "" if saved is None else "a checkpoint"
     [calibration] = observe_in_rounds(
         graph, samples, wanted, run, observe_round, keep=keep, only_one=kept
     )
-    return add_sample_records(calibration, samples, few)
+    return add_sample_records(calibration, samples, keeper)
 
 
 def add_sample_records(
     calibration: Calibration,
     samples: Samples,
-    few: SampleKeeper | None,
+    keeper: SampleKeeper | None,
     listing: Listing | None = None,
 ) -> Calibration:
     """Statistics with what they record of the samples that they count.
@@ -116,7 +116,7 @@ def add_sample_records(
     Args:
         calibration: The statistics.
         samples: The samples, which were read.
-        few: What keeps some of them.
+        keeper: What keeps some of them.
         listing: That of all samples, if it is known.
     """
     return replace(
@@ -126,15 +126,15 @@ def add_sample_records(
         contents=find_contents(samples),
         identity=identify_samples(samples, listing),
         kept=None
-        if few is None
-        else few.keep(dict(zip(samples.names, samples.identities, strict=True))),
+        if keeper is None
+        else keeper.keep(dict(zip(samples.names, samples.identities, strict=True))),
     )
 
 
-def keep_passing(few: SampleKeeper, samples: Iterable[Sample]) -> Iterator[Sample]:
+def keep_passing(keeper: SampleKeeper, samples: Iterable[Sample]) -> Iterator[Sample]:
     """The samples, of which some are kept while they pass."""
     for sample in samples:
-        few.add(sample.digest, sample.name, sample.feed)
+        keeper.add(sample.digest, sample.name, sample.feed)
         yield sample
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.calibration.checkpoint import Checkpoint
 from ptq.core.errors import DataError, StatsError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
@@ -33,22 +34,6 @@ _STACKED_BYTES = 2**27
 NO_SAMPLES = "there is no calibration sample; give at least one"
 
 
-class CheckpointProtocol(Protocol):
-    """Saves a calibration that may be interrupted; see `ptq.calibration.checkpoint`."""
-
-    def restore(self, samples: Iterator[Sample]) -> Calibration | None:
-        """The statistics so far, or None; takes the samples that they count off the iterator."""
-        ...
-
-    def record_samples(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
-        """Record that samples were counted; save if the interval has passed."""
-        ...
-
-    def save(self, state: Calibration) -> None:
-        """Save the statistics of all recorded samples."""
-        ...
-
-
 def observe(
     graph: Graph,
     samples: Iterable[Sample],
@@ -56,7 +41,7 @@ def observe(
     *,
     held: Collection[str] = (),
     run: RunOptions = DEFAULT_RUN,
-    keeper: CheckpointProtocol | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Calibration:
     """Observe tensors over all samples.
 
@@ -66,7 +51,7 @@ def observe(
         wanted: The tensors to observe.
         held: Tensors that are computed as if they were observed (see `session_with_outputs`).
         run: How the job runs.
-        keeper: The checkpoint to continue from and to save to; None for none.
+        checkpoint: The checkpoint to continue from and to save to; None for none.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
@@ -77,13 +62,13 @@ def observe(
     def state() -> Calibration:
         return Calibration(digest, counted.samples, counted.tensors, counted.channels)
 
-    if keeper is not None and (so_far := keeper.restore(remaining)) is not None:
+    if checkpoint is not None and (so_far := checkpoint.restore(remaining)) is not None:
         counted = resume_statistics(so_far, wanted)
     session = session_with_outputs(graph, wanted, held=held, threads=run.threads)
-    after = None if keeper is None else lambda group: keeper.record_samples(group, state)
+    after = None if checkpoint is None else lambda group: checkpoint.record_samples(group, state)
     count_values(session, remaining, wanted, counted, run.calibration_batch, after)
-    if keeper is not None:
-        keeper.save(state())
+    if checkpoint is not None:
+        checkpoint.save(state())
     return state()
 
 

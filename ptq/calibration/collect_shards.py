@@ -24,6 +24,7 @@ from ptq.calibration.shard_checkpoint import ShardCheckpoint
 from ptq.core import remote
 from ptq.core.errors import DataError, StatsError
 from ptq.core.run_options import RunOptions
+from ptq.core.stages import CALIBRATING
 from ptq.data import Samples
 from ptq.data.sample_digest import merge_digests
 from ptq.data.sample_source import refuse_bad
@@ -68,34 +69,34 @@ def collect_in_shards(
         StatsError: The checkpoint belongs to another model or to other samples, or workers differ.
     """
     expected, total = _digest_stream(data, samples), len(samples)
-    advance = run.start_stage("calibrating", total)
+    advance = run.start_stage(CALIBRATING, total)
     assert run.pool is not None
     shards, todo = count_shards(total, run.pool.count), list[int]()
     state: Calibration | None = None
-    keeper = None
+    saved = None
     if checkpoint is None:
         todo = list(range(shards))
     else:
-        keeper = ShardCheckpoint(checkpoint, graph.digest(), samples)
-        state, shards, todo = keeper.restore(shards, keep)
+        saved = ShardCheckpoint(checkpoint, graph.digest(), samples)
+        state, shards, todo = saved.restore(shards, keep)
         counted = [(k, shards) for k in range(shards) if k not in {*todo}]
-        keeper.require_contents(state, _digest_shards(samples, counted, run))
+        saved.require_contents(state, _digest_shards(samples, counted, run))
     for _ in range(0 if state is None else state.samples):
         advance()
     job = CalibrationJob(graph, digest_listing(samples), keep, run.for_job())
     parts = SampleMap(job, run).map_shards(samples, [(k, shards) for k in todo])
     for _, found in parts:
         state = found if state is None else _merge(state, found)
-        if keeper is not None:
-            keeper.save(state, shards)
+        if saved is not None:
+            saved.save(state, shards)
         for _ in range(found.samples):
             advance()
     advance.end()
     if state is None or not state.samples:
         refuse_bad(() if state is None else state.skipped)
         raise DataError(NO_SAMPLES)
-    if keeper is not None:
-        keeper.save(state, shards, at_once=True)
+    if saved is not None:
+        saved.save(state, shards, at_once=True)
     if expected is not None and state.identity is not None and state.identity.digest != expected:
         raise DataError(
             f"{data}: gives other samples in each process; give the same samples in the same order on each pass "
@@ -174,12 +175,12 @@ class CalibrationJob:
 
         def count(part: Part) -> Calibration:
             samples = cast(GoodSamples, part.samples).samples
-            few = SampleKeeper(self.keep) if self.keep else None
+            keeper = SampleKeeper(self.keep) if self.keep else None
             counted = empty_statistics(wanted)
-            passing = iter(part.samples) if few is None else keep_passing(few, part.samples)
+            passing = iter(part.samples) if keeper is None else keep_passing(keeper, part.samples)
             count_groups(memory, ((counted, group) for group in group_samples(passing, memory)))
             found = Calibration(digest, counted.samples, counted.tensors, counted.channels)
-            return add_sample_records(found, samples, few, self.listing)
+            return add_sample_records(found, samples, keeper, self.listing)
 
         return count
 

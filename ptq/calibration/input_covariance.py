@@ -19,7 +19,8 @@ from ptq.calibration.covariance_job import (
 from ptq.calibration.rounding_samples import choose_samples
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
-from ptq.core.run_options import RunOptions, SizedIterable, TrackedItems
+from ptq.core.run_options import RunOptions, SizedIterable, untrack_items
+from ptq.core.stages import ROUNDING
 from ptq.data import Sample, Samples
 from ptq.data.workers.sample_map import SampleMap
 from ptq.model.graph import Graph
@@ -63,7 +64,7 @@ def collect_covariances(
     moved = count_covariance_bytes(shared)
     for part in SampleMap(job, run, runs=1, moved_bytes=moved).map(samples, least=BATCH, most=None):
         found = part if found is None else found.add(part)
-    items = samples.items if isinstance(samples, TrackedItems) else samples
+    items = untrack_items(samples)
     if run.pool is not None and isinstance(items, Samples) and items.skipped:
         # the numbers of the samples were those with bad ones
         return collect_covariances(
@@ -110,7 +111,7 @@ def collect_input_covariance(
     chosen, names = choose_samples(samples, model.calibration)
     kept = KeptInputs(keep)
     found = collect_covariances(
-        model.prepared.graph, plan, run.track(chosen, "rounding"), names, len(chosen),
+        model.prepared.graph, plan, run.track(chosen, ROUNDING), names, len(chosen),
         keep=kept, run=run,
     )  # fmt: skip
     return replace(model, rounder=GptqRounder(found, validated_inputs), kept_inputs=kept)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import Spreads
 from ptq.calibration.collect import BatchBuffers
-from ptq.core.run_options import RunOptions, SizedIterable, TrackedItems
+from ptq.core.run_options import RunOptions, SizedIterable, untrack_items
 from ptq.data import Sample, Samples
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
@@ -127,7 +127,7 @@ def measure_tensors(
     """
     fold_of = {name: index for index, names in enumerate(folds) for name in names}
     job = _MeasureJob(graph, axes, count, run.for_job())
-    opened, items = job.open(), samples.items if isinstance(samples, TrackedItems) else samples
+    opened, items = job.open(), untrack_items(samples)
     arguments: list[int] = []
     if run.pool is not None and isinstance(items, Samples):
         arguments = [opened.find_distance(items)] * len(items)

@@ -21,6 +21,7 @@ from ptq.core.memory import (
     release_memory,
 )
 from ptq.core.run_options import RunOptions, SizedIterable
+from ptq.core.stages import CALIBRATING
 from ptq.data import Sample, Samples
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
@@ -76,7 +77,7 @@ def observe_in_rounds(
         DataError: A sample is missing, unreadable or does not fit.
     """
     if run.memory is None:
-        return observe(run.track(samples, "calibrating"), wanted, (), run)
+        return observe(run.track(samples, CALIBRATING), wanted, (), run)
     need = _measure_need(graph, wanted, samples, run)
     remaining, parts = wanted.names, list[list[Calibration]]()
     while remaining or not parts:
@@ -91,7 +92,7 @@ def observe_in_rounds(
                 "cannot be kept over several rounds; give more memory",
                 "memory",
             )
-        stage = f"calibrating, round {len(parts) + 1}" if remaining or parts else "calibrating"
+        stage = f"{CALIBRATING}, round {len(parts) + 1}" if remaining or parts else CALIBRATING
         _LOG.info("%s: %d tensors, batch %d", stage, len(names), batch)
         part = _select(wanted, names)
         held = [name for name in wanted.names if name not in part.names]
@@ -157,7 +158,7 @@ def _measure_need(
     """Measure the memory of the model on the largest sample."""
     if not can_measure_memory():
         raise UsageError("memory can be limited on Linux with glibc only; leave it out", "memory")
-    largest = max(samples, key=_count_bytes, default=None)
+    largest = max(samples, key=lambda sample: sample.nbytes, default=None)
     if largest is None:
         return _Need(0, 0, 0, {})
     release_memory(above=0)
@@ -175,11 +176,10 @@ def _measure_need(
         for name, shape, width in zip(shapes, found, widths, strict=True)
     }
     release_memory(above=0)
-    resting = (
-        measure_memory()
-    )  # with what the first session leaves behind, which later ones use again
+    # with what the first session leaves behind, which later ones use again
+    resting = measure_memory()
     taken = loading.bytes - resting, running.bytes - resting
-    return _Need(*taken, _count_bytes(largest), sizes)
+    return _Need(*taken, largest.nbytes, sizes)
 
 
 def _select(wanted: CollectedTensors, names: Sequence[str]) -> CollectedTensors:
@@ -198,10 +198,6 @@ def _join(parts: Sequence[Calibration], wanted: CollectedTensors) -> Calibration
         tensors={name: tensors[name] for name in wanted.tensors},
         channels={name: channels[name] for name in wanted.channel_axes},
     )
-
-
-def _count_bytes(sample: Sample) -> int:
-    return sum(array.nbytes for array in sample.feed.values())
 
 
 def _in_megabytes(size: int) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -205,6 +205,19 @@ class TrackedItems(Generic[T_co]):
             yield item
             advance()
         advance.end()
+
+
+@overload
+def untrack_items(items: SizedIterable[T_co]) -> SizedIterable[T_co]: ...
+
+
+@overload
+def untrack_items(items: Iterable[T_co]) -> Iterable[T_co]: ...
+
+
+def untrack_items(items: Iterable[T_co]) -> Iterable[T_co]:
+    """The items, without the stage that `RunOptions.track` gave them."""
+    return items.items if isinstance(items, TrackedItems) else items
 
 
 def parse_memory(option: MemoryOption) -> int:

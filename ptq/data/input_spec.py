@@ -146,7 +146,7 @@ def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[A
 
 _OF_STATISTICS = frozenset(["format", "graph", "names", "samples"])
 """Some arrays of every file of statistics."""
-_MOST_LISTED = 8
+_MAX_LISTED = 8
 """Array names that a message lists."""
 _LABEL_NAMES = ("y", "label", "target", "targets", "class", "classes", "y_train", "y_test", "y_val")
 """Names that other tools give the array of labels."""
@@ -207,6 +207,6 @@ def match_keys(
 
 
 def _list_first(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:_MOST_LISTED]))
-    rest = len(names) - _MOST_LISTED
+    shown = ", ".join(map(repr, names[:_MAX_LISTED]))
+    rest = len(names) - _MAX_LISTED
     return f"{shown} and {rest} more" if rest > 0 else shown

@@ -12,7 +12,7 @@ from ptq.core import remote
 from ptq.core.errors import DataError, UsageError
 
 _BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}")
-MOST_PLACES = 10**5
+MAX_PLACES = 10**5
 """Places that braces may stand for."""
 _BESIDE = (".md", ".json", ".txt", ".csv")
 SHARD_SUFFIXES = (".tar", ".parquet")
@@ -31,14 +31,14 @@ def expand_braces(text: str) -> list[str]:
     first, last, choice = found.groups()
     if choice is None:
         width = len(first) if first.startswith("0") else 0
-        numbers = range(int(first), min(int(last), int(first) + MOST_PLACES) + 1)
+        numbers = range(int(first), min(int(last), int(first) + MAX_PLACES) + 1)
         words = [f"{number:0{width}}" for number in numbers]
     else:
         words = choice.split(",")
     rest = expand_braces(text[found.end() :])
-    if not 0 < len(words) * len(rest) <= MOST_PLACES:
+    if not 0 < len(words) * len(rest) <= MAX_PLACES:
         raise UsageError(
-            f"{remote.show(text)}: {found[0]} stands for no place, or for more than {MOST_PLACES}"
+            f"{remote.show(text)}: {found[0]} stands for no place, or for more than {MAX_PLACES}"
         )
     return [text[: found.start()] + word + tail for word in words for tail in rest]
 

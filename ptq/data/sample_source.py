@@ -33,6 +33,11 @@ class Sample:
     feed: dict[str, NDArray[Any]]
     labels: tuple[int, ...] = ()
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the feed."""
+        return sum(array.nbytes for array in self.feed.values())
+
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the feed: the identity of the sample by content."""

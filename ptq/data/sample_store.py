@@ -181,4 +181,4 @@ def copy_sample(item: Sample | BadSample) -> Sample | BadSample:
 
 
 def _count_bytes(item: Sample | BadSample) -> int:
-    return 0 if isinstance(item, BadSample) else sum(a.nbytes for a in item.feed.values())
+    return 0 if isinstance(item, BadSample) else item.nbytes

@@ -16,7 +16,7 @@ from ptq.evaluation.tasks.read_answer import read_answer
 from ptq.evaluation.tasks.segment import SegmentTask
 from ptq.evaluation.tasks.task import Arrays, Example, Task
 
-MOST_KEPT = 24
+MAX_KEPT = 24
 """Changed samples of a report: those with the most changed decisions, the first ones of equal number."""
 
 
@@ -77,7 +77,7 @@ class ChangedSamples:
         if not changed:
             return
         found.count += 1
-        if len(found.kept) == MOST_KEPT and found.kept[-1][0] <= -changed:
+        if len(found.kept) == MAX_KEPT and found.kept[-1][0] <= -changed:
             return
         before = read_answer(task, example.outputs, example.feed, self._metadata)
         after = read_answer(task, other, example.feed, self._metadata)
@@ -98,10 +98,10 @@ class ChangedSamples:
             overlaid=any(masks),
         )
         found.kept = sorted([*found.kept, (-changed, found.count, sample)], key=lambda k: k[:2])
-        del found.kept[MOST_KEPT:]
+        del found.kept[MAX_KEPT:]
 
     def result(self) -> tuple[ChangedSample, ...]:
         """The samples that were kept, the most changed first."""
         if self._neighbours is not None:
-            return self._neighbours.result(MOST_KEPT)
+            return self._neighbours.result(MAX_KEPT)
         return tuple(sample for _, _, sample in self._chosen.kept)

@@ -14,7 +14,7 @@ LOW_ACCURACY = 0.5
 share of right samples (Clopper and Pearson) is below; it may be low if the lower end is."""
 
 
-MOST_LISTED = 5000
+MAX_LISTED = 5000
 """Entries of a confusion in a report: all of 70 classes, and what occurs of more."""
 
 
@@ -37,7 +37,7 @@ def list_confusion(confusion: Confusion) -> tuple[tuple[int, int, int], ...]:
     counts = sorted(
         confusion.items(), key=lambda item: (item[0][0] != item[0][1], -item[1], item[0])
     )
-    return tuple((label, predicted, count) for (label, predicted), count in counts[:MOST_LISTED])
+    return tuple((label, predicted, count) for (label, predicted), count in counts[:MAX_LISTED])
 
 
 def count_right(confusion: Confusion) -> tuple[int, int]:

@@ -30,7 +30,7 @@ TOO_FEW = "too few samples define the metric"
 REPEATED = "the metric behaves otherwise on repeated samples"
 """Why a metric of the user has none: resamples repeat samples."""
 Verdict = Literal["held", "exceeded", "undecided"]
-_LEAST_POINTS = 1e-6
+_MIN_POINTS = 1e-6
 """A change of fewer points is written as none: sums of shares round that much."""
 
 
@@ -154,7 +154,7 @@ def describe_change(drop: Drop) -> tuple[str, str]:
     if drop.metric == ERROR:
         return f"error energy {drop.points:.3g} % of the output", interval
     size, digits = abs(drop.points), 2
-    if _LEAST_POINTS < size < 0.005:  # two digits would say that nothing changed
+    if _MIN_POINTS < size < 0.005:  # two digits would say that nothing changed
         digits = -math.floor(math.log10(size))
     change = format_change(-drop.points, digits)
     return f"{drop.metric.removesuffix(' accuracy')} {change} points", interval

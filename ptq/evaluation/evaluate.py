@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions, TrackedItems
+from ptq.core.run_options import DEFAULT_RUN, RunOptions, untrack_items
 from ptq.data import Sample, Samples
 from ptq.data.labelling import Labelling
 from ptq.data.sample_source import refuse_bad
@@ -74,7 +74,7 @@ def evaluate_engines(
         watch(sample)
         meters.add(sample, results)
     if not meters.samples:
-        items = samples.items if isinstance(samples, TrackedItems) else samples
+        items = untrack_items(samples)
         refuse_bad(items.skipped if isinstance(items, Samples) else ())
         raise DataError("no sample to evaluate on; give at least one")
     by = meters.decide()

@@ -7,6 +7,7 @@ from functools import partial
 
 from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import RunOptions
+from ptq.core.stages import EVALUATING
 from ptq.data import Samples
 from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.evaluation.changed_samples import ChangedSamples
@@ -98,7 +99,7 @@ class QuantizedForms:
                 "int8": session_engine(self.int8_session if inside is None else inside),
                 "integers": integer_engine(self.executor, graph),
             },
-            self.run.track(self.samples, "evaluating"),
+            self.run.track(self.samples, EVALUATING),
             [name_of(v) for v in source.outputs],
             batch=1 if fixed else choose_batch(self.run, source),
             metric=self.metric,

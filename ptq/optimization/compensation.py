@@ -27,6 +27,7 @@ from ptq.calibration.covariance_job import (
 from ptq.calibration.rounding_samples import choose_samples
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
+from ptq.core.stages import COMPENSATING
 from ptq.core.wording import plural
 from ptq.data import Samples
 from ptq.data.holdout import VALIDATION_SHARE
@@ -278,7 +279,7 @@ def _add_samples(
     run: RunOptions,
 ) -> None:
     """Run both models on the samples and add the inputs of the layers."""
-    advance = run.start_stage("compensating", count)
+    advance = run.start_stage(COMPENSATING, count)
     both = zip(real, rounded, strict=True)
     for number, ((name, before), (_, after)) in enumerate(both):
         add = methodcaller("add_sample", before, after, number, count, name in held_out)

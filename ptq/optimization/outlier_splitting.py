@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ptq.calibration.channel_spreads import SpreadCollector, Spreads, merge_spreads
 from ptq.core.decibels import error_db
 from ptq.core.run_options import RunOptions
+from ptq.core.stages import MEASURING_CHANNELS
 from ptq.core.target import Target
 from ptq.core.types import Range
 from ptq.core.wording import plural
@@ -150,14 +151,12 @@ def _measure(
     """The spreads of the inputs of the sites on the first samples and on the others; empty if no split is needed."""
     collector = SpreadCollector(graph, dict.fromkeys((site.tensor for site in sites), -1), run)
     some = samples.spread(_FIRST_SAMPLES)
-    first = collector.collect(run.track(some, "measuring channels"))
+    first = collector.collect(run.track(some, MEASURING_CHANNELS))
     spreads, outliers = _find_outliers(graph, sites, first, large)
     if not outliers or _is_surely_sufficient(spreads, row):
         return []  # outlier channels are those of every sample
     rest = samples.subset(lambda name: name not in some.names)
-    return (
-        [first, collector.collect(run.track(rest, "measuring channels"))] if len(rest) else [first]
-    )
+    return [first, collector.collect(run.track(rest, MEASURING_CHANNELS))] if len(rest) else [first]
 
 
 def _find_outliers(

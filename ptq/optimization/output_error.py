@@ -42,9 +42,8 @@ class OutputError:
         self.samples: list[Sample] = []
         self._outputs: list[Outputs] = []
         self.folds: list[int] = []
-        self._signal = np.zeros(
-            0
-        )  # of the first samples: errors on more samples can be compared with theirs
+        # of the first samples: errors on more samples can be compared with theirs
+        self._signal = np.zeros(0)
         self.extend(samples, folds)
 
     @property

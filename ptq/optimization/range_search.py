@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ptq.calibration.calibration import CrossValidationFold
 from ptq.core.decibels import error_db
 from ptq.core.run_options import RunOptions
+from ptq.core.stages import CHOOSING_RANGES
 from ptq.core.wording import plural
 from ptq.data import Samples
 from ptq.optimization.effort import Effort
@@ -73,7 +74,7 @@ def choose_ranges(
     undecided = [c for c in candidates if len(c.params) > 1]
     plan = solve_plan(model, recipe)
     names = [n for c in undecided for n in c.group.tensors if n in plan.tensors]
-    advance = run.start_stage("choosing ranges", None)
+    advance = run.start_stage(CHOOSING_RANGES, None)
     output_error = OutputError(graph, [], run)
     evaluator = RangeEvaluator(graph, plan, names, folds, output_error, run, advance)
     stages = _split_into_stages(folds, effort.range_samples) if names else []
@@ -155,6 +156,7 @@ class _RangeSearch:
         rejected: For a group, the rejected method whose error came nearest.
         known: The measured errors of each combination of methods.
         errors: The error of each sample with the current methods.
+        start: The error of each sample with the methods that the search starts from.
     """
 
     candidates: Sequence[GroupCandidates]
@@ -165,6 +167,7 @@ class _RangeSearch:
     rejected: dict[int, _RejectedMethod] = field(default_factory=dict)
     known: dict[tuple[str, ...], NDArray[np.float64]] = field(default_factory=dict)
     errors: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    start: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> None:
         """Try each method for all groups at once, then for those of one operator, then for single groups."""

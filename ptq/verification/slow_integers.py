@@ -45,7 +45,7 @@ FEW_ROWS = 4
 """Rows of a product below which weights are read once for hardly any arithmetic."""
 SMALL_DEPTH, SMALL_WIDTH = 32, 16
 """Products per sum, and sums per row, below which a kernel mostly packs and rounds."""
-MOST = 0.5
+MIN_SHARE = 0.5
 """Share of the integer layers from which on small layers decide the speed."""
 
 _CONVOLUTIONS = {"QLinearConv", "ConvInteger", "com.microsoft::QLinearConv"}
@@ -158,7 +158,7 @@ def _find_transposes(nodes: Sequence[Node], own: set[str | None]) -> Iterator[Sl
 def _find_small_layers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
     layers = [n for n in nodes if operator_of(n) in _CONVOLUTIONS or operator_of(n) in _PRODUCTS]
     thin = [node for node in layers if _is_thin(node)]
-    if layers and len(thin) >= MOST * len(layers):
+    if layers and len(thin) >= MIN_SHARE * len(layers):
         yield SlowPattern(
             "small channels",
             f"{_count_layers(thin, layers)} {'has' if len(thin) == 1 else 'have'} few channels (sums of fewer than "
@@ -174,7 +174,7 @@ def _find_few_rows(graph: Graph) -> Iterator[SlowPattern]:
     size = estimate_sizes(shaped)
     rows = [_count_rows(node, size) for node in shaped.nodes if _has_integer_weight(node)]
     short = [count for count in rows if count <= FEW_ROWS]
-    if rows and len(short) >= MOST * len(rows):
+    if rows and len(short) >= MIN_SHARE * len(rows):
         yield SlowPattern(
             "few rows",
             f"{_count_layers(short, rows)} {'multiplies' if len(short) == 1 else 'multiply'} at most {FEW_ROWS} rows "

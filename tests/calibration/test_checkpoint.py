@@ -47,13 +47,13 @@ def observed(these: list[Sample], path: Path | None = None, stop: int | None = N
                 raise InterruptionError
             yield sample
 
-    keeper = None if path is None else Checkpoint(path, GRAPH.digest(), every=0.0)
+    checkpoint = None if path is None else Checkpoint(path, GRAPH.digest(), every=0.0)
     return observe(
         GRAPH,
         until(),
         tensors_to_collect(GRAPH),
         run=RunOptions(calibration_batch=2, threads=1),
-        keeper=keeper,
+        checkpoint=checkpoint,
     )
 
 

@@ -14,9 +14,9 @@ from PIL import Image
 import ptq
 from ptq.core.json_text import dump_json
 from ptq.data import Preprocess
-from ptq.data.formats.thumbnail import MOST_PIXELS, draw_mask, draw_thumbnail
+from ptq.data.formats.thumbnail import MAX_PIXELS, draw_mask, draw_thumbnail
 from ptq.evaluation.answers import Answer, ChangedSample
-from ptq.evaluation.changed_samples import MOST_KEPT, ChangedSamples
+from ptq.evaluation.changed_samples import MAX_KEPT, ChangedSamples
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.tasks.box_heads import BoxHead
 from ptq.evaluation.tasks.classify import ClassifyTask
@@ -49,10 +49,10 @@ def test_equal_answers_are_not_kept():
 
 
 def test_at_most_so_many_are_kept_and_all_are_counted():
-    pairs = [(_scores(1), _scores(2))] * (MOST_KEPT + 10)
+    pairs = [(_scores(1), _scores(2))] * (MAX_KEPT + 10)
     found = _changed(ClassifyTask("y"), pairs)
-    assert found.count == MOST_KEPT + 10
-    assert [sample.name for sample in found.result()] == [f"s{k}" for k in range(MOST_KEPT)]
+    assert found.count == MAX_KEPT + 10
+    assert [sample.name for sample in found.result()] == [f"s{k}" for k in range(MAX_KEPT)]
 
 
 def test_a_text_is_read_with_the_characters_of_the_classes_and_shown_as_a_difference():
@@ -93,7 +93,7 @@ def test_a_large_picture_becomes_a_small_file_and_what_is_no_image_none():
     large = np.random.default_rng(0).uniform(0, 1, (1, 3, 900, 700)).astype(np.float32)
     image = Image.open(io.BytesIO(draw_thumbnail({"x": large}, None)))
     assert image.format == "JPEG"
-    assert max(image.size) == MOST_PIXELS
+    assert max(image.size) == MAX_PIXELS
     assert draw_thumbnail({"x": np.zeros((1, 400), np.float32)}, None) == b""
     assert draw_thumbnail({"x": np.full((1, 3, 8, 8), np.nan, np.float32)}, None) == b""
 
@@ -155,7 +155,7 @@ def test_a_mask_is_transparent_where_it_is_background_and_opaque_where_it_differ
     assert 0 < drawn[3, 3, 3] < 255
     assert (drawn[3, 3, :3] != drawn[6, 6, :3]).any()
     large = _decode_png(draw_mask(np.zeros((500, 300), np.int64), np.zeros((500, 300), bool)))
-    assert max(large.shape) <= MOST_PIXELS
+    assert max(large.shape) <= MAX_PIXELS
 
 
 def test_masks_of_both_forms_lie_over_the_picture():

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from ptq.evaluation.confusion import MOST_LISTED, list_classes, list_confusion
+from ptq.evaluation.confusion import MAX_LISTED, list_classes, list_confusion
 from ptq.evaluation.presentation.classes import build_classes
 from ptq.page.blocks import Table
 
@@ -17,7 +17,7 @@ def test_classes_have_all_their_samples_where_the_matrix_is_cut() -> None:
     predicted[::5] = labels[::5]
     confusion = Counter(zip(labels.tolist(), predicted.tolist(), strict=True))
     counts, listed = list_classes(confusion, Counter(labels.tolist())), list_confusion(confusion)
-    assert len(listed) == MOST_LISTED < len(confusion)
+    assert len(listed) == MAX_LISTED < len(confusion)
     expected = [
         (k, int((labels == k).sum()), int(((labels == k) & (predicted == k)).sum()))
         for k in range(200)

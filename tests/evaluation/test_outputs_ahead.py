@@ -91,7 +91,7 @@ def test_it_goes_on_where_it_stopped(
     place: Path, run: RunOptions, opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples, known = open_data(place / "files", place), dict[str, Any]()
-    monkeypatch.setattr(outputs_ahead, "_MOST_BYTES", 0)  # it stops after the first part
+    monkeypatch.setattr(outputs_ahead, "_MAX_BYTES", 0)  # it stops after the first part
     with compute_ahead(opener, samples, BATCH, run, known):
         await_count(known, BATCH)
     first = {**known}

@@ -13,7 +13,7 @@ from ptq.data.workers.sample_map import SampleMap
 def start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start processes with the first stage, which waits for them."""
     monkeypatch.setattr(worker_pool, "ALONE_SECONDS", -1)
-    monkeypatch.setattr(sharing_gain, "LEAST_GAIN", -1)
+    monkeypatch.setattr(sharing_gain, "MIN_GAIN", -1)
     monkeypatch.setattr(sharing_gain, "_MOVING_GAIN", 0)
     # while a worker opens a job, this process might run all of a short stage
     monkeypatch.setattr(SampleMap, "_open_on", lambda here, worker: None)

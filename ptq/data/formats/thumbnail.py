@@ -14,9 +14,9 @@ from PIL import Image
 from ptq.data.preparation import Preparation
 from ptq.data.preprocessing.preprocess import Preprocess
 
-MOST_PIXELS = 192
+MAX_PIXELS = 192
 """Height and width of a picture."""
-_LEAST_PIXELS = 4
+_MIN_PIXELS = 4
 _LOSSLESS_PIXELS = 64
 _QUALITY = 82
 _GOLDEN = 0.6180339887
@@ -44,7 +44,7 @@ def draw_mask(labels: NDArray[np.int64], marked: NDArray[np.bool_]) -> bytes:
         labels: Class of each pixel, shape (height, width). Class 0 is transparent, others are half-transparent.
         marked: Pixels that are opaque, of the same shape; those of class 0 are gray then.
     """
-    step = -(-max(labels.shape) // MOST_PIXELS)
+    step = -(-max(labels.shape) // MAX_PIXELS)
     labels, marked = labels[::step, ::step], marked[::step, ::step]
     known = range(int(labels.max(initial=0)) + 1)
     table = np.array([colorsys.hsv_to_rgb(k * _GOLDEN % 1.0, 0.9, 1.0) for k in known])
@@ -64,7 +64,7 @@ def _find_pixels(array: NDArray[Any]) -> NDArray[np.float64] | None:
         return None
     if image.shape[0] in (1, 3):
         image = np.moveaxis(image, 0, -1)
-    if image.shape[-1] not in (1, 3) or min(image.shape[:2]) < _LEAST_PIXELS:
+    if image.shape[-1] not in (1, 3) or min(image.shape[:2]) < _MIN_PIXELS:
         return None
     values = np.asarray(image, np.float64)
     return values if np.isfinite(values).all() else None
@@ -87,7 +87,7 @@ def _encode(pixels: NDArray[np.uint8], preparation: Preparation | None) -> bytes
     image = Image.fromarray(
         np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
     )
-    image.thumbnail((MOST_PIXELS, MOST_PIXELS))
+    image.thumbnail((MAX_PIXELS, MAX_PIXELS))
     stream = io.BytesIO()
     if max(image.size) <= _LOSSLESS_PIXELS:
         image.save(stream, "PNG", optimize=True)

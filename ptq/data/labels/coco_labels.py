@@ -16,7 +16,7 @@ from ptq.core.errors import DataError
 from ptq.core.wording import plural
 from ptq.data.labels.labelled_boxes import BoxLabels, ClassNumbers, list_boxes
 
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 
 
 def read_coco(
@@ -63,7 +63,7 @@ def read_coco(
         notes.append(f"{count}: {path.name} does not list {them}")
     unknown = [str(category["name"]) for category in categories if category["id"] not in kept]
     if unknown:
-        listed = ", ".join(unknown[:_MOST_NAMED]) + (", …" if unknown[_MOST_NAMED:] else "")
+        listed = ", ".join(unknown[:_MAX_NAMED]) + (", …" if unknown[_MAX_NAMED:] else "")
         are, name = ("is", "that name") if len(unknown) == 1 else ("are", "these names")
         count = f"{len(unknown)} of {len(categories)} categories {are} left out of mAP"
         notes.append(f"{count}: the model has no class of {name} ({listed})")

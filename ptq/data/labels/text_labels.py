@@ -32,7 +32,7 @@ _OTHER_TEXT_COLUMNS = frozenset(["label", "labels", "target"])
 """Columns of texts, unless there is a surer one: beside texts these may be classes."""
 _TAB, _COMMA, _BLANKS = r"\t", r"\s*[,;]\s*", r"\s+"
 """Separators of a sample and its text, as patterns."""
-_MOST_BLANKS = 8
+_MAX_BLANKS = 8
 """Blanks of a line before which its sample is looked for."""
 _ADVICE = "write a table with the header path,text, or a tab between name and text"
 
@@ -244,7 +244,7 @@ def _split(line: str, *, is_table: bool) -> Iterator[tuple[str, str, str]]:
 
     A text stands in quotes if its sample does; in a table, also if commas separate them.
     """
-    blanks = list(itertools.islice(re.finditer(_BLANKS, line), _MOST_BLANKS))
+    blanks = list(itertools.islice(re.finditer(_BLANKS, line), _MAX_BLANKS))
     for separator in (_TAB, _COMMA):
         parts = re.fullmatch(rf'("(?:[^"]|"")*"|.*?){separator}(.*)', line, re.DOTALL)
         if parts is not None:

@@ -19,7 +19,7 @@ from ptq.data.labels.labelled_boxes import BoxLabels, ClassNumbers, LabelledBoxe
 _BOX, _POLYGON, _LANDMARK = 5, 7, 3
 """Values of a box with its class, of the shortest polygon with its class, and of a landmark."""
 _VISIBILITIES = (0, 1, 2)
-_MOST_CLASSES = 100_000
+_MAX_CLASSES = 100_000
 """More than any set of classes has, so that a number of another kind is refused."""
 
 Lines = list[NDArray[np.float64]]
@@ -146,9 +146,9 @@ def _read_boxes(path: Path, lines: Lines, landmarks: Collection[int]) -> Labelle
         used = line[:_BOX] if len(line) in landmarks else line
         if not np.isfinite(used).all() or (used < 0).any() or (used[1:] > 1.001).any():
             raise DataError(f"{path}: a value is not a share from 0 to 1, or a class is negative")
-        if used[0] % 1 or used[0] >= _MOST_CLASSES:
+        if used[0] % 1 or used[0] >= _MAX_CLASSES:
             raise DataError(
-                f"{path}: class {used[0]:.15g} is not a whole number from 0 to {_MOST_CLASSES - 1}"
+                f"{path}: class {used[0]:.15g} is not a whole number from 0 to {_MAX_CLASSES - 1}"
             )
         if len(used) == _BOX:
             near, far = used[1:3] - used[3:] / 2, used[1:3] + used[3:] / 2

@@ -16,7 +16,7 @@ from ptq.data.sample_store import copy_sample
 from ptq.data.sources.item import ItemParser
 from ptq.data.sources.stream import to_sample
 
-_MOST_BAD = 16
+_MAX_BAD = 16
 """Bad items at the start after which all are taken for bad."""
 ItemGetter = Callable[[int], Any]
 
@@ -51,7 +51,7 @@ class IndexedItems(IndexedSource):
     def _count_rows_of_first(self) -> int:
         """The rows of the first item that can be read; a few bad ones before it may be left out later."""
         errors = []
-        for position in range(min(self._count, _MOST_BAD)):
+        for position in range(min(self._count, _MAX_BAD)):
             try:
                 return len(self._parser.parse_rows(self._fetch(position), self.name(position)))
             except DataError as error:

@@ -22,7 +22,7 @@ _JSON_KEYS = ("label", "cls", "class", "labels")
 _CLASS_NUMBER = re.compile(r"-?[0-9]{1,9}")
 _BOXES = frozenset(["bbox", "bboxes", "boxes", "objects", "segmentation"])
 """Keys of records whose labels are of boxes."""
-_MOST = 10**9
+_MAX = 10**9
 """Integers from here on are identifiers, not classes."""
 
 
@@ -98,7 +98,7 @@ class TarLabels:
         label = next((entry for entry in entries if entry is not None), None)
         if label is None or label == []:
             return None, ""
-        if isinstance(label, str) or (isinstance(label, int) and abs(label) >= _MOST):
+        if isinstance(label, str) or (isinstance(label, int) and abs(label) >= _MAX):
             return (str(label),), ""
         values = label if isinstance(label, list) else [label]
         if not all(isinstance(value, (bool, int, float)) for value in values):

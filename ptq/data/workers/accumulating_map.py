@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import RunOptions, SizedIterable, TrackedItems
+from ptq.core.run_options import RunOptions, SizedIterable, untrack_items
 from ptq.data.sample import FoundSamples, Sample, Samples
 from ptq.data.workers.pool import Worker
 from ptq.data.workers.sample_map import SampleMap
@@ -22,7 +22,7 @@ from ptq.data.workers.waiting_part import WaitingPart
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-_LEAST, _MOST = 4, 64
+_MIN, _MAX = 4, 64
 """Samples of a part."""
 _HELD_PARTS = 64
 """Parts that a process adds up at most before it sends their sum: so few are remembered, and run again."""
@@ -106,9 +106,9 @@ class AccumulatingMap(SampleMap[R | None]):
         Raises:
             PtqError: What the job raises on a part that fails.
         """
-        items = samples.items if isinstance(samples, TrackedItems) else samples
+        items = untrack_items(samples)
         self._keeps_sums = self._pool is not None and self._works_here and finds_samples(items)
-        for found in self.map(samples, least=_LEAST, most=_MOST if self._keeps_sums else None):
+        for found in self.map(samples, least=_MIN, most=_MAX if self._keeps_sums else None):
             if found is not None:
                 yield found
         own = [] if self._opened is None else [WaitingPart(_LastPart([], 0))]

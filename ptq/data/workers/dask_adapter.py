@@ -24,7 +24,7 @@ _SILENT_SECONDS = 60
 """How long a scheduler that has answered before may leave a question unanswered; it is asked every few seconds."""
 _CLOSE_SECONDS = 10
 """How long workers may take to free what they keep of a run; else they free it with their next run."""
-_LEAST_BYTES_PER_SECOND = 2**23
+_MIN_BYTES_PER_SECOND = 2**23
 """A job that reaches all workers of Dask more slowly counts as not taken."""
 
 _MISSING_MODULE = re.compile(r"No module named \W*([\w.]+)")
@@ -114,7 +114,7 @@ class DaskAdapter:
 
     def send(self, content: bytes) -> Any:
         """Its copy on each worker; raise an error if one of them does not take it."""
-        started, most = time.monotonic(), _SILENT_SECONDS + len(content) / _LEAST_BYTES_PER_SECOND
+        started, most = time.monotonic(), _SILENT_SECONDS + len(content) / _MIN_BYTES_PER_SECOND
         try:
             return self._client.sync(
                 self._client._scatter, content, broadcast=True, hash=False, callback_timeout=most

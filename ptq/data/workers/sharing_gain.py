@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-LEAST_GAIN = 5.0
+MIN_GAIN = 5.0
 """How many times as long as opening a job its other samples must take, before one process more opens it: that halves
 their time at best. This process writes the job first, and the other one reads and checks it. Measured with 37 MB of
 weights: 0.12 s and 0.09 s, where opening takes 0.3 s."""
@@ -70,7 +70,7 @@ class SharingGain:
             samples: How many are left.
             guess: Seconds for each, before the first part.
         """
-        least = LEAST_GAIN * self.opening + _MOVING_GAIN * self.moving
+        least = MIN_GAIN * self.opening + _MOVING_GAIN * self.moving
         return _EXPECTED_AGAIN * self.before + samples * (self.each or guess) > least
 
     def smallest_part(self, samples: int, processes: int) -> int:

@@ -12,9 +12,9 @@ from ptq.evaluation.metrics import LOSSY_DB
 
 _FORMS = {"new": "the new model", "other": "the other model"}
 """Names of forms in a sentence; others are their own."""
-MOST_APART_DB = 6.0
+MAX_APART_DB = 6.0
 """Distance of the SQNR over all samples from that of the median sample: twice the amplitude of the error."""
-MOST_COMMON = 0.8
+MAX_COMMON = 0.8
 """Classes that vary between samples leave less in common: 0.03 to 0.36 in classifiers. Landmarks of faces, eyes and
 hands had 0.89 to 0.97, but one of a hand 0.69."""
 
@@ -63,7 +63,7 @@ def _check_decisions(evaluation: Evaluation) -> Iterator[Diagnosis]:
         few = form.drop.points <= SOME_POINTS
         if task.assumed and fidelity.sqnr_db < LOSSY_DB and few:
             sign = f"SQNR is {format_decibels(fidelity.sqnr_db)} dB"
-        elif task.common >= MOST_COMMON and fidelity.sqnr_db >= LOSSY_DB and not few:
+        elif task.common >= MAX_COMMON and fidelity.sqnr_db >= LOSSY_DB and not few:
             sign = f"{100 * task.common:.0f} % of the scores' energy is the same on all samples"
         else:
             continue
@@ -82,7 +82,7 @@ def _check_samples(evaluation: Evaluation) -> Iterator[Diagnosis]:
         fidelity = form.outputs.get(evaluation.head)
         if fidelity is None or fidelity.median_sqnr_db is None:
             continue
-        if fidelity.sqnr_db > fidelity.median_sqnr_db + MOST_APART_DB:
+        if fidelity.sqnr_db > fidelity.median_sqnr_db + MAX_APART_DB:
             yield Diagnosis(
                 f"SQNR is {format_decibels(fidelity.sqnr_db)} dB over all samples, but "
                 f"{format_decibels(fidelity.median_sqnr_db)} dB on the median sample: samples with large outputs "

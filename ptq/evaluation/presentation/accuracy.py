@@ -63,9 +63,8 @@ def build_forms(evaluation: Evaluation, titles: Mapping[str, str]) -> list[objec
         (Cell(titles[name]), *_cells(form, base, evaluation.head, name == reference))
         for name, form in evaluation.forms.items()
     ]
-    figures = [
-        row for row in rows if any(cell.text for cell in row[1:])
-    ]  # float alone may have none
+    # float alone may have none
+    figures = [row for row in rows if any(cell.text for cell in row[1:])]
     table = Table("forms", *_drop_empty_columns(_columns(), figures or rows))
     drops: dict[str, list[str]] = {}
     for name, form in evaluation.forms.items():

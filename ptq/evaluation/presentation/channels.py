@@ -13,7 +13,7 @@ from ptq.page.blocks import Figure, Figures, Legend
 from ptq.page.channels import build_channels
 from ptq.page.page import Section
 
-_MOST = 9
+_MAX = 9
 _LEGEND = (("before", "before equalization"), ("after", "after"))
 
 
@@ -30,7 +30,7 @@ def build_weights(report: ReportData, plan: Plan, anchors: Mapping[str, str]) ->
         "Largest weight of each output channel. Channels of similar size share one scale of the "
         "activation with less error; the layers after take the factors back."
     )
-    blocks: list[object] = [Legend(_LEGEND), Figures(tuple(figures[:_MOST]))] if figures else []
+    blocks: list[object] = [Legend(_LEGEND), Figures(tuple(figures[:_MAX]))] if figures else []
     return Section(
         "weights", "Weights by channel, before and after equalization", blocks, note, "Weights"
     )

@@ -9,7 +9,7 @@ from ptq.page.blocks import Cell, Column, Matrix, Table
 from ptq.page.page import Section
 
 _Counts = tuple[tuple[int, int, int], ...]
-MOST_CLASSES = 24
+MAX_CLASSES = 24
 """Classes of a matrix that a screen can show."""
 
 
@@ -42,7 +42,7 @@ def build_classes(
     numbers = sorted(
         {number for confusion in confusions for row in confusion for number in row[:2]}
     )
-    if len(numbers) <= MOST_CLASSES:
+    if len(numbers) <= MAX_CLASSES:
         blocks.append(_matrix(*confusions, numbers, by_number))
     note = (
         f"The matrix counts the samples of each label (rows) by the answer of {names[1]} (columns); "

@@ -19,7 +19,7 @@ from ptq.page.histogram import Histogram, Threshold, build_histogram
 from ptq.page.page import Section
 
 _BINS = 96
-_MOST = 1000
+_MAX = 1000
 """Histograms of one page: a kilobyte each."""
 _WORST = 9
 
@@ -42,7 +42,7 @@ def build_histograms(
     symmetric = get_target(plan.target).symmetric_divisor is not None
     return {
         name: _draw(name, statistics[name], plan.tensors[name], str(plan.why[name]), symmetric)
-        for name in names[:_MOST]
+        for name in names[:_MAX]
     }
 
 

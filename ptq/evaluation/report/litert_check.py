@@ -19,7 +19,7 @@ from ptq.rewrite.tflite.write import TfliteFile
 
 R = TypeVar("R", bound=ReportData)
 _SAMPLES = 8
-_MOST_DIFFERENCE = 0.05
+_MAX_DIFFERENCE = 0.05
 """The share of a float output's largest value by which float parts may change it: a few steps of 8 bits."""
 _KERNELS: tuple[Kernels, ...] = ("reference", "xnnpack")
 
@@ -81,7 +81,7 @@ def _find_differences(check: LitertCheck) -> Iterator[Diagnosis]:
                 "measure the accuracy in LiteRT, and report this with the model",
                 serious=True,
             )
-        is_wrong = kernels.output_difference > _MOST_DIFFERENCE
+        is_wrong = kernels.output_difference > _MAX_DIFFERENCE
         if kernels.differing and (not kernels.float_islands or is_wrong):
             yield Diagnosis(
                 f"LiteRT computes other values than the executor, first in {kernels.first}",

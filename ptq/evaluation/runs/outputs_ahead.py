@@ -26,7 +26,7 @@ from ptq.evaluation.runs.session_cache import SessionCache, open_engine
 from ptq.kernels.lent_threads import lend_threads
 from ptq.solver.quantizer import CalibratedModel
 
-_MOST_BYTES = 2**25
+_MAX_BYTES = 2**25
 """Bytes of outputs that are kept."""
 
 
@@ -78,7 +78,7 @@ def compute_ahead(
                 own = samples.as_unread()
                 size = part_size(batch, next(own.read_good()))
                 rest = own.subset(range(find_next_part(own.names, known, size), len(own)))
-                left = _MOST_BYTES - _count_bytes(known.values())
+                left = _MAX_BYTES - _count_bytes(known.values())
                 parts = SampleMap(_AheadJob(opener, batch), replace(run, progress=None, pool=idle))
                 for found in parts.map(rest, least=size, most=size):
                     known.update(found)

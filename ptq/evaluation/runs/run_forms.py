@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import RunOptions, TrackedItems
+from ptq.core.run_options import RunOptions, TrackedItems, untrack_items
 from ptq.data import Sample, Samples
 from ptq.data.sample_source import name_sample
 from ptq.data.workers.sample_map import SampleMap
@@ -63,7 +63,7 @@ def run_forms(
     Raises:
         DataError: A form fails on a sample; the text names it.
     """
-    items = samples.items if isinstance(samples, TrackedItems) else samples
+    items = untrack_items(samples)
     if not openers or not isinstance(items, (Samples, list)):
         for group in split_into_batches(samples, batch):
             yield from run_groups(engines, [group])
@@ -171,9 +171,7 @@ def split_into_batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sa
 
 
 def _max_batch(size: int, sample: Sample) -> int:
-    return min(
-        size, _MAX_BATCH_BYTES // max(sum(array.nbytes for array in sample.feed.values()), 1)
-    )
+    return min(size, _MAX_BATCH_BYTES // max(sample.nbytes, 1))
 
 
 def _can_stack(one: Sample, other: Sample) -> bool:

@@ -13,7 +13,7 @@ from ptq.evaluation.answers import Answer, ChangedSample
 from ptq.evaluation.tasks.embed import MIN_VECTORS, EmbedTask, Neighbours, compare_neighbours
 from ptq.evaluation.tasks.task import Arrays, Example
 
-MOST_PICTURES = 1000
+MAX_PICTURES = 1000
 """Samples whose small pictures are kept, since any of them may be a neighbour: at most about 10 MB."""
 
 
@@ -31,7 +31,7 @@ class ChangedNeighbours:
         """Add one sample with the outputs of the other form. Its first row stands for it."""
         self._before.append(self._task.decode(example.outputs, example.feed)[:1])
         self._after.append(self._task.decode(other, example.feed)[:1])
-        many = len(self._samples) >= MOST_PICTURES
+        many = len(self._samples) >= MAX_PICTURES
         picture = b"" if many else draw_thumbnail(example.feed, self._preparation)
         self._samples.append((example.name, example.labels, picture))
 

@@ -24,7 +24,7 @@ Watch = Callable[[Task, Example, Mapping[str, Arrays]], None]
 """Gets the task, a sample with the float model's outputs, and the outputs of each form."""
 
 
-_MOST_WAITING = 2**28
+_MAX_WAITING = 2**28
 """Bytes of samples and outputs that wait for enough labelled boxes."""
 
 
@@ -89,7 +89,7 @@ class TaskMeasurement:
             arrays = [a for one in (example.feed, *others.values()) for a in one.values()]
             self._bytes += sum(array.nbytes for array in arrays)
             self._boxes += count_shown_boxes(example, self._request)
-            if self._boxes < ENOUGH_BOXES and self._bytes < _MOST_WAITING:
+            if self._boxes < ENOUGH_BOXES and self._bytes < _MAX_WAITING:
                 return False
         return len(self._waiting) >= EXAMPLES
 

@@ -21,9 +21,9 @@ from ptq.evaluation.tasks.segment import SegmentTask
 from ptq.evaluation.tasks.sequence import SequenceTask, find_positions
 from ptq.evaluation.tasks.task import Arrays, Task
 
-MOST_TOKENS, MOST_BOXES = 120, 40
+MAX_TOKENS, MAX_BOXES = 120, 40
 """Tokens and boxes of one answer."""
-MOST_CLASSES = 6
+MAX_CLASSES = 6
 """Classes of pixels whose shares are listed."""
 
 
@@ -44,11 +44,11 @@ def read_answer(
     if isinstance(task, CtcTask):
         lines = task.decode(outputs[task.output])
         tokens = [_name(task.alphabet, label) for line in lines for label in line]
-        return Answer(tuple(tokens[:MOST_TOKENS]), joined=bool(task.alphabet))
+        return Answer(tuple(tokens[:MAX_TOKENS]), joined=bool(task.alphabet))
     if isinstance(task, SequenceTask):
         classes = task.decode(outputs[task.output])
         used = find_positions(feed, classes.shape)
-        return Answer(tuple(_name((), label) for label in classes[used][:MOST_TOKENS].tolist()))
+        return Answer(tuple(_name((), label) for label in classes[used][:MAX_TOKENS].tolist()))
     if isinstance(task, DetectTask):
         return _read_boxes(task, outputs, feed, read_names(metadata))
     if isinstance(task, SegmentTask):
@@ -62,7 +62,7 @@ def _read_mask(task: SegmentTask, outputs: Arrays, names: tuple[str, ...]) -> An
     if mask is None:
         return None
     labels, counts = np.unique(mask, return_counts=True)
-    largest = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
+    largest = np.argsort(-counts, kind="stable")[:MAX_CLASSES]
     shares = [(int(labels[k]), 100 * counts[k] / mask.size) for k in largest]
     return Answer(tuple(f"{_name(names, label)}: {share:.1f} %" for label, share in shares))
 
@@ -74,7 +74,7 @@ def _read_boxes(
     if size is None:
         return None
     found = task.head.decode(outputs, feed, CONFIDENCE, SUPPRESSION_IOU)
-    corners: NDArray[Any] = found.corners[:MOST_BOXES] / np.array([size[1], size[0]] * 2, float)
+    corners: NDArray[Any] = found.corners[:MAX_BOXES] / np.array([size[1], size[0]] * 2, float)
     rounded = corners.round(4).tolist()
     rows = zip(rounded, found.classes.tolist(), found.scores.tolist(), strict=False)
     return Answer(

@@ -24,6 +24,7 @@ from ptq.core.memory import release_memory
 from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
+from ptq.core.stages import COMPARING_CANDIDATES
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples, rank_by_digest
@@ -147,7 +148,7 @@ class CandidateComparison:
         The first one, the plain model, wins without a race if its error is negligible.
         """
         remaining = list(contenders)
-        advance = self._run.start_stage("comparing candidates", None)
+        advance = self._run.start_stage(COMPARING_CANDIDATES, None)
         for _ in self._observe_stages(remaining):
             with closing(self._measure(remaining)) as measured:
                 for contender, errors in zip(remaining, measured, strict=True):
@@ -208,7 +209,7 @@ class CandidateComparison:
         """Samples and their folds, so that ``count`` are known in all; fewer if they are large."""
         known = self._reference.samples
         if known:
-            each = max(1, sum(array.nbytes for array in known[0].feed.values()))
+            each = max(1, known[0].nbytes)
             count = min(count, max(len(known), _MEMORY_LIMIT // each))
         chosen = rank_by_digest(self._samples)[:count]
         fold_of = {

@@ -20,6 +20,7 @@ from ptq.calibration.channel_spreads import merge_spreads
 from ptq.calibration.measured_tensors import MeasuredTensors, measure_tensors
 from ptq.core.memory import release_memory
 from ptq.core.run_options import RunOptions
+from ptq.core.stages import MEASURING_CHANNELS
 from ptq.core.target import Target
 from ptq.core.wording import plural
 from ptq.data import Samples, rank_by_digest
@@ -36,11 +37,7 @@ from ptq.rewrite.equalize.channel_groups import ChannelGroups, group_channels
 from ptq.rewrite.equalize.channel_walk import GATED_OPS
 from ptq.rewrite.equalize.cross_layer_equalization import equalize_layers
 from ptq.rewrite.equalize.layer_pairs import find_layer_pairs
-from ptq.rewrite.equalize.scale_channels import (
-    factors_by_group,
-    factors_by_tensor,
-    scale_channels,
-)
+from ptq.rewrite.equalize.scale_channels import factors_by_group, factors_by_tensor, scale_channels
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.partition.boundaries import Boundaries, find_per_channel_boundaries
 from ptq.solver.partition.eligibility import PrecisionAssignment, assign_precision
@@ -226,7 +223,7 @@ def _measure_in_stages(
         if not fold_of:
             break
         names = [[name for name, of in fold_of.items() if of == k] for k in range(FOLDS)]
-        tracked = run.track(samples.subset(fold_of.__contains__), "measuring channels")
+        tracked = run.track(samples.subset(fold_of.__contains__), MEASURING_CHANNELS)
         measure_tensors(
             graph, axes, tracked, names, min(count, len(ranked)), into=measured, run=run
         )

@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from ptq.core.errors import UsageError
 from ptq.core.run_options import RunOptions
+from ptq.core.stages import SEARCHING
 from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.budget import BudgetSearch
@@ -88,7 +89,7 @@ def search_for_budget(
     samples = list(run.track(split.search.spread(MAX_SAMPLES), "reading samples to search on"))
     own = labels if split.search is split.evaluation else NO_LABELS
     trials = Trials(model, recipe, samples, metric=metric, task=task, labels=own, run=run)
-    advance = run.start_stage("searching", None)
+    advance = run.start_stage(SEARCHING, None)
     wide = get_target(recipe.target).wide_activation is not None
     found = fewest_float_nodes(trials, points, wide=wide, run=run, advance=advance)
     if wide and not found.reached:

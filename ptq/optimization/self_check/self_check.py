@@ -9,6 +9,7 @@ from dataclasses import replace
 from ptq.core.decibels import error_db
 from ptq.core.errors import ModelError, PlanError
 from ptq.core.plan import Plan
+from ptq.core.stages import CHECKING
 from ptq.data import Sample
 from ptq.evaluation.checks.overflow_check import refuse_overflow
 from ptq.evaluation.runs.outputs_ahead import run_float_ahead
@@ -121,7 +122,7 @@ def quantize_with_self_check(
         UsageError: The target, the method or a node to skip does not exist.
     """
     quantized = quantized or quantize_with(model, recipe)
-    advance = sessions.run.start_stage("checking", None)
+    advance = sessions.run.start_stage(CHECKING, None)
     if check(quantized, run_reference(model, samples, sessions, advance=advance)) is not None:
         against = run_reference_on_more_samples(quantized, samples, sessions, advance)
         _check_preparation(model, against)
@@ -155,7 +156,7 @@ def apply_user_plan(
         DataError: A sample is bad, or the float model fails on it.
         UnsupportedError: An operator does not exist in this form.
     """
-    made, advance = quantize_with(model, recipe, plan), sessions.run.start_stage("checking", None)
+    made, advance = quantize_with(model, recipe, plan), sessions.run.start_stage(CHECKING, None)
     if check(made, run_reference(model, samples, sessions, advance=advance)) is None:
         advance.end()
         return made

@@ -199,10 +199,8 @@ class FloatTimeModel:
         nodes = frozenset(more)
         if nodes not in self._near:
             self._near[nodes] = self._surroundings(nodes)
-        key = (
-            nodes,
-            self._near[nodes].intersection(floats),
-        )  # float nodes farther away change nothing
+        # float nodes farther away change nothing
+        key = (nodes, self._near[nodes].intersection(floats))
         if key not in self._known:
             self._known[key] = self._passes(*key)
         return self._known[key]

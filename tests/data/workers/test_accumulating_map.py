@@ -158,7 +158,7 @@ class ThreadPool(ProcessPool):
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadWorker]:
     for opened in ("workers.run_part", "opened_sources"):  # a worker process would end with them
         monkeypatch.setattr(f"ptq.data.{opened}._opened", {})
-    monkeypatch.setattr("ptq.data.workers.sharing_gain.LEAST_GAIN", -1)
+    monkeypatch.setattr("ptq.data.workers.sharing_gain.MIN_GAIN", -1)
     with ThreadPoolExecutor(1) as executor:
         yield ThreadWorker(executor)
 

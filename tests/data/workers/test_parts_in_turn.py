@@ -74,7 +74,7 @@ class PatientPool(ProcessPool):
 def test_this_process_runs_its_own_parts_while_another_one_has_the_first(
     worker: PatientWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ptq.data.workers.sharing_gain.LEAST_GAIN", -1)
+    monkeypatch.setattr("ptq.data.workers.sharing_gain.MIN_GAIN", -1)
     pool, run_here = PatientPool(worker), SampleMap.run_here
 
     def count(self: Any, part: Part) -> Any:

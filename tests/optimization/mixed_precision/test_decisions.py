@@ -177,8 +177,8 @@ def test_more_expensive_float_nodes_must_save_more_boxes(
     place = "ptq.optimization.mixed_precision.knee.saved_decisions"
     saved = [SavedDecisions(9, 60.0, 5.0, left, (least, 0.1)) for left in (cheap, expensive)]
     monkeypatch.setattr(f"{place}.count_saved_decisions", lambda *_: saved)
-    monkeypatch.setattr(f"{place}.solve_plan", lambda *_: None)
-    monkeypatch.setattr(f"{place}.apply_plan", lambda *_: SimpleNamespace(quantized_graph=None))
+    quantized = SimpleNamespace(quantized_graph=None)
+    monkeypatch.setattr(f"{place}.quantize_with", lambda *_, floats: quantized)
     anything: Any = SimpleNamespace(
         calibrated_model=None, recipe=Recipe(), quantized_graph=None, task=None, vary=True
     )

@@ -21,9 +21,9 @@ from ptq.core.run_options import RunOptions
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.model.session.session import Session
-from ptq.optimization.self_check import checks
 from ptq.optimization.self_check.boundary_error import integer_to_float_tensors
 from ptq.optimization.self_check.self_check import quantize_with_self_check
+from ptq.solver import quantizer
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan
 from ptq.solver.recipe import Recipe
 
@@ -86,7 +86,7 @@ def test_what_makes_the_edges_too_far_is_found(
         }
         return apply_plan(ground, recipe, dataclasses.replace(plan, tensors=tensors))
 
-    monkeypatch.setattr(checks, "apply_plan", coarse)
+    monkeypatch.setattr(quantizer, "apply_plan", coarse)
     made = handed(ground)
     found = {name: why for name, why in made.plan.floats.items() if "self-check" in why}
     assert set(found) == {"Gemm_c2", "Gemm_c3"}

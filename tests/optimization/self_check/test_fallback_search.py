@@ -25,6 +25,7 @@ from ptq.model.session.session import Session
 from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPLES
 from ptq.optimization.self_check import checks, fallback_search, self_check
 from ptq.optimization.self_check.self_check import quantize_with_self_check
+from ptq.solver import quantizer
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan
 from ptq.solver.recipe import Recipe
 
@@ -108,7 +109,7 @@ def handed(ground: CalibratedModel, monkeypatch: pytest.MonkeyPatch) -> Handed:
 
     def hand(spoil: Written, recipe: Recipe = PLAIN) -> tuple[QuantizedModel, int]:
         counting = Counting(spoil)
-        monkeypatch.setattr(checks, "apply_plan", counting)
+        monkeypatch.setattr(quantizer, "apply_plan", counting)
         made = quantize_with_self_check(
             ground, recipe, to_samples(FEEDS), sessions=SessionCache(RunOptions(threads=1))
         )
@@ -122,7 +123,7 @@ def test_progress_covers_every_checked_model_and_every_round_of_error_attributio
 ) -> None:
     monkeypatch.setattr(checks, "SHALLOW_NODES", 0)
     counting, told, steps = Counting(coarse(c3=64.0)), [], []
-    monkeypatch.setattr(checks, "apply_plan", counting)
+    monkeypatch.setattr(quantizer, "apply_plan", counting)
 
     def progress(stage: str, total: int | None) -> Callable[[], None]:
         told.append((stage, total))

@@ -27,6 +27,7 @@ from ptq.model.session.session import Session
 from ptq.optimization.self_check import checks
 from ptq.optimization.self_check.self_check import quantize_with_self_check
 from ptq.rewrite.prepare.prepare import prepare
+from ptq.solver import quantizer
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan
 from ptq.solver.recipe import Recipe
 
@@ -112,7 +113,7 @@ def test_the_node_at_fault_is_found_and_the_others_stay_integers(
         }
         return apply_plan(ground, recipe, dataclasses.replace(plan, operands=coarse))
 
-    monkeypatch.setattr(checks, "apply_plan", spoiled)
+    monkeypatch.setattr(quantizer, "apply_plan", spoiled)
     model = build_network(CHAIN, **WEIGHTS)
     assert list(handed(model, random_feeds(model)).plan.floats) == [culprit]
 
@@ -224,6 +225,6 @@ def test_a_plan_whose_model_is_not_valid_is_refused(
         renamed.name = "z"
         return dataclasses.replace(right, quantized_graph=graph)
 
-    monkeypatch.setattr(checks, "apply_plan", broken)
+    monkeypatch.setattr(quantizer, "apply_plan", broken)
     with pytest.raises(PlanError, match="inputs or outputs differ"):
         quantize(model, random_feeds(model), plan=made.plan, threads=1)

@@ -5,11 +5,11 @@ A few undecided samples hold nearly all of the error of probabilities, so that i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from ptq.core.decibels import error_db
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.evaluation.runs.model_outputs import ModelOutputs
@@ -72,4 +72,4 @@ class FrontierError:
         signal, noise = np.sum(rows, axis=0).T
         counted = signal > 0
         share = float((noise[counted] / signal[counted]).mean()) if counted.any() else 0.0
-        return -10 * math.log10(share) if share > 0 else math.inf
+        return -error_db(share)

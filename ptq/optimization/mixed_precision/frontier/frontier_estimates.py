@@ -7,11 +7,11 @@ neighbours among these seven, as far as its estimated passes and its injected er
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ptq.core.decibels import sqnr_db
 from ptq.evaluation.frontier import FrontierPoint
 from ptq.optimization.mixed_precision.frontier.frontier_points import CurvePoint
 
@@ -56,4 +56,4 @@ def estimate_points(
 
 
 def _gain_db(point: CurvePoint) -> float:
-    return 10 * math.log10(1 / max(point.error, _TINY))
+    return sqnr_db(1, max(point.error, _TINY))

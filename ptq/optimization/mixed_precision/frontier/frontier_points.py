@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ptq.core.decibels import sqnr_db
 from ptq.data import Sample
 from ptq.optimization.mixed_precision.attribution.error_attribution import (
     ErrorAttribution,
@@ -22,14 +23,14 @@ from ptq.optimization.mixed_precision.attribution.float_candidates import (
 )
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
 
-MOST_POINTS = 18
+MAX_POINTS = 18
 _TRIED = 40
 """Sets whose time is estimated with the partition that the solver would choose."""
 LOWEST_ERROR = 1e-4
 """The share of the error below which more float nodes show nothing."""
 _ENOUGH_POINTS = 12
 """A curve with fewer points is searched for further ones: some fall away when errors are injected together."""
-_MOST_ESTIMATES = 400
+_MAX_ESTIMATES = 400
 """Sets that this search estimates; networks with few points are small."""
 _SIGNIFICANT_DB = 30.0
 """The gain of error that a plot shows as wide as the whole time."""
@@ -72,7 +73,7 @@ def list_points(trade: FloatTrade) -> list[CurvePoint]:
     prefixes, times = list(_grow(trade)), trade.times
     steps = [
         abs(after.time - before.time) / times.in_float
-        + math.log10(before.error / after.error) * 10 / _SIGNIFICANT_DB
+        + sqnr_db(before.error, after.error) / _SIGNIFICANT_DB
         for before, after in pairwise(prefixes)
     ]
     reached = np.concatenate([[0.0], np.cumsum(steps)])
@@ -99,8 +100,8 @@ def add_neighbours(trade: FloatTrade, curve: Sequence[CurvePoint]) -> list[Curve
     found, times = trade.attribution, trade.times
     candidates = RemovableSources(found.sources, found.mean_shares).candidates
     known, expanded = {point.floats: point for point in curve}, set[frozenset[str]]()
-    left, best = _MOST_ESTIMATES, list(curve)
-    while len(best) < MOST_POINTS and left:
+    left, best = _MAX_ESTIMATES, list(curve)
+    while len(best) < MAX_POINTS and left:
         fresh = [point.floats for point in best if point.floats not in expanded]
         if not fresh:
             break
@@ -161,10 +162,10 @@ def _remaining_error(found: ErrorAttribution, floats: frozenset[str]) -> float:
 
 
 def thin_out(points: list[CurvePoint], fixed: Collection[CurvePoint]) -> list[CurvePoint]:
-    """At most `MOST_POINTS`: the ends, the fixed ones, and others evenly between."""
-    if len(points) <= MOST_POINTS:
+    """At most `MAX_POINTS`: the ends, the fixed ones, and others evenly between."""
+    if len(points) <= MAX_POINTS:
         return points
-    wanted = {round(k) for k in np.linspace(0, len(points) - 1, MOST_POINTS - len(fixed))}
+    wanted = {round(k) for k in np.linspace(0, len(points) - 1, MAX_POINTS - len(fixed))}
     return [p for k, p in enumerate(points) if k in wanted or p in fixed]
 
 

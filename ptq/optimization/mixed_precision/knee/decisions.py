@@ -17,7 +17,7 @@ from ptq.model.node import name_of
 from ptq.optimization.job import Job
 from ptq.solver.quantizer import QuantizedModel
 
-MOST_SAMPLES = 64
+MAX_SAMPLES = 64
 """Samples that decisions are counted on where samples hold different numbers of them, like boxes: few images may hold
 most. Never more than half of all samples.
 """
@@ -91,7 +91,7 @@ def count_decisions(
         for pair in zip(reference, run_examples(job, integers, samples), strict=True)
     ]
     del reference
-    more = min(MOST_SAMPLES, len(calibration) // 2)
+    more = min(MAX_SAMPLES, len(calibration) // 2)
     if more > len(samples) and len({number for _, number in counts}) > 1:
         samples = list(calibration.spread(more))
         pairs = zip(

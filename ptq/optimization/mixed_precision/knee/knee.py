@@ -53,9 +53,9 @@ MAX_TENSORS = 1000
 """The most quantized tensors whose error is attributed by default: each is an error source of every run."""
 _GROUPS = 8
 """Groups of error sources that are measured first: half of them hold the error that a knee needs."""
-_LEAST, _LEAST_FOR_DECISIONS = 1 / 5, 1 / 6
+_MIN_SHARE, _MIN_SHARE_FOR_DECISIONS = 1 / 5, 1 / 6
 """The share of the error below which a group is not split."""
-_MOST_SAMPLES = 16
+_MAX_SAMPLES = 16
 """Samples that the error is attributed on, at most."""
 _CONFIRMING_SAMPLES = 16
 """Other samples on which the gain must show too: a set that left 17 % of the error on two left 75 % on more."""
@@ -102,7 +102,7 @@ def keep_knee_float(
     times = FloatSetTimes(made, table)
     if times.is_small or times.all_int8 >= times.in_float:
         return draft, None
-    count = min(max(2, len(job.samples.calibration) // per), _MOST_SAMPLES)
+    count = min(max(2, len(job.samples.calibration) // per), _MAX_SAMPLES)
     advance = job.run.start_stage("attributing the error", None)
     try:
         found = _find_knee(job, made, times, preference, count, sessions)
@@ -159,7 +159,10 @@ def _find_knee(
     injector = ErrorInjector(probe, job.run)
     try:
         found = attribute_error(
-            injector, samples, groups=_GROUPS, least=_LEAST_FOR_DECISIONS if lost else _LEAST
+            injector,
+            samples,
+            groups=_GROUPS,
+            least=_MIN_SHARE_FOR_DECISIONS if lost else _MIN_SHARE,
         )
     except DataError:  # values decide the shapes of this model, and errors change the values
         return None

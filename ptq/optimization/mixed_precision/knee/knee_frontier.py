@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
+from ptq.core.decibels import error_db
 from ptq.evaluation.frontier import EstimatedFrontier, FrontierPoint
 from ptq.optimization.mixed_precision.attribution.error_attribution import ErrorAttribution
 from ptq.optimization.mixed_precision.attribution.float_reasons import explain_float_nodes
@@ -15,7 +14,7 @@ from ptq.optimization.mixed_precision.frontier.frontier_points import (
 )
 
 REASON_PREFIX = "error: "
-_LEAST_SHARE = 1e-4
+_MIN_SHARE = 1e-4
 """Share of the error from which a node is listed."""
 
 
@@ -33,9 +32,8 @@ def trace_frontier(
     """
     found, times = trade.attribution, trade.times
     curve = trace_curve(trade, [chosen] if chosen else [])
-    if chosen not in [
-        point.floats for point in curve
-    ]:  # another point is faster and has less error
+    if chosen not in [point.floats for point in curve]:
+        # another point is faster and has less error
         error = found.remaining_share(chosen) / float(found.mean_shares.sum())
         curve.append(CurvePoint(chosen, times.estimate(chosen), max(error, LOWEST_ERROR)))
         curve[1:] = sorted(curve[1:], key=lambda point: point.time)
@@ -45,7 +43,7 @@ def trace_frontier(
             number,
             explain_float_nodes(found.sources, found.mean_shares, point.floats, REASON_PREFIX),
             speed=times.in_float / point.time,
-            sqnr_db=-10 * math.log10(joint * point.error),
+            sqnr_db=-error_db(joint * point.error),
             chosen=point.floats == chosen,
         )
         for number, point in enumerate(curve)
@@ -59,4 +57,4 @@ def _share_by_node(found: ErrorAttribution) -> dict[str, float]:
         if source.node:
             shares[source.node] = shares.get(source.node, 0.0) + float(share) / total
     ranked = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
-    return {node: round(share, 6) for node, share in ranked if share >= _LEAST_SHARE}
+    return {node: round(share, 6) for node, share in ranked if share >= _MIN_SHARE}

@@ -24,7 +24,7 @@ from ptq.optimization.mixed_precision.frontier.frontier_points import list_point
 from ptq.optimization.mixed_precision.knee.file_size_limit import KeptSaving
 from ptq.optimization.preference import DECISION_FLOOR, Preference
 
-_MOST_SETS = 12
+_MAX_SETS = 12
 """Sets of the curve whose error is measured; each takes one run of each sample."""
 _NEARLY_LOWEST = 16 / 15
 """A set whose error is at most so many times the lowest one is taken if it costs less time."""
@@ -145,6 +145,6 @@ def _propose_sets(trade: FloatTrade, limits: SetLimits) -> Iterator[frozenset[st
     ]
     yield from (
         points[k]
-        for k in sorted({*np.linspace(0, len(points) - 1, _MOST_SETS).round().astype(int)})
+        for k in sorted({*np.linspace(0, len(points) - 1, _MAX_SETS).round().astype(int)})
         if points
     )

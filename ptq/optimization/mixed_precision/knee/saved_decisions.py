@@ -15,8 +15,8 @@ from ptq.evaluation.tasks.task import Task
 from ptq.model.graph import Graph
 from ptq.optimization.job import Job
 from ptq.optimization.mixed_precision.knee.decisions import (
+    MAX_SAMPLES,
     MIN_CHANGED,
-    MOST_SAMPLES,
     CountedDecisions,
     compare_examples,
     run_examples,
@@ -25,7 +25,7 @@ from ptq.optimization.mixed_precision.knee.knee_sets import FloatSet
 from ptq.optimization.preference import DECISION_FLOOR
 from ptq.solver.quantizer import QuantizedModel, quantize_with
 
-MOST_SPENT_ON_FEW = 0.05
+MAX_SPENT_ON_FEW = 0.05
 """The share of the all-int8 model's time above which float nodes must save `DECISION_FLOOR` of the decisions, and not
 by chance."""
 
@@ -68,7 +68,7 @@ class SavedDecisions:
             spent: The time that they cost, as a share of the all-int8 model's.
         """
         saved = self.all_int8 - self.with_floats
-        if spent > MOST_SPENT_ON_FEW and (
+        if spent > MAX_SPENT_ON_FEW and (
             saved < DECISION_FLOOR * self.total or self.interval[0] <= 0
         ):
             return False
@@ -130,7 +130,7 @@ def choose_by_decisions(
 def count_saved_decisions(
     job: Job, task: Task, all_int8: Graph, with_floats: Sequence[Graph]
 ) -> list[SavedDecisions]:
-    """Count the decisions that sets of float nodes save, on up to `MOST_SAMPLES` samples.
+    """Count the decisions that sets of float nodes save, on up to `MAX_SAMPLES` samples.
 
     Args:
         job: The job, with calibration samples.
@@ -144,7 +144,7 @@ def count_saved_decisions(
     """
     assert job.samples.calibration is not None
     calibration = job.samples.calibration
-    samples = list(calibration.spread(min(MOST_SAMPLES, len(calibration))))
+    samples = list(calibration.spread(min(MAX_SAMPLES, len(calibration))))
     graphs = job.prepared.graph, all_int8, *with_floats
     runs = [run_examples(job, ModelOutputs(graph, "result", job.run), samples) for graph in graphs]
     changed, made = list[list[float]](), list[float]()

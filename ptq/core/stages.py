@@ -1,0 +1,11 @@
+"""Names of the stages of a quantization, which are announced before they start."""
+
+MEASURING_CHANNELS = "measuring channels"
+COMPARING_CANDIDATES = "comparing candidates"
+CALIBRATING = "calibrating"
+CHOOSING_RANGES = "choosing ranges"
+ROUNDING = "rounding"
+CHECKING = "checking"
+SEARCHING = "searching"
+COMPENSATING = "compensating"
+EVALUATING = "evaluating"
