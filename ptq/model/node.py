@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from ptq.core.ops import OPS
+from ptq.core.opspec import OpSpec
 from ptq.core.types import FLOAT16, FLOAT32
 
 Node = ir.Node
@@ -48,6 +50,11 @@ def spec_name(node: Node) -> str:
     """Key of the node in ``ptq.core.ops``: its operator; for a Resize with the mode, ``Resize linear``."""
     op = operator_of(node)
     return f"Resize {attributes_of(node).get('mode', 'nearest')}" if op == "Resize" else op
+
+
+def spec_of(node: Node) -> OpSpec | None:
+    """Row of the node in ``ptq.core.ops``; None for an operator without one."""
+    return OPS.get(spec_name(node))
 
 
 def name_of(value: Value) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from ptq.core.ops import OPS, QLINEAR_FORMS
+from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.opspec import OpSpec, OutputRule, QLinearForm, Role
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.float_islands import FloatIsland
@@ -25,7 +25,7 @@ from ptq.model.node import (
     is_constant,
     name_of,
     operator_of,
-    spec_name,
+    spec_of,
 )
 from ptq.model.qdq.qdq_units import (
     match_qdq_op,
@@ -101,8 +101,8 @@ def reason_for_float(node: Node, runs: Callable[[str], bool]) -> str:
     op = operator_of(node)
     if op in QLINEAR_FORMS:
         return _qlinear_reason(node, *QLINEAR_FORMS[op])
-    spec = OPS.get(spec_name(node))
-    if spec is None or not runs(op):
+    spec = spec_of(node)
+    if spec is None or not runs(spec.op):
         return f"{op} has no integer kernel in this arithmetic"
     operands = [(spec.role_of(i), v) for i, v in enumerate(node.inputs) if v is not None]
     reasons = [_operand_reason(role, value) for role, value in operands if role is not Role.BIAS]

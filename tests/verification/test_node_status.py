@@ -414,3 +414,10 @@ def test_what_stays_float_runs_as_onnx_runtime_runs_it_in_the_whole_graph():
     for sample in random_samples(IMAGE_SHAPE, 16, scale=0.3):
         (expected,) = theirs.run(sample.feed)
         np.testing.assert_array_equal(ours.run(sample.feed)["y"], expected)
+
+
+def test_a_resize_between_quantizers_is_float_for_its_own_reason_only():
+    resize = INPUT_QDQ + 'y = Resize<mode = "nearest">(xd, , factors)'
+    factors = np.array([1, 1, 2, 2], np.float32)
+    [status] = node_statuses(foreign_graph(resize, factors=factors), "litert")
+    assert status.why == "must stay float: output y is a float output of the model"

@@ -8,9 +8,8 @@ are exact, too.
 
 from __future__ import annotations
 
-from ptq.core.ops import OPS
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers_of, is_constant, name_of, operator_of, spec_name
+from ptq.model.node import Node, Value, consumers_of, is_constant, name_of, operator_of, spec_of
 
 _ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
 
@@ -37,5 +36,5 @@ def _is_of_input(value: Value, behind: set[str]) -> bool:
 
 
 def _moves_data(node: Node) -> bool:
-    spec = OPS.get(spec_name(node))
+    spec = spec_of(node)
     return operator_of(node) == "Cast" or (spec is not None and spec.moves_integers)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.target import Target
 from ptq.core.types import FLOAT32
@@ -21,6 +20,7 @@ from ptq.model.node import (
     name_of,
     shape_of,
     spec_name,
+    spec_of,
 )
 from ptq.model.session.runtime_types import explain_unknown_type
 from ptq.model.weights.finite_constants import has_non_finite
@@ -67,7 +67,7 @@ def assess_nodes(graph: Graph, refused: Mapping[str, str]) -> list[tuple[Node, V
 
 def assess_for_target(node: Node, verdict: Verdict, target: Target) -> Verdict:
     """The verdict on a node of `assess_nodes` for a target."""
-    spec = OPS.get(spec_name(node))
+    spec = spec_of(node)
     if spec is None:
         return verdict
     if spec.op in target.float_is_faster:
@@ -81,7 +81,7 @@ def assess_for_target(node: Node, verdict: Verdict, target: Target) -> Verdict:
 
 
 def _assess_node(node: Node, refused: Mapping[str, str]) -> Verdict:
-    spec = OPS.get(spec_name(node))
+    spec = spec_of(node)
     if spec is None:
         return f"operator {spec_name(node)} is not supported"
     if infinite := infinite_attribute(node):

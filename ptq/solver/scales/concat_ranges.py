@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptq.core.ops import OPS
 from ptq.core.opspec import RUNS_ON_INTEGERS
 from ptq.model.graph import Graph
-from ptq.model.node import Value, constant_of, consumers_of, name_of, operator_of, spec_name
+from ptq.model.node import Value, constant_of, consumers_of, name_of, operator_of, spec_of
 from ptq.observers import TensorStats
 
 _MAX_RANGE_RATIO = 16
@@ -45,7 +44,7 @@ def concats_with_unlike_ranges(graph: Graph, stats: Mapping[str, TensorStats]) -
 def _leads_only_to_outputs(value: Value) -> bool:
     """Whether the value reaches only outputs of the model, through data movement at most."""
     for node in consumers_of(value):
-        spec = OPS.get(spec_name(node))
+        spec = spec_of(node)
         if (
             spec is None
             or spec.qlinear is not RUNS_ON_INTEGERS
