@@ -421,3 +421,16 @@ def test_a_resize_between_quantizers_is_float_for_its_own_reason_only():
     factors = np.array([1, 1, 2, 2], np.float32)
     [status] = node_statuses(foreign_graph(resize, factors=factors), "litert")
     assert status.why == "must stay float: output y is a float output of the model"
+
+
+def test_a_result_that_is_quantized_at_run_time_is_float_for_that_reason():
+    graph = foreign_graph(
+        "wd = DequantizeLinear(w, w_scale, w_zero)\nr = Gather(wd, x)\n"
+        "q, s, z = DynamicQuantizeLinear(r)\ni = MatMulInteger(q, v, z)\nf = Cast<to = 1>(i)\ny = Mul(f, s)",
+        ("N",),
+        input_type=TensorProto.INT64,
+        w=random_integers(5, 4),
+        v=random_integers(4, 3),
+    )
+    why = {status.op: status.why for status in node_statuses(graph)}
+    assert why["Gather"] == "must stay float: output r has a scale that is computed at run time"
