@@ -100,6 +100,11 @@ def shape_of(value: Value) -> tuple[int | None, ...] | None:
     return tuple(d if isinstance(d, int) and d >= 0 else None for d in value.shape)
 
 
+def axis_names(value: Value) -> tuple[str | None, ...]:
+    """Names of the dynamic dimensions, with None for each other one; empty if the rank is unknown."""
+    return tuple(getattr(d, "value", None) for d in value.shape or ())
+
+
 def constant_shape(value: Value | None) -> tuple[int, ...] | None:
     """Shape of an initializer, whose data are not read; None for any other value."""
     if value is None or value.const_value is None or not value.is_initializer():
