@@ -24,6 +24,20 @@ _OMITTED = frozenset({"help", "json", "verbose", "quiet"})
 """Options that say nothing about the result."""
 _SOURCES = frozenset({"data", "eval"})
 """Options that name a file, a folder, or ``module:callable``."""
+_OUTPUTS = frozenset(
+    {
+        "also",
+        "checkpoint",
+        "output",
+        "plot",
+        "report",
+        "save",
+        "save-config",
+        "save-plan",
+        "summary",
+    }
+)
+"""Options that name a file or folder to write; what was there before says nothing about the result."""
 
 
 @dataclass
@@ -33,7 +47,7 @@ class Invocation:
     Attributes:
         command: Name of the command; empty before the command line is read.
         options: Every option and argument that has a value, by its long name.
-        files: Names of the options whose values are paths.
+        files: Names of the options whose values are paths of files that the command reads.
         json: The checked place of the JSON result; None before the check, or without ``--json``.
         arguments: The command line without the name of the program; empty for that of the process.
         configured: Names of the options that a file of options sets.
@@ -123,7 +137,7 @@ def _describe(ctx: typer.Context) -> Invocation:
     return Invocation(
         command=ctx.info_name or "",
         options={name: _to_plain(value) for name, value in given.items()},
-        files=_SOURCES & given.keys() | {n for n, v in given.items() if _has_paths(v)},
+        files=(_SOURCES & given.keys() | {n for n, v in given.items() if _has_paths(v)}) - _OUTPUTS,
         configured=frozenset(long_name(p) for p in ctx.command.params if _is_configured(ctx, p)),
         config=str(getattr(ctx.default_map, "path", "")),
     )

@@ -63,11 +63,11 @@ def convert(
     form = outputs.choose_form(form, output)
     replaced = outputs.check_outputs([quantized], [output], json, no_clobber=no_clobber)
     converted = verb.convert(quantized, form, integers=integers, io=io, static_batch=static_batch)
-    converted.save(output)
     graph = converted.graph
     float_nodes = not_converted(graph) if form == "qoperator" else runs_in_float(graph)
     if form == "tflite":
         float_nodes = ()
+    converted.save(output)
     summary = ConversionSummary(
         form, float_nodes, converted.load_failure, converted.given_model_loads
     )

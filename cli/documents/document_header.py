@@ -19,8 +19,8 @@ class Header:
         ptq_version: Version of ptq.
         command: Name of the command.
         options: Every option and argument with a value, by its long name, defaults included; not ``json`` itself.
-        digests: ``sha256:`` and the digest of each file that an option names, by the option's name. ``model/NAME`` is
-            a file of weights. Folders have none.
+        digests: ``sha256:`` and the digest of the main output and of each file that is read, by the option's name.
+            ``model/NAME`` is a file of weights. Folders have none.
         output: The main file that the command wrote; null if it writes none.
         warnings: What a reader must know before any figure, the most serious first.
     """

@@ -74,7 +74,7 @@ def _header(output: Path | None, warnings: tuple[str, ...]) -> Header:
 
 
 def digest_inputs(output: Path | None) -> dict[str, str]:
-    """Digest of each file that an option of the running command names, and of its output."""
+    """Digest of each file that the running command reads by an option, and of its output."""
     invocation = current_invocation()
     named = {name: invocation.options[name] for name in sorted(invocation.files)}
     if output is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from ptq.core.wording import (
     plural,
 )
 from ptq.evaluation.form_titles import name_engine, title_forms
+from ptq.evaluation.metrics import describe_other_shapes
 from ptq.evaluation.presentation.report_wording import NOT_LABELLED, NOTHING_QUANTIZED, count_nodes
 from ptq.evaluation.task_wording import describe_forms, describe_task
 from ptq.executor.runtimes.runtime import describe_placement
@@ -109,6 +111,7 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
         yield table
     yield from render_drops(result, titles)
     yield from (format_paragraph(one_line(line)) for line in describe_forms(result, titles))
+    yield from (format_paragraph(one_line(line)) for line in _other_shapes(result, titles))
     if base is not None and base.labelled < result.samples:
         yield format_paragraph(f"top-1 on {base.labelled} labelled samples of {result.samples}")
     further = [name for name in (others[0].outputs if others else ()) if name != result.head]
@@ -118,6 +121,14 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
             yield format_paragraph(
                 f"{plural(len(further) - MAX_ENTRIES, 'output')} more; --json lists all"
             )
+
+
+def _other_shapes(result: Evaluation, titles: Mapping[str, str]) -> Iterator[str]:
+    """The outputs of each form that have no SQNR on some samples."""
+    for name, form in result.forms.items():
+        for output, fidelity in islice(form.outputs.items(), MAX_ENTRIES):
+            if fidelity.other_shapes:
+                yield f"{titles[name]}: output {output} has {describe_other_shapes(fidelity)}"
 
 
 def _further_outputs_table(

@@ -37,7 +37,7 @@ from ptq.executor.runtimes.registry import RuntimeName, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, RuntimeModel, describe_fallback
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.graph import Graph
-from ptq.model.node import dtype_of, name_of
+from ptq.model.node import axis_names, dtype_of, name_of
 from ptq.model.open import (
     Model,
     count_file_bytes,
@@ -220,7 +220,8 @@ def _list_models(models: Model | Sequence[Model]) -> list[Model]:
 
 def _read_feeds(graph: Graph, data: DataSource | None, reading: SampleOptions) -> list[Sample]:
     if data is None:
-        return [Sample("inputs made from shapes", make_feed(list_input_specs(graph)))]
+        names = {name_of(value): axis_names(value) for value in graph.inputs}
+        return [Sample("inputs made from shapes", make_feed(list_input_specs(graph), names))]
     if isinstance(data, (str, os.PathLike)) and Path(data).suffix.lower() in (".onnx", SUFFIX):
         raise UsageError(f"data {data} is a model; give all models as a list", "data")
     opened = reading.open(data, graph)

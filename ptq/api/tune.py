@@ -26,7 +26,7 @@ from ptq.core.types import FLOAT32
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import ORT_VERSION
-from ptq.model.node import Node, dtype_of, is_constant, operator_of, spec_name
+from ptq.model.node import Node, dtype_of, is_constant, operator_of, spec_name, spec_of
 from ptq.model.open import Model
 from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
 from ptq.rewrite.prepare.prepare import open_and_prepare
@@ -188,7 +188,7 @@ def _list_kernels(graph: Graph) -> Iterator[tuple[str, Node]]:
     """The nodes that may become integers, with their keys."""
     target = get_target("ort")
     for node in graph.nodes:
-        spec = OPS.get(spec_name(node))
+        spec = spec_of(node)
         if spec is None or operator_of(node) in VIEWS or not target.can_quantize(spec):
             continue
         key = kernel_key(node)

@@ -10,6 +10,7 @@ from ptq.evaluation.comparison import Comparison
 from ptq.evaluation.drop import describe_change, describe_drop
 from ptq.evaluation.form_titles import name_runtime
 from ptq.evaluation.intervals import describe_speed
+from ptq.evaluation.metrics import describe_other_shapes
 from ptq.evaluation.presentation.changed import build_changed
 from ptq.evaluation.presentation.classes import build_classes
 from ptq.evaluation.presentation.making import build_run
@@ -101,12 +102,12 @@ def describe_comparison(result: Comparison) -> Iterator[str]:
     if result.figures:
         yield f"{'new: ' if result.old_figures else ''}{describe_figures(result.figures)}"
     for name, fidelity in result.outputs.items():
-        agreement = ""
+        agreement, other = "", describe_other_shapes(fidelity)
         if fidelity.agreement is not None:
             agreement = f"agrees {_format_percent(fidelity.agreement)} %, "
         yield (
             f"output {name}: {agreement}SQNR {format_decibels(fidelity.sqnr_db)} dB, "
-            f"cosine {fidelity.cosine:.6f}"
+            f"cosine {fidelity.cosine:.6f}{', ' if other else ''}{other}"
         )
     ratio = result.new_bytes / max(result.old_bytes, 1)
     yield f"size {format_size(result.old_bytes)} → {format_size(result.new_bytes)} (× {ratio:.2f})"

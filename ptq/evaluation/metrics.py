@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.decibels import sqnr_db
+from ptq.core.wording import plural
 from ptq.evaluation import intervals
 from ptq.evaluation.intervals import Interval
 
@@ -52,6 +53,12 @@ class Fidelity:
     agreement_interval: Interval | None = None
     other_shapes: int = 0
     median_sqnr_db: float | None = None
+
+
+def describe_other_shapes(fidelity: Fidelity) -> str:
+    """Why an output has no SQNR; empty if its shape is the reference's on all samples."""
+    samples = fidelity.other_shapes
+    return f"another shape on {plural(samples, 'sample')}" if samples else ""
 
 
 @dataclass(frozen=True)

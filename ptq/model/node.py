@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from ptq.core.opspec import MICROSOFT_PREFIX
+from ptq.core.ops import OPS
+from ptq.core.opspec import MICROSOFT_PREFIX, OpSpec
 from ptq.core.types import FLOAT16, FLOAT32
 
 Node = ir.Node
@@ -54,6 +55,11 @@ def spec_name(node: Node) -> str:
     """Key of the node in ``ptq.core.ops``: its operator; for a Resize with the mode, ``Resize linear``."""
     op = operator_of(node)
     return f"Resize {attributes_of(node).get('mode', 'nearest')}" if op == "Resize" else op
+
+
+def spec_of(node: Node) -> OpSpec | None:
+    """Row of the node in ``ptq.core.ops``; None for an operator without one."""
+    return OPS.get(spec_name(node))
 
 
 def name_of(value: Value) -> str:
@@ -102,6 +108,11 @@ def shape_of(value: Value) -> tuple[int | None, ...] | None:
         return None
     # Paddle writes -1 for a dynamic dimension.
     return tuple(d if isinstance(d, int) and d >= 0 else None for d in value.shape)
+
+
+def axis_names(value: Value) -> tuple[str | None, ...]:
+    """Names of the dynamic dimensions, with None for each other one; empty if the rank is unknown."""
+    return tuple(getattr(d, "value", None) for d in value.shape or ())
 
 
 def constant_shape(value: Value | None) -> tuple[int, ...] | None:

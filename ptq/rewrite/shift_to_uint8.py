@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ptq.core.ops import OPS, QLINEAR_FORMS
+from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.opspec import MICROSOFT_PREFIX, Role
 from ptq.core.types import IntArray
 from ptq.model.graph import Graph
@@ -34,6 +34,7 @@ from ptq.model.node import (
     name_of,
     operator_of,
     require_constant,
+    spec_of,
 )
 from ptq.model.qdq.qdq_units import QuantizedOp, QuantizedTensor, quantized_op, quantized_source
 from ptq.model.qdq.qlinear_inputs import input_positions
@@ -143,7 +144,7 @@ def find_int8_weight(node: Node) -> tuple[Node, int, int, int] | None:
         zero_point = node.inputs[at["0z"]]
         signed = zero_point is None or dtype_of(zero_point) != _UINT8
         place = (node, at["1q"], at["1s"], at["1z"])
-    elif op in OPS and OPS[op].role_of(1) is Role.WEIGHT and len(node.inputs) > 1:
+    elif (spec := spec_of(node)) and spec.role_of(1) is Role.WEIGHT and len(node.inputs) > 1:
         x, w = quantized_source(node.inputs[0]), quantized_source(node.inputs[1])
         weight = node.inputs[1].producer() if node.inputs[1] is not None else None
         if x is None or w is None or weight is None:

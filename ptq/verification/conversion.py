@@ -113,8 +113,8 @@ def not_converted(converted: Graph) -> tuple[NodeStatus, ...]:
         quantized = quantized_op(node)
         if quantized is None:
             why = reason_for_float(node, OPS.__contains__)
-        elif OPS[op].qlinear is None:
-            why = f"ONNX Runtime has no QLinear operator for {op}"
+        elif quantized.spec.qlinear is None:
+            why = f"ONNX Runtime has no QLinear operator for {quantized.spec.op}"
         elif has_ort_kernel(quantized):
             why = _IN_FLOAT
         else:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, cast
 
 from ptq.core.errors import UsageError
-from ptq.core.ops import OPS, QLINEAR_FORMS
+from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.target import LintRules, Target
 from ptq.core.targets import TARGETS, TargetName, get_target
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_target
-from ptq.model.node import QUANTIZERS, Node, operator_of, spec_name
+from ptq.model.node import QUANTIZERS, Node, operator_of, spec_of
 from ptq.model.qdq.qdq_units import quantized_op, quantized_source
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
@@ -65,7 +65,7 @@ def _lint_node(node: Node, row: Target) -> Iterator[Finding]:
     op = operator_of(node)
     if op in QUANTIZERS:
         return
-    spec = OPS.get(spec_name(node))
+    spec = spec_of(node)
     if op in QLINEAR_FORMS:
         text = f"{op} has no QDQ form here; it runs as in ONNX Runtime"
         yield _node_finding(node, "unspecified", _WHOLE_SPECIFICATION, text, "note")

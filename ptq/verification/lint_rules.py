@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from ptq.core.opspec import FixedQParams, OpSpec, Role
+from ptq.core.opspec import FixedQParams, OpSpec, OutputRule, Role
 from ptq.core.target import Target
 from ptq.core.types import QuantParams
 from ptq.model.node import (
@@ -21,7 +21,12 @@ from ptq.model.node import (
     operator_of,
     require_constant,
 )
-from ptq.model.qdq.qdq_units import QuantizedTensor, quantized_result, quantized_source
+from ptq.model.qdq.qdq_units import (
+    QuantizedTensor,
+    quantized_op,
+    quantized_result,
+    quantized_source,
+)
 from ptq.model.weights.layer_weights import channel_axis
 
 # each of the two roundings in a product of float32 scales may be off by one ULP
@@ -65,8 +70,11 @@ def clause_name(node: Node, spec: OpSpec) -> str:
 
 
 def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
-    """Findings at one operator of the operator table."""
-    rules = _Rules(node, clause_name(node, spec), row)
+    """Findings at one operator of the operator table.
+
+    Of an operator that runs in float, only its weights and quantized tensors have rules, each by itself.
+    """
+    rules, in_float = _Rules(node, clause_name(node, spec), row), _runs_in_float(node, spec)
     first = quantized_source(node.inputs[0]) if node.inputs else None
     for position, value in enumerate(node.inputs):
         quantized = quantized_source(value)
@@ -76,12 +84,14 @@ def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
         where = f"Input {position}"
         if role is Role.WEIGHT and quantized is not None and is_constant(quantized.integers):
             yield from rules.check_weight(quantized, f"{where} (Weight)")
+        elif role is Role.BIAS and in_float and quantized is None:
+            continue
         elif role is Role.BIAS:
             weight = quantized_source(node.inputs[1])
             yield from rules.check_bias(value, quantized, first, weight, f"{where} (Bias)")
         elif quantized is not None:
             yield from rules.check_activation(quantized, where)
-            if spec.same_scale and first is not None and position:
+            if spec.same_scale and first is not None and position and not in_float:
                 yield from rules.check_same_scale(quantized, first)
     for position, value in enumerate(node.outputs):
         quantized = quantized_result(value)
@@ -89,11 +99,26 @@ def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
             continue
         where = f"Output {position}"
         yield from rules.check_activation(quantized, where)
+        if in_float:
+            continue
         prescribed = row.output_rule(spec)
         if isinstance(prescribed, FixedQParams):
             yield from rules.check_fixed_output(quantized, prescribed, where)
         elif spec.same_scale and first is not None:
             yield from rules.check_same_scale(quantized, first)
+
+
+def _runs_in_float(node: Node, spec: OpSpec) -> bool:
+    """Whether a tensor that an integer kernel needs is float; a float bias alone is a breach of the bias's rules."""
+    if quantized_op(node) is not None:
+        return False
+    quantized_roles = (Role.ACTIVATION, Role.WEIGHT)
+    read = [v for i, v in enumerate(node.inputs) if spec.role_of(i) in quantized_roles]
+    if any(value is not None and quantized_source(value) is None for value in read):
+        return True
+    written = [] if spec.output_rule is OutputRule.NONE else node.outputs
+    used = [value for value in written if value.uses() or value.is_graph_output()]
+    return any(quantized_result(value) is None for value in used)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +190,9 @@ class _Rules:
         if x is None or w is None:
             return
         expected = np.asarray(x.params.scale.astype(np.float64) * w.params.scale)
+        if operator_of(self.node) == "ConvTranspose" and expected.size > 1:
+            # its weight has the channels of one group, whose scales hold for all
+            expected = np.tile(expected, int(attributes_of(self.node).get("group", 1)))
         got = quantized.params.scale.astype(np.float64)
         if got.size not in (1, expected.size) and expected.size != 1:
             text = f"bias has {got.size} scales, the weight {expected.size}"

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.opspec import OpSpec, OutputRule, QLinearForm, Role
+from ptq.core.ops import QLINEAR_FORMS
+from ptq.core.opspec import MICROSOFT_PREFIX, OpSpec, OutputRule, QLinearForm, Role
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program_reader import read_program
@@ -25,7 +25,7 @@ from ptq.model.node import (
     is_constant,
     name_of,
     operator_of,
-    spec_name,
+    spec_of,
 )
 from ptq.model.qdq.qdq_units import (
     match_qdq_op,
@@ -35,6 +35,8 @@ from ptq.model.qdq.qdq_units import (
 )
 from ptq.model.qdq.qlinear_inputs import qlinear_unsupported_reason, read_operands
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
+
+_DYNAMIC = "DynamicQuantizeLinear"
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,8 @@ def reason_for_float(node: Node, runs: Callable[[str], bool]) -> str:
     op = operator_of(node)
     if op in QLINEAR_FORMS:
         return _qlinear_reason(node, *QLINEAR_FORMS[op])
-    spec = OPS.get(spec_name(node))
-    if spec is None or not runs(op):
+    spec = spec_of(node)
+    if spec is None or not runs(spec.op):
         return f"{op} has no integer kernel in this arithmetic"
     operands = [(spec.role_of(i), v) for i, v in enumerate(node.inputs) if v is not None]
     reasons = [_operand_reason(role, value) for role, value in operands if role is not Role.BIAS]
@@ -142,7 +144,7 @@ def _operand_reason(role: Role, value: Value) -> str:
 
 def _float_value_reason(value: Value) -> str:
     maker = value.producer()
-    if maker is None or "DequantizeLinear" not in operator_of(maker):
+    if maker is None or _plain_name(maker) != "DequantizeLinear":
         return "is a float constant" if is_constant(value) else "is computed in float"
     return _quantizer_reason(maker, maker.inputs[0])
 
@@ -157,7 +159,7 @@ def _output_reason(value: Value) -> str:
     if value.is_graph_output():
         return f"{what} is a float output of the model"
     readers = consumers_of(value)
-    quantizers = [node for node in readers if "QuantizeLinear" in operator_of(node)]
+    quantizers = [node for node in readers if _plain_name(node) in ("QuantizeLinear", _DYNAMIC)]
     if not quantizers:
         return f"{what} has no QuantizeLinear after it"
     if len(readers) > 1:
@@ -165,9 +167,14 @@ def _output_reason(value: Value) -> str:
     return f"{what} {_quantizer_reason(quantizers[0], quantizers[0].outputs[0])}"
 
 
+def _plain_name(node: Node) -> str:
+    """The operator, whether it is ONNX's own or that of the same name of ONNX Runtime."""
+    return operator_of(node).removeprefix(MICROSOFT_PREFIX)
+
+
 def _quantizer_reason(quantizer: Node, integers: Value | None) -> str:
     """Why a quantizer is not one of 8-bit integers with constant scales along at most one axis."""
-    scales = constant_of(quantizer.inputs[1])
+    scales = None if _plain_name(quantizer) == _DYNAMIC else constant_of(quantizer.inputs[1])
     if scales is None:
         return "has a scale that is computed at run time"
     if scales.ndim > 1 or attributes_of(quantizer).get("block_size", 0):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from networks import build_network
 from onnx import numpy_helper
 
 import ptq as ptq_package
@@ -35,6 +36,21 @@ def right(model, data) -> Path:
     (scores,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
     np.savez("right.npz", x=x, labels=np.asarray(scores).argmax(1))
     return Path("right.npz")
+
+
+def test_a_sample_with_another_shape_is_the_reason_for_no_sqnr(ptq):
+    nodes = "g = Greater(x, t)\nn = NonZero(g)\ny = Cast<to = 1>(n)"
+    for name, above in (("old.onnx", 0.0), ("new.onnx", 0.5)):
+        onnx.save(build_network(nodes, {"x": ("N", 8)}, t=np.float32(above)), name)
+    x = np.ones((6, 8), np.float32)
+    x[2, 3] = 0.25
+    np.savez("x.npz", x=x)
+    compared = ptq("compare", "old.onnx", "new.onnx", "--data", "x.npz")
+    assert "SQNR −∞ dB, cosine 0.833333, another shape on 1 sample\n" in compared.out
+    evaluated = ptq("evaluate", "new.onnx", "--against", "old.onnx", "--data", "x.npz")
+    assert "output y has another shape on 1 sample\n" in evaluated.out
+    assert "float model, another shape on 1 sample" in evaluated.out.replace("\n  ", " ")
+    assert "inf dB" not in evaluated.out + evaluated.err
 
 
 def test_the_figures_are_those_of_evaluate_against(ptq, model, ruined, data):

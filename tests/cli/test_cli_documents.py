@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -73,6 +74,19 @@ def test_quantize_names_version_options_digests_and_output(ptq, model, data):
         "data": digest(data),
         "output": digest(Path("model.int8.onnx")),
     }
+
+
+def test_a_file_that_is_replaced_is_no_source_of_the_result(ptq, model, data):
+    outputs = {"--report": "r.html", "--summary": "s.md", "--save-plan": "p.json", "-o": "q.onnx"}
+    for name in outputs.values():
+        Path(name).write_text("of an earlier run")
+    more = [part for pair in outputs.items() for part in pair]
+    result = ptq("quantize", model, "--data", data, "--effort", "fast", *more, "--json", "-")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["digests"].keys() == {"model", "data", "output"}
+    page = Path("r.html").read_text(encoding="utf-8")
+    assert {"model", "output"} <= {*re.findall(r"digest of ([\w-]+)", page)}
+    assert not [name for name in outputs if f"digest of {name.removeprefix('--')}" in page]
 
 
 @pytest.mark.parametrize(

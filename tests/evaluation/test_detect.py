@@ -187,6 +187,18 @@ def test_a_detector_that_is_asked_for_but_has_no_boxes_is_refused() -> None:
         recognize_task(TaskRequest("detect"), [Example(IMAGE, {"y": np.ones((1, 10), np.float32)})])
 
 
+def test_a_head_of_a_few_boxes_is_read_where_it_is_asked_for() -> None:
+    rows = np.array([[20, 20, 10, 8, 0.9, 0.1], [50, 40, 12, 9, 0.2, 0.7]] * 4, np.float32)
+    columns = np.concatenate([rows.T, np.zeros((1, 8), np.float32)])[
+        None
+    ]  # centre, size, three classes
+    examples = [Example({"images": np.zeros((1, 3, 96, 64), np.float32)}, {"y": columns})]
+    task, choice = recognize_task(TaskRequest("detect"), examples)
+    assert choice.name == "detect"
+    assert isinstance(task, DetectTask)
+    assert recognize_task(TaskRequest(), examples)[1].name != "detect"
+
+
 PICTURE = {"images": np.zeros((1, 3, 96, 64), np.float32)}
 """12 × 8, 6 × 4, 3 × 2 cells of 8, 16 and 32 pixels, and 2 × 1 of 64 pixels."""
 

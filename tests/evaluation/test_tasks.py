@@ -57,6 +57,7 @@ def softmax(scores: np.ndarray[Any, Any], axis: int = -1) -> np.ndarray[Any, Any
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
+SPECKLED = (np.random.default_rng(0).random((1, 32, 32)) < 0.1).astype(np.int64)
 RECOGNIZED: list[tuple[str, str, dict[str, Any], list[dict[str, Any]]]] = [
     ("ctc", "text lines", PIXELS, [{"y": line} for line in LINES]),
     ("ctc", "steps first", PIXELS, [{"y": line.swapaxes(0, 1)} for line in LINES]),
@@ -74,6 +75,8 @@ RECOGNIZED: list[tuple[str, str, dict[str, Any], list[dict[str, Any]]]] = [
     ("segment", "channels last", PIXELS, [{"y": np.moveaxis(blobs(5), 1, 3)}]),
     ("segment", "a mask", PIXELS, [{"y": (blobs(2)[:, :1] > 9).astype(np.float32)}]),
     ("segment", "classes of pixels", PIXELS, [{"y": blobs(5).argmax(axis=1)}]),
+    ("segment", "a named map of small objects", PIXELS, [{"mask": SPECKLED}]),
+    ("none", "integers of pixels", PIXELS, [{"y": SPECKLED}]),
     ("classify", "scores", PIXELS, [{"y": RNG.normal(size=(1, 10)).astype(np.float32)}]),
     ("none", "an image", PIXELS, [{"y": RNG.normal(size=(1, 3, 32, 32)).astype(np.float32)}]),
     ("none", "a depth map", PIXELS, [{"y": RNG.random((1, 1, 32, 32)).astype(np.float32)}]),
@@ -129,6 +132,18 @@ def test_the_state_of_a_recurrent_network_is_no_score_of_classes() -> None:
     assert (choice.name, choice.output) == ("classify", "y")
     assert task is not None
     assert recognize_task(TaskRequest(), [Example(feed, {"hn": state})])[1].output == "hn"
+
+
+def test_positions_of_texts_of_several_lengths_are_said_as_a_span() -> None:
+    examples = [
+        Example(
+            {"input_ids": np.ones((1, n), np.int64)},
+            {"logits": np.random.default_rng(n).normal(size=(1, n, 5)).astype(np.float32)},
+        )
+        for n in (5, 3, 9)
+    ]
+    _, choice = recognize_task(TaskRequest("sequence"), examples)
+    assert "scores of 5 classes at each of 3 to 9 positions" in choice.why
 
 
 def test_one_value_at_each_token_is_two_classes_where_the_mask_is_one() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
+from networks import build_network, gaussian_array
 
 import ptq
 from ptq.core.errors import DataError, ModelError, UsageError
@@ -127,3 +128,35 @@ def test_made_inputs_fill_dynamic_sizes_by_their_place() -> None:
     }  # fmt: skip
     assert feed["tokens"].min() == feed["tokens"].max() == 1
     assert [a.dtype.str[1:] for a in feed.values()] == ["f4", "i8", "f2", "b1"]
+
+
+def test_made_inputs_give_each_named_dimension_one_length() -> None:
+    single = np.dtype("f4")
+    feed = make_feed(
+        [
+            InputSpec("state", single, (2, None, 24)),
+            InputSpec("x", single, (None, None, 16)),
+            InputSpec("mask", single, (None, 1, None, None)),
+            InputSpec("other", single, (None, 3, None, None)),
+        ],
+        {
+            "state": (None, "batch", None),
+            "x": ("batch", "time", None),
+            "mask": ("batch", None, "time", "time"),
+            "other": ("?", None, "?", "?"),
+        },
+    )
+    assert {name: array.shape for name, array in feed.items()} == {
+        "state": (2, 1, 24),
+        "x": (1, LENGTH, 16),
+        "mask": (1, 1, LENGTH, LENGTH),
+        "other": (1, 3, SIDE, SIDE),
+    }
+
+
+def test_a_model_with_a_state_runs_on_made_inputs() -> None:
+    nodes = "s = Squeeze(h, axes)\nc = Concat<axis = 1>(x, s)\ny = Gemm(c, w)"
+    weights = {"axes": np.array([0]), "w": gaussian_array(6, 2)}
+    model = build_network(nodes, {"x": ("b", 3), "h": (1, "b", 3)}, **weights)
+    found = ptq.benchmark(model, seconds=0.01)
+    assert found.shapes == {"x": (1, 3), "h": (1, 1, 3)}

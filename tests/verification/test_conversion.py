@@ -324,9 +324,13 @@ def test_what_has_no_kernel_keeps_its_quantizers_and_says_why():
         y_zero=np.int8(-20),
     )
     tanh = foreign_graph(INPUT_QDQ + "r = Tanh(xd)" + OUTPUT_QDQ)
+    resize = 'r = Resize<mode = "linear">(xd, , factors)'
+    factors = np.array([1, 1, 2, 2], np.float32)
+    linear_resize = foreign_graph(INPUT_QDQ + resize + OUTPUT_QDQ, factors=factors)
     for graph, op, why in (
         (shown, "Conv", f"{IN_FLOAT}: no QLinear operator supports these types or scales"),
         (tanh, "Tanh", "ONNX Runtime has no QLinear operator for Tanh"),
+        (linear_resize, "Resize", "ONNX Runtime has no QLinear operator for Resize linear"),
     ):
         linear = convert_graph(graph, "qoperator")
         assert [(fate.op, fate.why) for fate in not_converted(linear)] == [(op, why)]

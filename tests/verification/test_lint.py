@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import CASES
 from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 from networks import build_network, gaussian_array, quantize_network
 
 import ptq
 from ptq.core.errors import UsageError
+from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.verification.conversion import convert_graph
 from ptq.verification.lint import lint_graph
@@ -238,6 +240,50 @@ def test_what_ptq_quantizes_for_gemmlowp_passes_its_own_lint():
     graph = quantize_network(model, target="gemmlowp", per_tensor=True).qdq
     assert lint_graph(graph, "gemmlowp") == ()
     assert "weight-zero-point" in _rules(graph)  # LiteRT wants 0
+
+
+@pytest.mark.parametrize(
+    "target", ["gemmlowp", "litert", "litert-xnnpack", "ort-xnnpack", "tensorrt"]
+)
+@pytest.mark.parametrize("name", [*[*CASES][::9], "conv transpose grouped"])
+def test_what_ptq_quantizes_breaks_no_rule_of_its_target(name: str, target: str) -> None:
+    done = quantize_network(CASES[name], target=target, per_tensor=target == "gemmlowp")
+    assert [f for f in lint_graph(done.qdq, target) if f.severity == "error"] == []
+
+
+def test_rules_of_a_target_are_tested_on_its_own_files():
+    assert {name for name, row in TARGETS.items() if row.lint} == {
+        "gemmlowp", "litert", "litert-xnnpack", "ort-xnnpack", "tensorrt",
+    }  # fmt: skip
+
+
+def test_an_operator_in_float_has_no_rules_of_an_integer_one():
+    weight = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
+    skipped = "r = Conv(xd, v, u)"  # a float weight and a float bias
+    constants = {"v": gaussian_array(8, 3, 3, 3), "u": gaussian_array(8), **SIGNED}
+    (finding,) = lint_graph(foreign_graph(INPUT_QDQ + skipped + OUTPUT_QDQ, **constants))
+    assert (finding.rule, finding.severity) == ("float", "note")
+    (finding,) = lint_graph(
+        foreign_graph(
+            INPUT_QDQ + weight + "y = Conv(xd, wd, u)",
+            w=_kept(8, 3, 3, 3),
+            u=gaussian_array(8),
+            **SIGNED,
+        )
+    )
+    assert (finding.rule, finding.severity) == ("float", "note")
+    assert lint_graph(foreign_graph("r = Softmax(x)" + OUTPUT_QDQ, **SIGNED)) == ()
+
+
+def test_an_operator_in_float_keeps_the_rules_of_its_quantized_weight_and_tensors():
+    weight = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
+    graph = foreign_graph(
+        INPUT_QDQ + weight + "y = Conv(xd, wd)",
+        w=_kept(8, 3, 3, 3),
+        w_zero=np.int8(3),
+        x_zero=np.uint8(100),
+    )
+    assert _rules(graph) == ["activation-type", "weight-zero-point"]
 
 
 def test_a_target_without_a_specification_cannot_be_linted():

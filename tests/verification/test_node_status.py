@@ -414,3 +414,23 @@ def test_what_stays_float_runs_as_onnx_runtime_runs_it_in_the_whole_graph():
     for sample in random_samples(IMAGE_SHAPE, 16, scale=0.3):
         (expected,) = theirs.run(sample.feed)
         np.testing.assert_array_equal(ours.run(sample.feed)["y"], expected)
+
+
+def test_a_resize_between_quantizers_is_float_for_its_own_reason_only():
+    resize = INPUT_QDQ + 'y = Resize<mode = "nearest">(xd, , factors)'
+    factors = np.array([1, 1, 2, 2], np.float32)
+    [status] = node_statuses(foreign_graph(resize, factors=factors), "litert")
+    assert status.why == "must stay float: output y is a float output of the model"
+
+
+def test_a_result_that_is_quantized_at_run_time_is_float_for_that_reason():
+    graph = foreign_graph(
+        "wd = DequantizeLinear(w, w_scale, w_zero)\nr = Gather(wd, x)\n"
+        "q, s, z = DynamicQuantizeLinear(r)\ni = MatMulInteger(q, v, z)\nf = Cast<to = 1>(i)\ny = Mul(f, s)",
+        ("N",),
+        input_type=TensorProto.INT64,
+        w=random_integers(5, 4),
+        v=random_integers(4, 3),
+    )
+    why = {status.op: status.why for status in node_statuses(graph)}
+    assert why["Gather"] == "must stay float: output r has a scale that is computed at run time"

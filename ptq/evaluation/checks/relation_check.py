@@ -8,6 +8,7 @@ from ptq.evaluation.checks.record_check import REFERENCE_MODEL
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import describe_change
 from ptq.evaluation.measurements import REFERENCE, Evaluation, FormMetrics
+from ptq.evaluation.metrics import describe_other_shapes
 from ptq.model.graph import Graph
 from ptq.model.open import is_quantized
 
@@ -49,4 +50,6 @@ def _find_large_loss(evaluation: Evaluation, form: FormMetrics) -> str:
     if fidelity.other_shapes and form.drop is not None and task is not None and task.output:
         return describe_change(form.drop)[0] if form.drop.points > UNRELATED_POINTS else ""
     sqnr = fidelity.sqnr_db
-    return f"SQNR {sqnr:.1f} dB" if sqnr < UNRELATED_SQNR_DB else ""
+    if sqnr >= UNRELATED_SQNR_DB:
+        return ""
+    return describe_other_shapes(fidelity) or f"SQNR {sqnr:.1f} dB"

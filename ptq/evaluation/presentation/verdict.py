@@ -20,7 +20,7 @@ from ptq.evaluation.drop import (
 )
 from ptq.evaluation.intervals import Interval, is_rough
 from ptq.evaluation.measurements import Evaluation, FormMetrics
-from ptq.evaluation.metrics import LOSSY_DB, Fidelity
+from ptq.evaluation.metrics import LOSSY_DB, Fidelity, describe_other_shapes
 from ptq.evaluation.report.report_data import ReportData
 
 _CLEAR_SPEED = 0.05
@@ -95,7 +95,7 @@ def describe_sqnr(fidelity: Fidelity) -> str:
     """What the SQNR of an output usually means."""
     decibels = fidelity.sqnr_db
     if fidelity.other_shapes:
-        return f"another shape on {plural(fidelity.other_shapes, 'sample')}, as of detectors with other boxes"
+        return f"{describe_other_shapes(fidelity)}, as of detectors with other boxes"
     if decibels == -math.inf:
         return "values are infinite"
     if decibels >= _SAME_DB:

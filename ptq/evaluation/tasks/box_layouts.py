@@ -26,23 +26,28 @@ _CLASSES = re.compile(r"class|label|categor", re.IGNORECASE)
 _SCORES = re.compile(r"score|conf|prob", re.IGNORECASE)
 
 
-def list_heads(outputs: Arrays, metadata: Mapping[str, str]) -> Iterator[BoxHead]:
+def list_heads(
+    outputs: Arrays, metadata: Mapping[str, str], *, asked: bool = False
+) -> Iterator[BoxHead]:
     """The heads that the outputs of one image may be, the likely first.
 
     Args:
         outputs: Outputs of the float model.
         metadata: The model's metadata: Ultralytics writes the names of the classes.
+        asked: Whether boxes are asked for; then a few rows suffice.
     """
-    classes = len(read_names(metadata)) or None
+    classes, fewest = len(read_names(metadata)) or None, 1 if asked else _MIN_ROWS
     for name, array in outputs.items():
         if array.dtype.kind == "f" and array.ndim in (2, 3) and array.size:
-            yield from _heads_of_one(name, array, classes)
+            yield from _heads_of_one(name, array, classes, fewest)
     for name, array in outputs.items():
         if array.dtype.kind == "f" and array.ndim >= 2 and array.shape[-1] == 4:
             yield from _heads_of_two(name, outputs)
 
 
-def _heads_of_one(name: str, array: NDArray[Any], classes: int | None) -> Iterator[BoxHead]:
+def _heads_of_one(
+    name: str, array: NDArray[Any], classes: int | None, fewest: int
+) -> Iterator[BoxHead]:
     height, width = array.shape[-2:]
     if array.ndim == 3 and array.shape[0] != 1:
         return
@@ -57,12 +62,12 @@ def _heads_of_one(name: str, array: NDArray[Any], classes: int | None) -> Iterat
             and _are_corners(found[:, first:])
         ):
             yield BoxHead(name, name, first=first, corners=True, score=score, label=label)
-    if 5 <= height < width and width >= _MIN_ROWS:
+    if 5 <= height < width and width >= fewest:
         rows = read_rows(array, columns=True)
         last = None if classes is None or classes + 4 > height else 4 + classes
         if _are_sizes(rows) and are_shares(rows[:, 4:last]):
             yield BoxHead(name, name, columns=True, classes=None if last is None else last - 4)
-    if 5 <= width < height and height >= _MIN_ROWS:
+    if 5 <= width < height and height >= fewest:
         rows = read_rows(array, columns=False)
         if width > 5 and _are_sizes(rows) and are_shares(rows[:, 4:]):
             yield BoxHead(name, name, objectness=True, score=5)

@@ -142,8 +142,8 @@ def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | Non
     ):
         return None
     filled = (e for e in examples if all(array.size for array in e.outputs.values()))
-    for head in _list_layouts(next(filled, examples[0]), request.metadata):
-        if all(_fits(head, example, request.metadata) for example in examples[:EXAMPLES]):
+    for head in _list_layouts(next(filled, examples[0]), request):
+        if all(_fits(head, example, request) for example in examples[:EXAMPLES]):
             return _fit_task(head, examples, request)
     return None
 
@@ -151,7 +151,7 @@ def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | Non
 def count_shown_boxes(example: Example, request: TaskRequest) -> int:
     """The labelled boxes of a sample; 0 if float finds no box there, as an empty image shows nothing."""
     labelled = request.labels.boxes.images.get(example.name)
-    head = next(_list_layouts(example, request.metadata), None) if labelled else None
+    head = next(_list_layouts(example, request), None) if labelled else None
     if labelled is None or head is None or not len(head.decode(example.outputs, example.feed)):
         return 0
     return len(labelled)
@@ -177,8 +177,8 @@ def _fit_task(head: BoxHead | GridHead, examples: Sequence[Example], request: Ta
     return DetectTask(head, boxes), "; ".join(notes)
 
 
-def _list_layouts(example: Example, metadata: Mapping[str, str]) -> Iterator[BoxHead | GridHead]:
-    yield from list_heads(example.outputs, metadata)
+def _list_layouts(example: Example, request: TaskRequest) -> Iterator[BoxHead | GridHead]:
+    yield from list_heads(example.outputs, request.metadata, asked=request.asked)
     yield from list_grid_heads(example.outputs, example.feed)
 
 
@@ -193,7 +193,7 @@ def _describe_head(head: BoxHead | GridHead) -> str:
     return f"{where} boxes and scores of cells of {strides} pixels"
 
 
-def _fits(head: BoxHead | GridHead, example: Example, metadata: Mapping[str, str]) -> bool:
+def _fits(head: BoxHead | GridHead, example: Example, request: TaskRequest) -> bool:
     """Whether a sample has the same layout; boxes of an empty image show nothing."""
-    layouts = [other.layout for other in _list_layouts(example, metadata)]
+    layouts = [other.layout for other in _list_layouts(example, request)]
     return not example.outputs[head.boxes].size or head.layout in layouts

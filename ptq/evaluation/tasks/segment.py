@@ -120,13 +120,15 @@ def find_masks(examples: Sequence[Example], request: TaskRequest) -> Found | Non
 
 
 def _find_mask(name: str, arrays: Sequence[NDArray[Any]], *, asked: bool) -> SegmentTask | None:
-    one = arrays[0]
+    one, named = arrays[0], _MASKS.search(name) is not None
     if one.dtype.kind in "iu":
         largest = max(int(a.max()) for a in arrays)
         coherent = _share_of_equal_neighbours(one.reshape(-1, *one.shape[-2:])) >= MIN_COHERENT
         fits = min(one.shape[-2:]) >= MIN_SIDE and 0 < largest < MAX_CLASSES and one.min() >= 0
         # an integer map shows only the classes that occur
-        return SegmentTask(name, MAX_CLASSES, None) if fits and (asked or coherent) else None
+        return (
+            SegmentTask(name, MAX_CLASSES, None) if fits and (asked or named or coherent) else None
+        )
     if one.ndim != 4 or one.dtype.kind != "f":
         return None
     axis = 3 if one.shape[3] < min(one.shape[1:3]) and one.shape[1] >= MIN_SIDE else 1
@@ -134,7 +136,6 @@ def _find_mask(name: str, arrays: Sequence[NDArray[Any]], *, asked: bool) -> Seg
     height, width = (n for k, n in enumerate(one.shape) if k not in (0, axis))
     if min(height, width) < MIN_SIDE or classes > MAX_CLASSES:
         return None
-    named = _MASKS.search(name) is not None
     if classes == 1:
         within = all(a.min() >= 0 and a.max() <= 1 for a in arrays)
         decided = np.mean([np.mean((a < 0.1) | (a > 0.9)) for a in arrays])

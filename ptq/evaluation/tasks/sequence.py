@@ -103,7 +103,8 @@ def find_tokens(examples: Sequence[Example], request: TaskRequest) -> Found | No
         likely = scores.shape[:2] in lengths and (_SCORES.search(name) or is_distribution(scores))
         if request.asked or likely:
             return SequenceTask(name), (
-                f"output {name} gives scores of {scores.shape[-1]} classes at each of {scores.shape[1]} positions"
+                f"output {name} gives scores of {scores.shape[-1]} classes at each of "
+                f"{_span(examples, name)} positions"
             )
     for name, values in examples[0].outputs.items():
         arrays = [example.outputs[name] for example in examples]
@@ -113,7 +114,14 @@ def find_tokens(examples: Sequence[Example], request: TaskRequest) -> Found | No
         if fits and (request.asked or (named and by_token)):
             threshold = choose_threshold(arrays)
             return SequenceTask(name, threshold), (
-                f"output {name} gives one {'probability' if threshold else 'logit'} at each of {values.shape[1]} "
-                f"positions: class 1 above {threshold:g}, else class 0"
+                f"output {name} gives one {'probability' if threshold else 'logit'} at each of "
+                f"{_span(examples, name)} positions: class 1 above {threshold:g}, else class 0"
             )
     return None
+
+
+def _span(examples: Sequence[Example], output: str) -> str:
+    """The positions of the output in the examples."""
+    lengths = [example.outputs[output].shape[1] for example in examples]
+    fewest, most = min(lengths), max(lengths)
+    return str(most) if fewest == most else f"{fewest} to {most}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptq.core.ops import OPS, QLINEAR_FORMS
+from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.types import QuantParams
-from ptq.model.node import Value, consumers_of, operator_of, spec_name
+from ptq.model.node import Value, consumers_of, operator_of, spec_of
 from ptq.model.qdq.qdq_units import qparams_of, read_quantizer
 from ptq.model.qdq.qlinear_inputs import read_operands
 
@@ -22,7 +22,7 @@ def infer_qparams(integers: Value) -> QuantParams | None:
             for value, scale, zero_point in operands.triples.values() if operands else ():
                 if value is integers:
                     return qparams_of(scale, zero_point, integers)
-        spec = OPS.get(spec_name(node))
+        spec = spec_of(node)
         if (
             spec is not None
             and spec.moves_integers

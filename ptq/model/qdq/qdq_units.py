@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
-from ptq.core.ops import OPS
 from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.types import QType, QuantParams
@@ -25,7 +24,7 @@ from ptq.model.node import (
     is_constant,
     operator_of,
     shape_of,
-    spec_name,
+    spec_of,
 )
 from ptq.model.weights.layer_weights import channel_axis
 
@@ -200,7 +199,7 @@ def match_qdq_op(node: Node, bits: int = 8) -> QuantizedOp | None:
         node: The float operator between the quantizers.
         bits: Bits of its activations. Constant weights have 8, biases 32.
     """
-    spec = OPS.get(spec_name(node))
+    spec = spec_of(node)
     if spec is None:
         return None
     inputs: list[QuantizedTensor | Value | None] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 
 from ptq.core.errors import PlanError
-from ptq.core.ops import OPS
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
@@ -19,7 +18,7 @@ from ptq.model.node import (
     name_of,
     node_name,
     operator_of,
-    spec_name,
+    spec_of,
     values_read_by,
 )
 from ptq.model.weights.layer_weights import channel_axis
@@ -72,7 +71,7 @@ def check_plan(graph: Graph, plan: Plan) -> None:
 
 def _check_activation(node: Node, producer: str) -> None:
     """Refuse a node that the requantization of another one cannot do, or that does not stand behind it alone."""
-    spec, before = OPS.get(spec_name(node)), node.inputs[0] if node.inputs else None
+    spec, before = spec_of(node), node.inputs[0] if node.inputs else None
     maker = None if before is None else before.producer()
     if spec is None or not spec.is_activation:
         raise PlanError(

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ptq.core.ops import OPS
 from ptq.core.opspec import RUNS_ON_INTEGERS
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers_of, name_of, operator_of, spec_name
+from ptq.model.node import Node, Value, consumers_of, name_of, operator_of, spec_of
 from ptq.model.qdq.qdq_units import quantized_op
 
 
@@ -87,7 +86,7 @@ def _protect_float_product(graph: Graph, node: Node) -> None:
 
 def _is_quantizable_by_ort(node: Node) -> bool:
     """Whether ONNX Runtime has an integer kernel for the operator and finds a DequantizeLinear before it."""
-    spec = OPS.get(spec_name(node))
+    spec = spec_of(node)
     if spec is None or not (
         operator_of(node) == "ConvTranspose" or (spec.qlinear and spec.qlinear.op)
     ):
@@ -100,7 +99,7 @@ def _computing_node(value: Value | None, *, past_activations: bool) -> Node | No
     """The node that computes a value, found through data movement and, if asked, through activations."""
     node = value.producer() if value is not None else None
     while node is not None:
-        spec = OPS.get(spec_name(node))
+        spec = spec_of(node)
         passes = spec is not None and (
             spec.qlinear is RUNS_ON_INTEGERS or (past_activations and spec.is_activation)
         )

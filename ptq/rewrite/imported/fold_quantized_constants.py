@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, spec_name
+from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, spec_of
 from ptq.model.qdq.qdq_units import quantized_source, read_quantizer
 from ptq.rewrite.change import Change
 
@@ -28,7 +27,7 @@ def fold_quantized_constants(graph: Graph) -> list[Change]:
             count += _fold_quantize(graph, node)
         elif operator_of(node) == "Transpose":
             count += _fold_transpose(graph, node)
-        elif (spec := OPS.get(spec_name(node))) is not None:
+        elif (spec := spec_of(node)) is not None:
             count += _fold_dequantized_values(graph, node, spec)
     if not count:
         return []

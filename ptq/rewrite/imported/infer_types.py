@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ptq.core.ops import OPS, QLINEAR_FORMS
+from ptq.core.ops import QLINEAR_FORMS
 from ptq.model.graph import Graph
-from ptq.model.node import Value, declare_dtype, dtype_of, operator_of, spec_name
+from ptq.model.node import Value, declare_dtype, dtype_of, operator_of, spec_of
 from ptq.model.qdq.qdq_units import implied_type
 from ptq.model.qdq.qlinear_inputs import input_positions
 from ptq.model.session.runtime_types import add_runtime_types
@@ -46,7 +46,7 @@ def declare_integer_types(graph: Graph) -> list[Change]:
             position, first = QLINEAR_ZERO_POINTS[op]
             zero_point = node.inputs[position] if position < len(node.inputs) else None
             _copy_dtype(output, node.inputs[first] if zero_point is None else zero_point, None)
-        elif (spec := OPS.get(spec_name(node))) is not None and spec.moves_integers:
+        elif (spec := spec_of(node)) is not None and spec.moves_integers:
             for copy in node.outputs:
                 _copy_dtype(copy, node.inputs[0], None)
     if any(value.dtype is None for node in graph.nodes for value in node.outputs):

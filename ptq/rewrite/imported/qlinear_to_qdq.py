@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ptq.core.errors import UnsupportedError
-from ptq.core.ops import OPS, QLINEAR_FORMS
+from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
 from ptq.core.opspec import RUNS_ON_INTEGERS, OpSpec, OutputRule, QLinearForm, Role
 from ptq.core.types import FLOAT32, QuantParams
@@ -29,7 +29,7 @@ from ptq.model.node import (
     declare_dtype,
     name_of,
     operator_of,
-    spec_name,
+    spec_of,
 )
 from ptq.model.qdq.inferred_qparams import infer_qparams
 from ptq.model.qdq.qlinear_inputs import QuantizedOperand, read_operands
@@ -74,7 +74,7 @@ def qlinear_to_qdq(
                     raise
         elif (
             only is None
-            and (spec := OPS.get(spec_name(node)))
+            and (spec := spec_of(node))
             and (spec.qlinear is RUNS_ON_INTEGERS or spec.is_activation)
         ):
             writer.convert_integer_op(node, spec)

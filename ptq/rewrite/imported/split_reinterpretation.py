@@ -5,10 +5,10 @@ Each tensor then has one scale. ONNX Runtime's optimizer removes the Identity ag
 
 from __future__ import annotations
 
-from ptq.core.ops import OPS, QLINEAR_FORMS
+from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, operator_of, spec_name
+from ptq.model.node import Node, Value, operator_of, spec_of
 from ptq.model.qdq.qdq_units import qparams_of, read_quantizer
 from ptq.model.qdq.qlinear_inputs import read_operands
 from ptq.rewrite.change import Change
@@ -67,7 +67,7 @@ def _written_qparams(integers: Value) -> QuantParams | None:
         ):
             return None
         return qparams_of(*operands.output_qparams, integers)
-    spec = OPS.get(spec_name(writer))
+    spec = spec_of(writer)
     if spec is None or not spec.moves_integers or op == "Identity":
         return None
     before = writer.inputs[0]

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.ops import OPS
 from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
@@ -30,6 +29,7 @@ from ptq.model.node import (
     node_name,
     operator_of,
     shape_of,
+    spec_of,
 )
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
@@ -163,7 +163,7 @@ def _rounded_tensors(graph: Graph, plan: Plan) -> Iterator[str]:
 
 def _is_integer_preserving(node: Node, plan: Plan) -> bool:
     """Whether the node only outputs integers that it has read."""
-    spec = OPS.get(operator_of(node))
+    spec = spec_of(node)
     if spec is None:
         return False
     if not (

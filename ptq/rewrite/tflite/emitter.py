@@ -18,16 +18,12 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.rewrite.tflite.builtins import find_missing_type, find_version
 from ptq.rewrite.tflite.flatbuffer import FlatbufferModel
-from ptq.rewrite.tflite.measured_shapes import MeasuredShapes
+from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError, MeasuredShapes
 from ptq.rewrite.tflite.operations import FUSED, Operation, OperationList
 from ptq.rewrite.tflite.orders import Order, Shape, channels_last, natural_order, permute_shape
 
 TableMaker = Callable[[Operation, QuantParams, QuantParams], NDArray[Any]]
 """Computes the 256 entries of a function of one value, from input −128 to 127."""
-
-
-class DependsOnBatchError(UnsupportedError):
-    """An operator that cannot be written for a batch of any size."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import UnsupportedError
+from ptq.core.errors import DataError, UnsupportedError
 from ptq.model.graph import Graph
 from ptq.model.node import Value, dtype_of, name_of, operator_of, shape_of
 from ptq.model.session.exposed_session import with_extra_outputs
@@ -22,6 +22,10 @@ from ptq.model.size_values import find_size_values
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 Shape = tuple[int, ...]
+
+
+class DependsOnBatchError(UnsupportedError):
+    """A model or an operator that cannot be written for a batch of any size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +56,16 @@ def measure_shapes(graph: Graph, batch: int | None, given: Mapping[str, Shape]) 
         given: Shapes of inputs by name, for other axes that the graph leaves open.
 
     Raises:
+        DependsOnBatchError: The model does not run with twice the batch, because the batch of an input is not first.
         UnsupportedError: An input has an open axis that is not its first.
     """
     fixed_names = {name_of(value) for value in find_size_values(graph) if value.name}
     is_open = any((shape_of(v) or (None,))[0] is None for v in graph.inputs)
     one = _run(graph, batch or 1, given, fixed_names)
-    other = _run(graph, 2 * (batch or 1), given, fixed_names) if is_open and batch is None else one
+    try:
+        other = _run(graph, 2, given, fixed_names) if is_open and batch is None else one
+    except DataError as error:
+        raise DependsOnBatchError(f"the model runs with a batch of one only: {error}") from error
     signatures = {
         name: tuple(
             length if length == another else -1

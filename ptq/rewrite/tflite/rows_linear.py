@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT32, INT64, QuantParams
-from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter
+from ptq.rewrite.tflite.emitter import Emitter
 from ptq.rewrite.tflite.images import pad_image, read_image, write_image
+from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError
 from ptq.rewrite.tflite.operations import FUSED, Operation
 from ptq.rewrite.tflite.orders import channels_last, natural_order
 from ptq.rewrite.tflite.windows import read_transposed_begins, read_window

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter, common_order
+from ptq.rewrite.tflite.emitter import Emitter, common_order
+from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError
 from ptq.rewrite.tflite.operations import Operation
 from ptq.rewrite.tflite.orders import Order, Shape, channels_last, natural_order, permute_shape
 from ptq.rewrite.tflite.signs import can_be_negative

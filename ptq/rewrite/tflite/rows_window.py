@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter
+from ptq.rewrite.tflite.emitter import Emitter
 from ptq.rewrite.tflite.images import pad_image, read_image, temporary_image, write_image
+from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError
 from ptq.rewrite.tflite.operations import Operation
 from ptq.rewrite.tflite.orders import channels_last, natural_order, permute_shape, reads_images
 from ptq.rewrite.tflite.samplings import find_sampling

@@ -14,7 +14,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.tflite.interpreter import ORDERS, STANDARD
-from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter, TableMaker
+from ptq.rewrite.tflite.emitter import Emitter, TableMaker
 from ptq.rewrite.tflite.flatbuffer import FlatbufferModel
 from ptq.rewrite.tflite.fuse_clamps import fuse_clamps
 from ptq.rewrite.tflite.inputs_outputs import (
@@ -29,7 +29,7 @@ from ptq.rewrite.tflite.layouts import (
     values_preferring_last,
     values_stored_last,
 )
-from ptq.rewrite.tflite.measured_shapes import measure_shapes
+from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError, measure_shapes
 from ptq.rewrite.tflite.operations import Operation, OperationList, list_operations
 from ptq.rewrite.tflite.orders import Order, channels_last, natural_order
 from ptq.rewrite.tflite.rows import ROWS

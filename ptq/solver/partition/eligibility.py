@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ptq.core.ops import OPS
 from ptq.core.opspec import Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, name_of, node_name, operator_of, spec_name
+from ptq.model.node import Node, consumers_of, name_of, node_name, operator_of, spec_of
 from ptq.model.qdq.qdq_units import returns_float
 from ptq.solver.partition.cost_model import GraphCosts
 from ptq.solver.partition.float_layers import find_layers_faster_in_float
@@ -142,7 +141,7 @@ def _activations_after_float(
         producer = before.producer()
         if producer is None or not quantized.spec.is_activation or producer.name not in floats:
             continue
-        spec = OPS.get(spec_name(producer))
+        spec = spec_of(producer)
         if (
             spec is not None
             and spec.can_fuse_activation

@@ -8,7 +8,6 @@ are exact, too.
 
 from __future__ import annotations
 
-from ptq.core.ops import OPS
 from ptq.model.graph import Graph
 from ptq.model.node import (
     ARITHMETIC_OPS,
@@ -19,7 +18,7 @@ from ptq.model.node import (
     name_of,
     node_name,
     operator_of,
-    spec_name,
+    spec_of,
 )
 
 
@@ -45,5 +44,5 @@ def _is_of_input(value: Value, behind: set[str]) -> bool:
 
 
 def _moves_data(node: Node) -> bool:
-    spec = OPS.get(spec_name(node))
+    spec = spec_of(node)
     return operator_of(node) == "Cast" or (spec is not None and spec.moves_integers)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.target import Target
 from ptq.core.types import FLOAT32, QuantParams
@@ -22,6 +21,7 @@ from ptq.model.node import (
     node_name,
     shape_of,
     spec_name,
+    spec_of,
 )
 from ptq.model.session.runtime_types import explain_unknown_type
 from ptq.model.weights.finite_constants import has_non_finite
@@ -86,7 +86,7 @@ def assess_nodes(graph: Graph, refused: Mapping[str, str]) -> list[tuple[Node, N
 
 def assess_for_target(node: Node, verdict: NodeVerdict, target: Target) -> NodeVerdict:
     """The verdict on a node of `assess_nodes` for a target."""
-    spec = OPS.get(spec_name(node))
+    spec = spec_of(node)
     if spec is None:
         return verdict
     if spec.op in target.float_is_faster:
@@ -100,7 +100,7 @@ def assess_for_target(node: Node, verdict: NodeVerdict, target: Target) -> NodeV
 
 
 def _assess_node(node: Node, refused: Mapping[str, str]) -> NodeVerdict:
-    spec = OPS.get(spec_name(node))
+    spec = spec_of(node)
     if spec is None:
         return f"operator {spec_name(node)} is not supported"
     if infinite := infinite_attribute(node):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from ptq.core.ops import ELEMENTWISE, OPS
+from ptq.core.ops import ELEMENTWISE
 from ptq.core.opspec import Role
 from ptq.model.graph import Graph
 from ptq.model.node import (
@@ -22,7 +22,7 @@ from ptq.model.node import (
     node_name,
     operator_of,
     shape_of,
-    spec_name,
+    spec_of,
 )
 
 _REASON = "it computes with positions, which in larger inputs exceed any calibrated range"
@@ -89,7 +89,7 @@ def _is_weighted_by_softmax(value: Value) -> bool:
 
 def _list_operands(node: Node) -> Iterator[Value]:
     """The inputs that would be quantized."""
-    spec = OPS.get(spec_name(node))
+    spec = spec_of(node)
     for position, value in enumerate(node.inputs):
         role = None if spec is None else spec.role_of(position)
         if value is not None and role in (Role.ACTIVATION, Role.WEIGHT):
@@ -98,7 +98,7 @@ def _list_operands(node: Node) -> Iterator[Value]:
 
 def _list_values(node: Node) -> Collection[Value | None]:
     """The inputs with which the output grows; none where its values are bounded, as those of a comparison are."""
-    operator, spec = operator_of(node), OPS.get(spec_name(node))
+    operator, spec = operator_of(node), spec_of(node)
     if operator == "Div":
         return node.inputs[:1]
     if operator in _ALL_INPUTS:

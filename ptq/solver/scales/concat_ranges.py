@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptq.core.ops import OPS
 from ptq.core.opspec import RUNS_ON_INTEGERS
 from ptq.model.graph import Graph
 from ptq.model.node import (
@@ -18,7 +17,7 @@ from ptq.model.node import (
     name_of,
     node_name,
     operator_of,
-    spec_name,
+    spec_of,
 )
 from ptq.observers import TensorStats
 
@@ -55,7 +54,7 @@ def find_concats_with_unlike_ranges(
 def _leads_only_to_outputs(value: Value) -> bool:
     """Whether the value reaches only outputs of the model, through data movement at most."""
     for node in consumers_of(value):
-        spec = OPS.get(spec_name(node))
+        spec = spec_of(node)
         if (
             spec is None
             or spec.qlinear is not RUNS_ON_INTEGERS

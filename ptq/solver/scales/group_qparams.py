@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
-from ptq.core.ops import OPS
 from ptq.core.opspec import OutputRule, Role
 from ptq.core.target import Target
 from ptq.core.types import QuantParams, Range
-from ptq.model.node import Value, constant_of, is_constant, name_of, spec_name
+from ptq.model.node import Value, constant_of, is_constant, name_of, spec_of
 from ptq.observers import Observer, TensorStats
 from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
@@ -23,7 +22,7 @@ def find_tensors_holding_values(value: Value, observed: Container[str]) -> list[
     if is_constant(value) or name_of(value) in observed:
         return [value]
     node = value.producer()
-    spec = OPS.get(spec_name(node)) if node is not None else None
+    spec = spec_of(node) if node is not None else None
     if (
         node is None
         or spec is None

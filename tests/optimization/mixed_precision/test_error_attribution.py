@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from networks import build_network, gaussian_array, quantize_network, random_feeds, to_samples
+from onnx import TensorProto, helper
 
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
@@ -46,6 +47,21 @@ def alone(parts: ErrorProbe) -> np.ndarray:
     found = [*runs.output_error_energies(THESE, np.eye(len(parts.sources), dtype=np.float32))]
     noise, signal = (np.sum([pair[k] for pair in found], axis=0) for k in (0, 1))
     return noise / signal[:, None]
+
+
+def test_a_sequence_has_the_error_of_its_items() -> None:
+    nodes = "h = Gemm(x, w)\ny = Relu(h)\nz = Gemm(y, v)"
+    weights = {"w": gaussian_array(16, 16), "v": gaussian_array(16, 4, seed=1)}
+    model = build_network(
+        nodes + "\ns = SequenceConstruct(y, z)", {"x": (8, 16)}, ("y", "z"), **weights
+    )
+    model.graph.output.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
+    done = quantize_network(model, [dict(s.feed) for s in THESE])
+    parts = build_error_probe(done.prepared, done.plan, done.qdq)
+    factors = np.ones((1, len(parts.sources)), np.float32)
+    for noise, signal in injector(parts).output_error_energies(THESE, factors):
+        assert noise[2] == pytest.approx(noise[0] + noise[1])
+        assert signal[2] == pytest.approx(signal[0] + signal[1])
 
 
 def test_few_that_make_most_are_each_found_in_few_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,3 +71,12 @@ def test_a_rounding_vanishes_with_all_that_touches_it(probe: ErrorProbe) -> None
     assert touching["tensor", "r"] == names  # through the pooling, to the second convolution
     assert len(touching["weights", "c"]) == 2
     assert len(touching["tensor", "y"]) == 1
+
+
+def test_a_nearest_resize_rounds_nothing_and_a_linear_one_does():
+    resize = CONV + 'r = Relu(c)\nm = Resize<mode = "{}">(r, , s)\ny = Conv' + SAME + "(m, v)"
+    scales = np.array([1, 1, 2, 2], np.float32)
+    for mode, rounded in (("nearest", {"x", "r", "y"}), ("linear", {"x", "r", "m", "y"})):
+        done = quantize_network(build_network(resize.format(mode), v=V, s=scales, **WB))
+        found = build_error_probe(done.prepared, done.plan, done.qdq)
+        assert {s.tensor for s in found.sources if s.kind == "tensor"} == rounded

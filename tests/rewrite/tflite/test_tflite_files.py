@@ -186,6 +186,22 @@ def test_a_batch_that_litert_cannot_leave_open_is_fixed_to_one():
     np.testing.assert_array_equal(theirs, ours)
 
 
+def test_a_model_whose_state_has_another_batch_axis_is_fixed_to_one():
+    b = QdqBuilder()
+    x, h = b.input(["N", 3], name="x"), b.input([1, "N", 3], name="h")
+    state = b.node("Squeeze", h, b.constant(np.array([0])))
+    b.output(b.requantize(b.node("Concat", x, state, axis=1), 0.05, -3))
+    graph = b.to_graph()
+    options = TfliteOptions(shapes={"x": (1, 3), "h": (1, 1, 3)})
+    model = LitertModel(encode_tflite(graph, options).content, kernels="reference")
+    assert [*model._input_details["h"]["shape_signature"]] == [1, 1, 3]
+    assert [*model._input_details["x"]["shape_signature"]] == [1, 3]
+    draw = np.random.default_rng(0).normal
+    feed = {n: draw(0, 2, s).astype(np.float32) for n, s in options.shapes.items()}
+    [ours], [theirs] = Executor(graph, "litert").run(feed).values(), model.run(feed).values()
+    np.testing.assert_array_equal(theirs, ours)
+
+
 def test_inputs_and_outputs_of_int8_have_no_quantizers():
     content = encode_tflite(small_network(), TfliteOptions(io="int8")).content
     assert not {"QUANTIZE", "DEQUANTIZE"} & {*operators(content)}

@@ -16,6 +16,7 @@ from ptq.data import Sample
 from ptq.data.sample_source import name_sample
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
+from ptq.evaluation.metrics import numeric_output
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.session.session import Session
 from ptq.rewrite.instrument.error_sources import ErrorProbe
@@ -126,7 +127,7 @@ class _Injection:
             injected = _InjectedErrors(self.probe, errors)
             yield [*clean]
             for row in factors:
-                outputs = self._injected.run({**sample.feed, **injected.feed(row)})
+                outputs = self._run_injected(sample, injected.feed(row))
                 yield [_output_error(o, c) for o, c in zip(outputs, clean, strict=True)]
 
     def _rounding_errors(self, sample: Sample) -> _Arrays:
@@ -144,9 +145,14 @@ class _Injection:
         if known is not None:
             return known
         none = _InjectedErrors(self.probe, errors).feed(np.zeros(len(errors), np.float32))
-        clean = self._injected.run({**sample.feed, **none})
+        clean = self._run_injected(sample, none)
         self._keep(self._known_outputs, sample, clean)
         return clean
+
+    def _run_injected(self, sample: Sample, errors: Mapping[str, NDArray[Any]]) -> _Arrays:
+        """The numbers of each output: a sequence is concatenated, as in an evaluation."""
+        outputs = self._injected.run({**sample.feed, **errors})
+        return [numeric_output(output) for output in outputs]
 
     def _keep(self, known: dict[str, _Arrays], sample: Sample, arrays: _Arrays) -> None:
         size = sum(array.nbytes for array in arrays)
