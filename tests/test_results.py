@@ -16,6 +16,8 @@ from networks import build_network, gaussian_array, random_feeds
 from parts import CONV, WB
 
 import ptq
+from ptq.evaluation.budget import check_budget
+from ptq.evaluation.drop import agreement_drop
 from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
 from ptq.evaluation.report.report_data import Diagnosis
@@ -78,6 +80,25 @@ def test_metrics_are_finite_or_infinite_floats_with_the_documented_names(result)
     assert metrics["evaluation_samples"] == 10
     assert "float_top1" not in metrics  # there are no labels
     assert all(type(value) is float and not math.isnan(value) for value in metrics.values())
+
+
+def test_the_metrics_count_every_warning_and_name_an_undecided_budget_and_a_slow_result(
+    result,
+) -> None:
+    drop = agreement_drop([True] * 12)
+    report = replace(
+        result.report, budget=check_budget(drop, 1.0), speed=0.8, speed_interval=(0.7, 0.9),
+        min_speedup=1.5,
+    )  # fmt: skip
+    assert len(report.warnings) == len(report.suspects) + 2
+    metrics = report.metrics()
+    assert metrics["warnings"] == len(report.warnings)
+    assert (metrics["over_budget"], metrics["budget_undecided"]) == (0, 1)
+    assert (metrics["min_speedup"], metrics["too_slow"]) == (1.5, 1)
+    fast = replace(report, min_speedup=0.5, budget=check_budget(drop, 50.0)).metrics()
+    assert (fast["budget_undecided"], fast["too_slow"]) == (0, 0)
+    neither = replace(report, budget=None, search=None, min_speedup=None).metrics()
+    assert not {"budget_undecided", "too_slow", "min_speedup"} & set(neither)
 
 
 def test_the_figures_of_a_task_are_metrics_with_their_intervals(result) -> None:
