@@ -6,8 +6,11 @@ import copy
 import json
 import math
 import pickle
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -233,3 +236,42 @@ def test_a_model_may_be_bytes_a_message_an_ir_model_or_a_result(result) -> None:
 
 def test_the_report_as_json_is_read_by_json(result) -> None:
     assert json.loads(result.report.to_json())["target"] == "ort"
+
+
+class _OneRun:
+    """MLflow's module as far as it is used, with one active run; MLflow itself refuses other params too."""
+
+    def __init__(self) -> None:
+        self.params: dict[str, str] = {}
+        self.metrics: dict[str, float] = {}
+        self.log_params, self.log_metrics = self.params.update, self.metrics.update
+        self.folders: list[str | None] = []
+
+    def active_run(self) -> Any:
+        return SimpleNamespace(info=SimpleNamespace(run_id="1"))
+
+    def get_run(self, run: str) -> Any:
+        return SimpleNamespace(data=self)
+
+    def log_artifacts(self, place: str, folder: str | None) -> None:
+        self.folders.append(folder)
+
+
+def test_a_run_of_mlflow_holds_one_result_and_a_refused_one_leaves_no_trace(
+    result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = _OneRun()
+    monkeypatch.setitem(sys.modules, "mlflow", run)
+    wrong: Any
+    for wrong, said in ((5, "folder of type int"), ("../x", "is no folder inside a run")):
+        with pytest.raises(ptq.UsageError, match=said):
+            ptq.log_to_mlflow(result, folder=wrong)
+    assert not run.params
+    assert not run.metrics
+    for folder in ("first", "first/again", None):
+        ptq.log_to_mlflow(result, folder=folder)
+    other = replace(result, report=replace(result.report, target="openvino", int8_bytes=1))
+    with pytest.raises(ptq.UsageError, match="target='ort', and this result has 'openvino'"):
+        ptq.log_to_mlflow(other, folder="second")
+    assert run.metrics["int8_bytes"] == result.report.int8_bytes
+    assert run.folders == ["first", "first/again", None]
