@@ -70,8 +70,8 @@ QUANTIZE = [
     ({"plan": 5}, "plan of type int is not a path or a Plan"),
     ({"checkpoint": 5}, "checkpoint of type int is not a path"),
     ({"preprocess": {"mean": 0.3}}, r"preprocess of type dict; pass ptq.Preprocess\(mean="),
-    ({"data": 5}, "data of type int"),
-    ({"eval_data": 5}, "data of type int"),
+    ({"data": 5}, "^data of type int"),
+    ({"eval_data": 5}, r"^eval_data of type int.* eval_data=\["),
     ({"data": None}, "no calibration data: pass data, stats or a plan"),
 ]
 
@@ -307,6 +307,23 @@ def test_samples_are_opened_with_options_that_make_sense(options: Any, said: str
     inputs = [InputSpec("x", np.dtype(np.float32), (None, 3, 8, 8))]
     arguments = {"inputs": inputs, **options}
     assert said in _refused(lambda: ptq.open_samples(DATA, **arguments))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (np.full((2, 3, 8, 8), np.nan, np.float32), "eval_data[0]: input 'x' contains NaN"),
+        (np.zeros((2, 5, 8, 8), np.float32), "eval_data array 'x' (its leading axis"),
+        ({"z": np.zeros(2)}, "eval_data: arrays must be named"),
+        ([], "eval_data: returns no samples"),
+    ],
+    ids=["NaN", "shape", "name", "empty"],
+)
+def test_a_wrong_eval_data_is_named_not_data(wrong: Any, said: str) -> None:
+    text = _refused(
+        lambda: ptq.quantize(MODEL, DATA, eval_data=wrong, effort="fast"), ptq.DataError
+    )
+    assert text.startswith(said)
 
 
 def test_a_runtime_that_is_an_array_is_refused() -> None:
