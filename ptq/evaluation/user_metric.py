@@ -28,7 +28,8 @@ from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
 
 Outputs = Mapping[str, NDArray[Any]]
-Metric = Callable[[Sequence[Outputs], Sequence[Sample]], Any]
+Metric = Callable[[list[dict[str, NDArray[Any]]], list[Sample]], Any]
+"""A metric may declare wider types, such as ``Sequence[Mapping[str, NDArray[Any]]]``."""
 _TOLERANCE = 1e-9
 """Share of a value, or points of a small one, by which sums over samples in another order round."""
 
