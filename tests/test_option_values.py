@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from networks import build_network
 from parts import CONV, WB
+from PIL import Image
 
 import ptq
 from ptq.core.run_options import RunOptions
@@ -324,6 +325,18 @@ def test_a_wrong_eval_data_is_named_not_data(wrong: Any, said: str) -> None:
         lambda: ptq.quantize(MODEL, DATA, eval_data=wrong, effort="fast"), ptq.DataError
     )
     assert text.startswith(said)
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_a_set_has_no_order_but_the_keys_of_a_dict_have(kind: Any, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{k}.png" for k in range(2)]
+    for path in paths:
+        Image.new("RGB", (8, 8)).save(path)
+    inputs = [InputSpec("x", np.dtype(np.float32), (None, 3, 8, 8))]
+    for wrong in (kind(paths), lambda: kind(paths)):
+        text = _refused(lambda wrong=wrong: ptq.open_samples(wrong, inputs))  # type: ignore[misc]
+        assert text.endswith("; give a list: a set has no order")
+    assert len(list(ptq.open_samples(dict.fromkeys(paths).keys(), inputs))) == 2
 
 
 def test_a_runtime_that_is_an_array_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,7 @@ def _open_python(
         raise UsageError(f"{title}: is a single image; give a list of images, or of paths")
     if _has_indices(source):
         return _open_sequence(source, inputs, title, images)
+    _require_order(source, title)
     if not isinstance(source, Iterable):
         raise UsageError(
             f"{title} of type {type(source).__name__}; give a path, arrays or a callable, a DataLoader, a dataset "
@@ -140,11 +141,20 @@ def open_callable(
         DataError: The callable fails, or returns no items.
     """
     found = call_feeds(feeds, title)
+    _require_order(found, title)
     own_order = hasattr(found, "__iter__") and not isinstance(found, (list, tuple, np.ndarray))
     if _has_indices(found) and not own_order:
         return _open_sequence(found, inputs, title, images)
     first = [found]  # it serves the first pass, as making it may take long
     return FeedStream(lambda: first.pop() if first else feeds(), inputs, title, images)
+
+
+def _require_order(source: Any, title: str) -> None:
+    """Refuse a set: its order changes from run to run, and with it the model. Views of a dict have an order."""
+    if isinstance(source, Set) and not isinstance(source, (KeysView, ItemsView)):
+        raise UsageError(
+            f"{title} of type {type(source).__name__}; give a list: a set has no order"
+        )
 
 
 def _has_indices(source: Any) -> bool:
