@@ -327,6 +327,58 @@ def test_a_wrong_eval_data_is_named_not_data(wrong: Any, said: str) -> None:
     assert text.startswith(said)
 
 
+class _BytesPath:
+    """A path of bytes, which ptq does not take."""
+
+    def __fspath__(self) -> bytes:
+        return b"place"
+
+
+PATHS = (
+    "stats",
+    "plan",
+    "checkpoint",
+    "transcripts",
+    "alphabet",
+    "boxes",
+    "cost_table",
+)
+
+
+@pytest.mark.parametrize("option", PATHS)
+def test_a_path_that_no_file_can_have_is_refused_with_its_option(option: str) -> None:
+    wrong: Any
+    for wrong, said in (("a\0b", "has a null character"), (_BytesPath(), "is a path of bytes")):
+        given = {option: wrong}
+        text = _refused(lambda given=given: ptq.quantize(MODEL, DATA, **given))  # type: ignore[misc]
+        assert text.startswith(f"{option} ")
+        assert said in text
+
+
+@pytest.mark.parametrize("load", [ptq.Plan.load, ptq.Calibration.load])
+def test_a_file_to_load_has_a_name_without_null(load: Any) -> None:
+    assert "has a null character" in _refused(lambda: load("a\0b"))
+
+
+def test_a_plan_is_read_from_text_and_a_model_from_a_path_of_text() -> None:
+    wrong: Any = 5
+    assert "text of type int" in _refused(lambda: ptq.Plan.from_json(wrong))
+    wrong = _BytesPath()
+    assert "model of type _BytesPath is a path of bytes" in _refused(lambda: ptq.inspect(wrong))
+    assert "data of type _BytesPath is a path of bytes" in _refused(
+        lambda: ptq.calibrate(MODEL, wrong)
+    )
+
+
+def test_labels_in_a_list_may_be_none_and_others_are_named_by_their_place() -> None:
+    inputs = [InputSpec("x", np.dtype(np.float32), (None, 3, 8, 8))]
+    known = ptq.open_samples({**DATA, "labels": [None, 0, 2, None]}, inputs)
+    assert [sample.labels for sample in known] == [(), (0,), (2,), ()]
+    wrong: Any = {**DATA, "labels": [0, 1, b"0", 1]}
+    text = _refused(lambda: ptq.open_samples(wrong, inputs), ptq.DataError)
+    assert text.startswith("data array 'labels': label 2 has type bytes; give class ")
+
+
 @pytest.mark.parametrize("kind", [set, frozenset])
 def test_a_set_has_no_order_but_the_keys_of_a_dict_have(kind: Any, tmp_path: Path) -> None:
     paths = [tmp_path / f"{k}.png" for k in range(2)]

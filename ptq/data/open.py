@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 
 from ptq.core import remote
 from ptq.core.errors import DataError, UsageError
-from ptq.core.option_checks import refuse_unknown_options, require_count, require_shard
+from ptq.core.option_checks import (
+    refuse_unknown_options,
+    require_count,
+    require_path,
+    require_shard,
+)
 from ptq.core.wording import plural
 from ptq.data.cached_source import CachedSource
 from ptq.data.formats.rows import TableSource
@@ -189,6 +194,8 @@ def _open_source(
     title: str,
 ) -> SampleSource:
     if isinstance(source, (str, os.PathLike)):
+        if isinstance(source, os.PathLike):
+            require_path(title, source)
         if not os.fspath(source):
             raise UsageError(
                 "the path of the samples is empty; give a file, a folder or module:callable"

@@ -100,8 +100,8 @@ def _holds_pixels(table: Table, inputs: Sequence[InputSpec], options: Preprocess
 
 
 def _require_array(value: Any, name: str, title: str) -> Any:
-    if name == "labels" and isinstance(value, (list, tuple)) and {*map(type, value)} == {str}:
-        return np.array(value)
+    if name == "labels" and isinstance(value, (list, tuple)):
+        value = _to_labels(value, title)
     array = to_array(value, f"{title} array {name!r}")
     if array is None:
         raise DataError(
@@ -109,6 +109,25 @@ def _require_array(value: Any, name: str, title: str) -> Any:
             "axis counts the samples"
         )
     return array
+
+
+def _to_labels(labels: Sequence[Any], title: str) -> Any:
+    """Labels of a list as an array, if they are names, or numbers with None for no label; else the list.
+
+    Raises:
+        DataError: A label is neither a name nor a number.
+    """
+    if {*map(type, labels)} == {str}:
+        return np.array(labels)
+    if all(label is None or isinstance(label, (int, np.integer)) for label in labels):
+        labels = [-1 if label is None else label for label in labels]
+    for position, label in enumerate(labels):
+        if label is None or isinstance(label, (bytes, dict, set)):
+            raise DataError(
+                f"{title} array 'labels': label {position} has type {type(label).__name__}; give class names, or "
+                "class numbers with -1 for no label"
+            )
+    return labels
 
 
 def _open_python(
