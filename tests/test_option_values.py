@@ -24,6 +24,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
 from ptq.data import InputSpec
 from ptq.data.splits import SampleOptions
+from ptq.evaluation.tasks.task import TaskName
 from ptq.executor.arithmetics import ARITHMETICS
 from ptq.observers import OBSERVERS
 from ptq.optimization.options import QuantizeOptions
@@ -108,6 +109,7 @@ def test_s9_quantize_refuses_it_in_one_line(options: dict[str, Any], said: str) 
         ("verify", {"threads": -1}, f"threads -1 {WHOLE}"),
         ("sensitivity", {"measure": -1}, f"measure -1 {WHOLE} of at least 0"),
         ("sensitivity", {"target": "x"}, "target 'x' is unknown"),
+        ("portability", {"threads": -1}, f"threads -1 {WHOLE}"),
         ("portability", {"samples": 0}, f"samples 0 {WHOLE} of at least 1"),
     ],
 )
@@ -121,6 +123,20 @@ VERBS = [
     "calibrate", "compare", "convert", "evaluate", "inspect", "lint", "log_to_mlflow", "open_samples",
     "portability", "quantize", "sensitivity", "verify",
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_docstring_of_a_verb_explains_each_argument(verb: str) -> None:
+    text = inspect.getdoc(getattr(ptq, verb)) or ""
+    arguments = text.partition("Args:\n")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^ +(\w+): ", arguments, re.MULTILINE)) >= set(
+        inspect.signature(getattr(ptq, verb)).parameters
+    )
+
+
+@pytest.mark.parametrize("name", get_args(TaskName))
+def test_the_docstring_of_quantize_names_each_task(name: str) -> None:
+    assert f"``{name}``" in (ptq.quantize.__doc__ or "")
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -93,7 +93,7 @@ def verify(
             runtime=runtime, against=against, threads=threads, workers=workers, cluster=cluster, progress=progress,
         )  # fmt: skip
         if portability and not is_tflite:
-            risks = verbs.portability(graph, opened, progress=progress)
+            risks = verbs.portability(graph, opened, threads=threads, progress=progress)
     printed = write_document(
         json,
         verification,
