@@ -17,12 +17,14 @@ import numpy as np
 import pytest
 from networks import build_network
 from parts import CONV, WB
+from PIL import Image
 
 import ptq
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
 from ptq.data import InputSpec
 from ptq.data.splits import SampleOptions
+from ptq.evaluation.tasks.task import TaskName
 from ptq.executor.arithmetics import ARITHMETICS
 from ptq.observers import OBSERVERS
 from ptq.optimization.options import QuantizeOptions
@@ -70,8 +72,8 @@ QUANTIZE = [
     ({"plan": 5}, "plan of type int is not a path or a Plan"),
     ({"checkpoint": 5}, "checkpoint of type int is not a path"),
     ({"preprocess": {"mean": 0.3}}, r"preprocess of type dict; pass ptq.Preprocess\(mean="),
-    ({"data": 5}, "data of type int"),
-    ({"eval_data": 5}, "data of type int"),
+    ({"data": 5}, "^data of type int"),
+    ({"eval_data": 5}, r"^eval_data of type int.* eval_data=\["),
     ({"data": None}, "no calibration data: pass data, stats or a plan"),
 ]
 
@@ -107,6 +109,7 @@ def test_s9_quantize_refuses_it_in_one_line(options: dict[str, Any], said: str) 
         ("verify", {"threads": -1}, f"threads -1 {WHOLE}"),
         ("sensitivity", {"measure": -1}, f"measure -1 {WHOLE} of at least 0"),
         ("sensitivity", {"target": "x"}, "target 'x' is unknown"),
+        ("portability", {"threads": -1}, f"threads -1 {WHOLE}"),
         ("portability", {"samples": 0}, f"samples 0 {WHOLE} of at least 1"),
     ],
 )
@@ -120,6 +123,20 @@ VERBS = [
     "calibrate", "compare", "convert", "evaluate", "inspect", "lint", "log_to_mlflow", "open_samples",
     "portability", "quantize", "sensitivity", "verify",
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_docstring_of_a_verb_explains_each_argument(verb: str) -> None:
+    text = inspect.getdoc(getattr(ptq, verb)) or ""
+    arguments = text.partition("Args:\n")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^ +(\w+): ", arguments, re.MULTILINE)) >= set(
+        inspect.signature(getattr(ptq, verb)).parameters
+    )
+
+
+@pytest.mark.parametrize("name", get_args(TaskName))
+def test_the_docstring_of_quantize_names_each_task(name: str) -> None:
+    assert f"``{name}``" in (ptq.quantize.__doc__ or "")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -307,6 +324,87 @@ def test_samples_are_opened_with_options_that_make_sense(options: Any, said: str
     inputs = [InputSpec("x", np.dtype(np.float32), (None, 3, 8, 8))]
     arguments = {"inputs": inputs, **options}
     assert said in _refused(lambda: ptq.open_samples(DATA, **arguments))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (np.full((2, 3, 8, 8), np.nan, np.float32), "eval_data[0]: input 'x' contains NaN"),
+        (np.zeros((2, 5, 8, 8), np.float32), "eval_data array 'x' (its leading axis"),
+        ({"z": np.zeros(2)}, "eval_data: arrays must be named"),
+        ([], "eval_data: returns no samples"),
+    ],
+    ids=["NaN", "shape", "name", "empty"],
+)
+def test_a_wrong_eval_data_is_named_not_data(wrong: Any, said: str) -> None:
+    text = _refused(
+        lambda: ptq.quantize(MODEL, DATA, eval_data=wrong, effort="fast"), ptq.DataError
+    )
+    assert text.startswith(said)
+
+
+class _BytesPath:
+    """A path of bytes, which ptq does not take."""
+
+    def __fspath__(self) -> bytes:
+        return b"place"
+
+
+PATHS = (
+    "stats",
+    "plan",
+    "checkpoint",
+    "transcripts",
+    "alphabet",
+    "boxes",
+    "cost_table",
+)
+
+
+@pytest.mark.parametrize("option", PATHS)
+def test_a_path_that_no_file_can_have_is_refused_with_its_option(option: str) -> None:
+    wrong: Any
+    for wrong, said in (("a\0b", "has a null character"), (_BytesPath(), "is a path of bytes")):
+        given = {option: wrong}
+        text = _refused(lambda given=given: ptq.quantize(MODEL, DATA, **given))  # type: ignore[misc]
+        assert text.startswith(f"{option} ")
+        assert said in text
+
+
+@pytest.mark.parametrize("load", [ptq.Plan.load, ptq.Calibration.load])
+def test_a_file_to_load_has_a_name_without_null(load: Any) -> None:
+    assert "has a null character" in _refused(lambda: load("a\0b"))
+
+
+def test_a_plan_is_read_from_text_and_a_model_from_a_path_of_text() -> None:
+    wrong: Any = 5
+    assert "text of type int" in _refused(lambda: ptq.Plan.from_json(wrong))
+    wrong = _BytesPath()
+    assert "model of type _BytesPath is a path of bytes" in _refused(lambda: ptq.inspect(wrong))
+    assert "data of type _BytesPath is a path of bytes" in _refused(
+        lambda: ptq.calibrate(MODEL, wrong)
+    )
+
+
+def test_labels_in_a_list_may_be_none_and_others_are_named_by_their_place() -> None:
+    inputs = [InputSpec("x", np.dtype(np.float32), (None, 3, 8, 8))]
+    known = ptq.open_samples({**DATA, "labels": [None, 0, 2, None]}, inputs)
+    assert [sample.labels for sample in known] == [(), (0,), (2,), ()]
+    wrong: Any = {**DATA, "labels": [0, 1, b"0", 1]}
+    text = _refused(lambda: ptq.open_samples(wrong, inputs), ptq.DataError)
+    assert text.startswith("data array 'labels': label 2 has type bytes; give class ")
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_a_set_has_no_order_but_the_keys_of_a_dict_have(kind: Any, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{k}.png" for k in range(2)]
+    for path in paths:
+        Image.new("RGB", (8, 8)).save(path)
+    inputs = [InputSpec("x", np.dtype(np.float32), (None, 3, 8, 8))]
+    for wrong in (kind(paths), lambda: kind(paths)):
+        text = _refused(lambda wrong=wrong: ptq.open_samples(wrong, inputs))  # type: ignore[misc]
+        assert text.endswith("; give a list: a set has no order")
+    assert len(list(ptq.open_samples(dict.fromkeys(paths).keys(), inputs))) == 2
 
 
 def test_a_runtime_that_is_an_array_is_refused() -> None:

@@ -6,8 +6,11 @@ import copy
 import json
 import math
 import pickle
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -16,6 +19,8 @@ from networks import build_network, gaussian_array, random_feeds
 from parts import CONV, WB
 
 import ptq
+from ptq.evaluation.budget import check_budget
+from ptq.evaluation.drop import agreement_drop
 from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
 from ptq.evaluation.report.report_data import Diagnosis
@@ -78,6 +83,25 @@ def test_metrics_are_finite_or_infinite_floats_with_the_documented_names(result)
     assert metrics["evaluation_samples"] == 10
     assert "float_top1" not in metrics  # there are no labels
     assert all(type(value) is float and not math.isnan(value) for value in metrics.values())
+
+
+def test_the_metrics_count_every_warning_and_name_an_undecided_budget_and_a_slow_result(
+    result,
+) -> None:
+    drop = agreement_drop([True] * 12)
+    report = replace(
+        result.report, budget=check_budget(drop, 1.0), speed=0.8, speed_interval=(0.7, 0.9),
+        min_speedup=1.5,
+    )  # fmt: skip
+    assert len(report.warnings) == len(report.suspects) + 2
+    metrics = report.metrics()
+    assert metrics["warnings"] == len(report.warnings)
+    assert (metrics["over_budget"], metrics["budget_undecided"]) == (0, 1)
+    assert (metrics["min_speedup"], metrics["too_slow"]) == (1.5, 1)
+    fast = replace(report, min_speedup=0.5, budget=check_budget(drop, 50.0)).metrics()
+    assert (fast["budget_undecided"], fast["too_slow"]) == (0, 0)
+    neither = replace(report, budget=None, search=None, min_speedup=None).metrics()
+    assert not {"budget_undecided", "too_slow", "min_speedup"} & set(neither)
 
 
 def test_the_figures_of_a_task_are_metrics_with_their_intervals(result) -> None:
@@ -212,3 +236,42 @@ def test_a_model_may_be_bytes_a_message_an_ir_model_or_a_result(result) -> None:
 
 def test_the_report_as_json_is_read_by_json(result) -> None:
     assert json.loads(result.report.to_json())["target"] == "ort"
+
+
+class _OneRun:
+    """MLflow's module as far as it is used, with one active run; MLflow itself refuses other params too."""
+
+    def __init__(self) -> None:
+        self.params: dict[str, str] = {}
+        self.metrics: dict[str, float] = {}
+        self.log_params, self.log_metrics = self.params.update, self.metrics.update
+        self.folders: list[str | None] = []
+
+    def active_run(self) -> Any:
+        return SimpleNamespace(info=SimpleNamespace(run_id="1"))
+
+    def get_run(self, run: str) -> Any:
+        return SimpleNamespace(data=self)
+
+    def log_artifacts(self, place: str, folder: str | None) -> None:
+        self.folders.append(folder)
+
+
+def test_a_run_of_mlflow_holds_one_result_and_a_refused_one_leaves_no_trace(
+    result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = _OneRun()
+    monkeypatch.setitem(sys.modules, "mlflow", run)
+    wrong: Any
+    for wrong, said in ((5, "folder of type int"), ("../x", "is no folder inside a run")):
+        with pytest.raises(ptq.UsageError, match=said):
+            ptq.log_to_mlflow(result, folder=wrong)
+    assert not run.params
+    assert not run.metrics
+    for folder in ("first", "first/again", None):
+        ptq.log_to_mlflow(result, folder=folder)
+    other = replace(result, report=replace(result.report, target="openvino", int8_bytes=1))
+    with pytest.raises(ptq.UsageError, match="target='ort', and this result has 'openvino'"):
+        ptq.log_to_mlflow(other, folder="second")
+    assert run.metrics["int8_bytes"] == result.report.int8_bytes
+    assert run.folders == ["first", "first/again", None]

@@ -94,7 +94,7 @@ def verify(
             runtime=runtime, against=against, threads=threads, workers=workers, cluster=cluster, progress=progress,
         )  # fmt: skip
         if portability and not is_tflite:
-            risks = find_risks(graph, opened, progress=progress)
+            risks = find_risks(graph, opened, threads=threads, progress=progress)
     printed = write_document(
         json,
         verification,

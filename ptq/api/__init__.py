@@ -2,7 +2,7 @@
 
 result = ptq.quantize("model.onnx", "images/")
 result.save("model.int8.onnx")
-print(result.report.evaluation.forms["int8"].accuracy)
+print(result.report.to_markdown())
 
 Of a float model:
 

@@ -68,7 +68,8 @@ def calibrate(
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that are counted together; the statistics do not depend on it.
         threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core, and with workers one in all.
-        workers: Number of processes, with this one. Each takes shards of the samples and reads them itself.
+        workers: Number of processes, with this one. Each takes shards of the samples and reads them itself, so
+            model and data must be paths.
         cluster: Workers elsewhere: ``tcp://host:port`` of a Dask scheduler, ``ray://host:port``, or any
             `concurrent.futures.Executor`. They read the data themselves, and get the model from here.
         checkpoint: A file that the statistics are saved to every few seconds. If it exists, calibration continues

@@ -35,9 +35,15 @@ def inspect(
 ) -> Inspection:
     """Report what `quantize` would do with each node, without data; of a quantized model, how it was made and runs.
 
+    Args:
+        model: A float or a quantized model.
+        target: The name of the runtime.
+        skip: Nodes or operators of a float model that stay float, as for ``quantize``.
+        opset: ``keep`` or ``auto``, as for ``quantize``.
+
     Raises:
         ModelError: The model cannot be read.
-        UsageError: The target does not exist.
+        UsageError: The target does not exist, or ``skip`` is given for a quantized model.
     """
     row, names = get_target(target), require_names("skip", skip)
     require_choice("opset", opset, get_args(OpsetOption))

@@ -9,12 +9,14 @@ from ptq.core.run_options import Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
+from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.open import Model, open_model
 from ptq.model.session.failure import explain_failure
 from ptq.verification.portability import Portability, measure_portability
 
 
 @refuse_unknown_options
+@use_given_threads
 def portability(
     model: Model,
     data: DataSource,
@@ -23,6 +25,7 @@ def portability(
     samples: int | None = None,
     skip_bad_samples: bool = False,
     cache: CacheOption | None = None,
+    threads: int = 0,
     progress: Progress | None = None,
 ) -> Portability:
     """Measure where another processor could compute other integers of a quantized model.
@@ -34,14 +37,15 @@ def portability(
         samples: Use that many samples, evenly spread; None for all.
         skip_bad_samples: Leave out bad samples instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
+        threads: Threads of ONNX Runtime, and of ptq itself; 0 is one for each core.
         progress: Called with each stage and its steps.
 
     Raises:
         ModelError: The model cannot be read.
         DataError: A sample is missing, unreadable or does not fit.
     """
+    run = RunOptions(threads=threads, progress=progress)
     graph = open_model(model)
     with explain_failure(graph):
         opened = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache).open(data, graph)
-        run = RunOptions(progress=progress)
         return measure_portability(graph, run.track(opened, "checking portability"))

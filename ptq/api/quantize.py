@@ -2,7 +2,7 @@
 
 result = ptq.quantize("model.onnx", "images/")
 result.save("model.int8.onnx")
-print(result.report.evaluation.forms["int8"].accuracy)
+print(result.report.to_markdown())
 """
 
 from __future__ import annotations
@@ -124,8 +124,9 @@ def quantize(
         target: The name of the runtime.
         method: The range method: ``minmax``, ``percentile``, ``kl`` or ``mse``. ``auto`` takes for each tensor the
             method with the least output error, by cross-validation on calibration samples.
-        form: ``qdq`` or ``qoperator``; both compute the same integer function. ``tflite``, for target ``litert``,
-            is LiteRT's file; it needs the package ``ai-edge-litert``.
+        form: ``qdq`` or ``qoperator``; both compute the same integer function. ``tflite``, for targets
+            ``litert``, ``litert-xnnpack`` and ``litert-a16``, is LiteRT's file; it needs the package
+            ``ai-edge-litert``.
         weights: The integer format of weights. On x86 without VNNI, ONNX Runtime saturates sums of two uint8 × int8
             products. ``reduced`` limits neighbouring weights so that no sum saturates. ``u8``, for target ``ort``,
             stores weights as uint8, which is slower. ``s8`` does neither. ``auto`` is ``reduced`` if this processor
@@ -162,8 +163,8 @@ def quantize(
         opset: ``keep`` leaves the opset; functions that need a newer one stay float. ``auto`` raises it for them.
         metric: Your own metric (see `ptq.evaluation.user_metric`). Without it: top-1 accuracy if samples are
             labelled, else agreement of the task's decisions with float, else the energy of the error.
-        task: What the outputs decide: ``classify``, ``detect``, ``ctc``, ``embed``, ``segment`` or ``sequence``.
-            None recognizes it from shapes, names and values of the outputs.
+        task: What the outputs decide: ``classify``, ``detect``, ``ctc``, ``embed``, ``segment`` or ``sequence``;
+            ``none`` if they decide nothing. None recognizes it from shapes, names and values of the outputs.
         boxes: Labels of boxes of the samples that accuracy is measured on: COCO's JSON file, or a folder of YOLO's
             text files. mAP50 and mAP50-95 are measured.
         transcripts: Labels of texts of these samples: a table of samples and texts, or a text for each sample on a

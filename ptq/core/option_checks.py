@@ -177,11 +177,19 @@ def require_path(option: str, value: object, otherwise: str = "") -> None:
         otherwise: What else is accepted, for the text: ``a Plan``.
 
     Raises:
-        UsageError: The value is no path.
+        UsageError: The value is no path, or one that no file can have.
     """
     if not isinstance(value, (str, os.PathLike)):
         accepted = f"a path or {otherwise}" if otherwise else "a path"
         raise UsageError(f"{option} of type {type(value).__name__} is not {accepted}", option)
+    text = os.fspath(value)
+    if not isinstance(text, str):
+        raise UsageError(
+            f"{option} of type {type(value).__name__} is a path of {type(text).__name__}; give one of text",
+            option,
+        )
+    if "\0" in text:
+        raise UsageError(f"{option} {text!r} has a null character; give the path of a file", option)
 
 
 def require_callable(option: str, value: object) -> None:

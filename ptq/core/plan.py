@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ptq.core import files
-from ptq.core.errors import PlanError
+from ptq.core.errors import PlanError, UsageError
 from ptq.core.json_text import indent_json
 from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.option_checks import require_path
@@ -220,7 +220,12 @@ class Plan:
 
         Raises:
             PlanError: The text is not a plan, or one of its entries is invalid.
+            UsageError: It is no text.
         """
+        if not isinstance(text, str):
+            raise UsageError(
+                f"text of type {type(text).__name__} is no JSON text of a plan", "text"
+            )
         document = read_document(text)
         parts = {
             key: read_object(key, document.get(key, {})) for key in ("tensors", "operands", "edges")

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 
 from ptq.core import remote
 from ptq.core.errors import DataError, UsageError
-from ptq.core.option_checks import refuse_unknown_options, require_count, require_shard
+from ptq.core.option_checks import (
+    refuse_unknown_options,
+    require_count,
+    require_path,
+    require_shard,
+)
 from ptq.core.wording import plural
 from ptq.data.cached_source import CachedSource
 from ptq.data.formats.rows import TableSource
@@ -58,6 +63,7 @@ def open_samples(
     cache: CacheOption | None = None,
     recorded: RecordedPreprocess | None = None,
     required: bool = True,
+    title: str = "data",
 ) -> Samples:
     """Samples of a data source. They are checked against the model's inputs when they are read.
 
@@ -78,6 +84,7 @@ def open_samples(
         recorded: Options that an earlier run recorded. They fill in those of ``preprocess`` that are None. Without
             ``preprocess`` they prepare images, arrays of uint8 pixels, and audio.
         required: Refuse arrays that ``preprocess`` does not apply to; otherwise they are fed as given.
+        title: How messages name a source without a name of its own: the argument of the caller.
 
     Raises:
         DataError: There are no samples, or the model does not take them. Iteration raises it too.
@@ -96,7 +103,7 @@ def open_samples(
             raise UsageError("preprocessing options do not apply to samples that are open already")
         samples, stream = source, None
     else:
-        found = _open_source(source, inputs, preprocess, recorded, required=required)
+        found = _open_source(source, inputs, preprocess, recorded, required, title)
         stream = found if isinstance(found, FeedStream) and not found.is_listed else None
         positions = None if stream else found.positions()
         origin = None
@@ -183,10 +190,12 @@ def _open_source(
     inputs: Sequence[InputSpec],
     preprocess: Preparation | None,
     recorded: RecordedPreprocess | None,
-    *,
     required: bool,
+    title: str,
 ) -> SampleSource:
     if isinstance(source, (str, os.PathLike)):
+        if isinstance(source, os.PathLike):
+            require_path(title, source)
         if not os.fspath(source):
             raise UsageError(
                 "the path of the samples is empty; give a file, a folder or module:callable"
@@ -197,7 +206,7 @@ def _open_source(
         opener = PlaceOpener(inputs, preprocess, recorded, required=required)
         return opener.open(os.fspath(source))
     images = choose_image_options(preprocess, recorded, "objects from Python", required=required)
-    return open_object(source, inputs, images)
+    return open_object(source, inputs, images, title)
 
 
 def _is_reference(place: str) -> bool:

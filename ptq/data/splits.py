@@ -69,6 +69,7 @@ class SampleOptions:
         cache: Where samples from Python are kept on disk; None for memory.
         recorded: Preprocessing that statistics or a plan record; None for that of the model's metadata.
         required: Whether arrays that ``preprocess`` does not apply to are refused, or fed as given.
+        title: How messages name a source without a name of its own: the argument of the caller.
     """
 
     preprocess: Preparation | None = None
@@ -78,6 +79,7 @@ class SampleOptions:
     cache: CacheOption | None = None
     recorded: RecordedPreprocess | None = None
     required: bool = True
+    title: str = "data"
 
     def __post_init__(self) -> None:
         if self.preprocess is not None and not isinstance(
@@ -111,6 +113,7 @@ class SampleOptions:
             cache=self.cache,
             recorded=self._record_for(graph),
             required=self.required,
+            title=self.title,
         )
 
     def describe(self, samples: Samples, graph: Graph) -> AppliedPreprocess:
@@ -202,7 +205,7 @@ def _open_and_split(
         opened, whole = _open_both(graph, data, eval_data, choice)
     else:
         opened = None if data is None else choice.open(data, graph)
-        whole = None if eval_data is None else _choose_all(choice).open(eval_data, graph)
+        whole = None if eval_data is None else _for_evaluation(choice).open(eval_data, graph)
     if whole is not None:
         if not search:
             return SampleSplit(opened, whole, "on evaluation samples")
@@ -229,7 +232,7 @@ def _open_both(
         UsageError: The given options apply to neither.
     """
     choice = replace(choice, required=False)
-    opened, whole = choice.open(data, graph), _choose_all(choice).open(eval_data, graph)
+    opened, whole = choice.open(data, graph), _for_evaluation(choice).open(eval_data, graph)
     given = choice.preprocess not in (None, Preprocess())
     if given and all(_find_preprocess(samples) is None for samples in (opened, whole)):
         raise UsageError(
@@ -239,8 +242,9 @@ def _open_both(
     return opened, whole
 
 
-def _choose_all(choice: SampleOptions) -> SampleOptions:
-    return replace(choice, samples=None, shard=None)
+def _for_evaluation(choice: SampleOptions) -> SampleOptions:
+    """The options for evaluation samples, which are all used."""
+    return replace(choice, samples=None, shard=None, title="eval_data")
 
 
 def _find_preprocess(samples: Samples) -> Preparation | None:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from ptq.core.wording import plural
 from ptq.evaluation.drop import ERROR, Budget, Drop, Verdict, describe_change
 
+_DOUBLINGS = 30
+"""More than 10⁹ times the samples are as good as no number of samples."""
+
 
 @dataclass(frozen=True)
 class BudgetSearch:
@@ -78,17 +81,33 @@ def check_budget(drop: Drop, points: float, search: BudgetSearch | None = None) 
 
 
 def _estimate_samples(drop: Drop, points: float) -> int | None:
-    """Number of samples n · (w / d)², rounded up to one significant digit; None if it is infinite.
+    """Fewest samples that decide the budget if answers change in proportion, rounded up to one significant digit.
 
-    w is the width of the paired interval on the side of the budget. It shrinks as 1/√n. While it is wider than the
-    budget, d is the budget: the drop of so few samples says little. After that d is the distance between drop and
-    budget.
+    None if no number does. While the interval is wider than the budget, the drop of so few samples says little. The
+    number is then at most that at which the width w, which shrinks as 1/√n, is the budget d: n · (w / d)².
     """
-    beyond = drop.points > points
-    width = drop.points - drop.lo if beyond else drop.hi - drop.points
-    distance = points if width > points > 0 else abs(drop.points - points)
-    if not distance or not math.isfinite(width):
+    width = drop.points - drop.lo if drop.points > points else drop.hi - drop.points
+    most = math.inf
+    if math.isfinite(width) and width > points > 0:
+        most = drop.samples * (width / points) ** 2
+    number = max(min(_fewest_samples(drop, points), most), drop.samples + 1)
+    if not math.isfinite(number):
         return None
-    number = max(drop.samples * (width / distance) ** 2, drop.samples + 1)
     unit: int = 10 ** math.floor(math.log10(number))
     return math.ceil(number / unit) * unit
+
+
+def _fewest_samples(drop: Drop, points: float) -> float:
+    """Fewest samples whose interval decides the budget, by bisection; ∞ if it contains the budget at any number."""
+
+    def decides(samples: int) -> bool:
+        lo, hi = drop.interval_at(samples)
+        return max(drop.points, hi) <= points or min(drop.points, lo) > points
+
+    few, many = drop.samples, drop.samples << _DOUBLINGS
+    if drop.points == points or not decides(many):
+        return math.inf
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if decides(middle) else (middle, many)
+    return many

@@ -65,6 +65,30 @@ class Drop:
         """Whether there is an interval; one sample, or mostly undefined resamples, have none."""
         return (self.lo, self.hi) != intervals.NO_INTERVAL
 
+    def interval_at(self, samples: int) -> intervals.Interval:
+        """The 95 % interval, in points, of another number of samples with the same shares of changed answers.
+
+        Where answers are not counted, an interval shrinks as 1/√n, and that of no change as 1/n.
+
+        Args:
+            samples: The number of samples.
+        """
+        growth = samples / self.samples
+        if self.lost is not None and self.gained is not None:
+            lost, gained = growth * self.lost, growth * self.gained
+            tango = self.metric == TOP1
+            lo, hi = (
+                intervals.tango_interval(lost, gained, samples)
+                if tango
+                else intervals.clopper_pearson_interval(lost, samples)
+            )
+            return 100 * lo, 100 * hi
+        shrink = growth if self.points == 0 else math.sqrt(growth)
+        return (
+            self.points - (self.points - self.lo) / shrink,
+            self.points + (self.hi - self.points) / shrink,
+        )
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -76,8 +100,8 @@ class Budget:
         verdict: ``held`` if drop and interval are within the budget. ``exceeded`` if both are beyond, or if the
             interval contains the budget and the search found no float nodes that keep it. Else ``undecided``, and
             always if the drop says nothing.
-        needed: If undecided: about the number of evaluation samples that would decide it; None if no number would, or
-            if that is unknown.
+        needed: If undecided: about the number of evaluation samples that would decide it, if answers change in the
+            same proportion; None if no number would, or if that is unknown.
         sentence: The verdict with budget, change, interval and number of samples, for every output.
     """
 

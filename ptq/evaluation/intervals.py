@@ -85,11 +85,11 @@ def describe_speed(ratio: float, interval: Interval | None, reference: str, wher
     return f"speed {ratio:.2f}× {reference} ({where}{doubt})"
 
 
-def tango_interval(lost: int, gained: int, samples: int) -> Interval:
+def tango_interval(lost: float, gained: float, samples: int) -> Interval:
     """Tango's score interval of the difference (lost − gained) / samples.
 
     Args:
-        lost: Number of samples that only the first form gets right.
+        lost: Number of samples that only the first form gets right; a part of one too, for numbers in proportion.
         gained: Number of samples that only the second form gets right.
         samples: Number of all samples, at least 1.
     """
@@ -102,7 +102,7 @@ def tango_interval(lost: int, gained: int, samples: int) -> Interval:
     return _bisect(score, z, -1.0, centre), _bisect(score, -z, centre, 1.0)
 
 
-def _tango_score(share: float, lost: int, gained: int, samples: int) -> float:
+def _tango_score(share: float, lost: float, gained: float, samples: int) -> float:
     """Tango's T: distance of the observed difference from ``share``, in standard errors at ``share``."""
     b = -lost - gained + (2 * samples - lost + gained) * share
     c = -gained * share * (1 - share)
@@ -122,7 +122,7 @@ def _bisect(falling: Callable[[float], float], level: float, lo: float, hi: floa
     return (lo + hi) / 2
 
 
-def clopper_pearson_interval(count: int, samples: int) -> Interval:
+def clopper_pearson_interval(count: float, samples: int) -> Interval:
     """Exact interval of Clopper and Pearson for the proportion count / samples."""
     tail = (1 - CONFIDENCE) / 2
     # at the ends the inverse beta function is a root; SciPy's functions take 0.2 s to load

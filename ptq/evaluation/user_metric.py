@@ -28,7 +28,8 @@ from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
 
 Outputs = Mapping[str, NDArray[Any]]
-Metric = Callable[[Sequence[Outputs], Sequence[Sample]], Any]
+Metric = Callable[[list[dict[str, NDArray[Any]]], list[Sample]], Any]
+"""A metric may declare wider types, such as ``Sequence[Mapping[str, NDArray[Any]]]``."""
 _TOLERANCE = 1e-9
 """Share of a value, or points of a small one, by which sums over samples in another order round."""
 
@@ -142,13 +143,15 @@ def _call_metric(
     # user code may raise anything: one line for the user, the original exception chained
     try:
         lent = [{name: array.copy("K") for name, array in one.items()} for one in outputs]
-        value = np.asarray(metric(lent, [_lend(sample) for sample in samples]), np.float64)
+        found = metric(lent, [_lend(sample) for sample in samples])
+        value = np.asarray(found, np.float64)
     except (Exception, SystemExit) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"metric {name}: raised {type(error).__name__}: {reason}") from error
     if value.shape not in ((), (len(samples),)) or not np.isfinite(value).all():
+        shown = value if found is not None else found  # None would be shown as nan
         raise UsageError(
-            f"metric {name} returns {' '.join(str(value).split())[:60]}; "
+            f"metric {name} returns {' '.join(str(shown).split())[:60]}; "
             "return one finite number, or one for each sample"
         )
     return value

@@ -16,6 +16,7 @@ from onnx.external_data_helper import uses_external_data
 
 from ptq.core import remote
 from ptq.core.errors import ModelError, UsageError
+from ptq.core.option_checks import require_path
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, Node
 from ptq.model.proto.proto_walk import all_tensors
@@ -49,6 +50,8 @@ def open_model(model: Model) -> Graph:
     """
     if isinstance(model, Graph):
         return model
+    if isinstance(model, os.PathLike):
+        require_path("model", model)
     content = tflite_content(model)
     if content is not None:
         return Graph.from_proto(read_tflite(content))

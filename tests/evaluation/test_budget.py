@@ -73,14 +73,33 @@ def test_about_as_many_samples_as_it_asks_for_are_enough(lost: int, points: floa
     assert check_budget(more, points).verdict != "undecided"
 
 
-@pytest.mark.parametrize("samples", [24, 60, 100, 300])
-@pytest.mark.parametrize("lost", [0, 1, 2, 3])
-def test_one_sample_more_or_less_does_not_change_the_order_of_the_estimate(
-    samples: int, lost: int
+@pytest.mark.parametrize("points", [0.5, 1.0])
+@pytest.mark.parametrize("samples", [12, 20, 50, 100])
+def test_without_change_it_asks_for_as_many_samples_as_the_exact_interval(
+    samples: int, points: float
 ) -> None:
-    known = [check_budget(_top1(n, 0, samples), 0.5).needed for n in (lost, lost + 1)]
-    found = [needed for needed in known if needed is not None]
-    assert max(found) / min(found) <= 2
+    enough = math.ceil(math.log(0.025) / math.log1p(-points / 100))  # (1 - share)^n is 2.5 %
+    needed = check_budget(agreement_drop([True] * samples), points).needed
+    assert needed is not None
+    assert enough <= needed <= 1.3 * enough
+    assert check_budget(_top1(0, 0, samples), points).needed == needed
+
+
+def test_without_change_of_a_figure_it_asks_for_as_many_samples_as_that_of_a_count() -> None:
+    hi = 100 * (1 - 0.025 ** (1 / 100))
+    assert check_budget(Drop("mean cosine", 0.0, 0.0, hi, 100), 1.0).needed == 400
+
+
+@pytest.mark.parametrize("samples", [24, 60, 100, 300])
+@pytest.mark.parametrize("lost", [1, 2, 3, 4])
+def test_as_many_samples_as_it_asks_for_decide_it_in_proportion(samples: int, lost: int) -> None:
+    needed = check_budget(_top1(lost, 0, samples), 0.5).needed
+    share = lost / samples
+    if needed is None or abs(share - 0.005) < 0.002:  # near the budget the number is bounded
+        return
+    whole = math.ceil if share > 0.005 else math.floor
+    assert check_budget(_top1(whole(share * needed), 0, needed), 0.5).verdict != "undecided"
+    assert needed < 10 * samples
 
 
 @pytest.mark.parametrize("lost", range(6))

@@ -108,6 +108,11 @@ def test_what_a_metric_raises_is_one_line_and_names_it() -> None:
         metric_drop(broken, BEFORE, AFTER, SAMPLES)
 
 
+def test_a_metric_without_return_is_named_so() -> None:
+    with pytest.raises(UsageError, match=r"^metric <lambda> returns None; return one finite"):
+        metric_drop(lambda outputs, samples: None, BEFORE, AFTER, SAMPLES)
+
+
 @pytest.mark.parametrize("answer", [float("nan"), [1.0, 2.0], [[1.0]]])
 def test_an_answer_that_is_no_number_or_not_one_a_sample_is_refused(answer: Any) -> None:
     with pytest.raises(UsageError, match="return one finite number"):

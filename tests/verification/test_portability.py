@@ -16,10 +16,12 @@ from foreign_models import (
 )
 from networks import gaussian_array
 from old_runtime import skip_before
+from ptq.verification.verbs import portability
 
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.executor.executor import Executor
+from ptq.kernels.thread_pool import thread_count
 from ptq.model.graph import Graph
 from ptq.model.session.session import Session
 from ptq.rewrite.shift_to_uint8 import weights_to_uint8
@@ -208,3 +210,14 @@ def test_weights_beside_signed_activations_stay_signed():
     )
     read = [value.name for node in weights_to_uint8(graph).nodes for value in node.inputs if value]
     assert "w" in read
+
+
+def test_portability_uses_as_many_threads_as_are_given() -> None:
+    graph, used = _matmul(random_integers(16, 8)), list[int]()
+
+    def read() -> list[Any]:
+        used.append(thread_count())
+        return [np.zeros(ROWS, np.float32)]
+
+    portability(graph, read, threads=1)
+    assert {*used} == {1}

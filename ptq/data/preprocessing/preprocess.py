@@ -30,6 +30,7 @@ from ptq.core.option_checks import (
 )
 from ptq.core.wording import OPEN_BATCH
 from ptq.data.input_spec import InputSpec
+from ptq.data.preprocessing.channel_values import ChannelValues
 from ptq.data.preprocessing.processor_config.read import read_processor_config
 
 Layout = Literal["NCHW", "NHWC"]
@@ -45,6 +46,7 @@ ORDER_OF_APPLICATION = (
 DEFAULT_INTERPOLATION: Interpolation = "bilinear"
 IMAGENET_MEAN_STD = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and standard deviation of ImageNet's red, green and blue, in 0 … 1."""
+_NOT_GIVEN: Any = None
 MAX_SCALED_MEAN = 1.0
 """No mean of values of 0 … 1 is larger."""
 MAX_SCALED_STD = 2.0
@@ -83,8 +85,8 @@ class Preprocess:
     crop: tuple[int, int] | None = None
     letterbox: int | None = None
     scale: float | None = None
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
+    mean: ChannelValues = _NOT_GIVEN
+    std: ChannelValues = _NOT_GIVEN
     layout: Layout | None = None
     channels: Channels | None = None
     interpolation: Interpolation | None = None

@@ -17,13 +17,13 @@ def is_hugging_face(source: Any) -> bool:
     return package_of(source) == "datasets"
 
 
-def require_split(source: Any) -> None:
+def require_split(source: Any, title: str) -> None:
     """Refuse a dict of splits; raise UsageError that names them."""
     if isinstance(source, Mapping):
         names = ", ".join(repr(str(name)) for name in source)
         first = next(iter(source), "train")
         raise UsageError(
-            f"the data are a {type(source).__name__} with the splits {names}; give one, for example data[{first!r}]"
+            f"{title} is a {type(source).__name__} with the splits {names}; give one, for example {title}[{first!r}]"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -22,41 +22,45 @@ from ptq.data.sources.array_like import to_array
 from ptq.data.sources.indexed_items import IndexedItems
 from ptq.data.sources.stream import Feeds, FeedStream, call_feeds
 
-_TITLE = "data"
-
 
 def open_object(
-    source: Any, inputs: Sequence[InputSpec], images: ImageOptions | None
+    source: Any, inputs: Sequence[InputSpec], images: ImageOptions | None, title: str = "data"
 ) -> SampleSource:
     """Samples of an object that is no path. No package is imported for it.
+
+    Args:
+        source: The object.
+        inputs: The model's inputs.
+        images: Options for images; None if none apply.
+        title: Name of the argument that the object is, for messages.
 
     Raises:
         DataError: There are no samples, or the model does not take them.
         UsageError: The object is of no known kind, or options do not apply to it.
     """
     if hugging_face.is_hugging_face(source):
-        hugging_face.require_split(source)
+        hugging_face.require_split(source, title)
         if hasattr(source, "__len__"):
             get_item = hugging_face.index_items(source, inputs)
-            return _open_items(get_item, len(source), inputs, _TITLE, images)
-        return FeedStream(
-            lambda: hugging_face.iterate_items(source, inputs), inputs, _TITLE, images
-        )
+            return _open_items(get_item, len(source), inputs, title, images)
+        return FeedStream(lambda: hugging_face.iterate_items(source, inputs), inputs, title, images)
     if frame.is_frame(source):
         arrays = frame.read_features(source, inputs)
         if arrays is not None:
-            return open_table(MemoryTable(arrays), inputs, _TITLE, images)
-        return _open_items(frame.index_rows(source, inputs), len(source), inputs, _TITLE, images)
+            return open_table(MemoryTable(arrays), inputs, title, images)
+        return _open_items(frame.index_rows(source, inputs), len(source), inputs, title, images)
     if calibration_reader.is_reader(source):
-        return FeedStream(lambda: calibration_reader.iterate_feeds(source), inputs, _TITLE, images)
+        return FeedStream(lambda: calibration_reader.iterate_feeds(source), inputs, title, images)
     if isinstance(source, Mapping):
-        columns = {str(key): _require_array(value, str(key)) for key, value in source.items()}
-        return open_table(MemoryTable(columns), inputs, _TITLE, images)
+        columns = {
+            str(key): _require_array(value, str(key), title) for key, value in source.items()
+        }
+        return open_table(MemoryTable(columns), inputs, title, images)
     if hasattr(source, "__array__") and not isinstance(source, Sequence):
         name = only_input_name(inputs, "an array")
-        table = MemoryTable({name: _require_array(source, name)})
-        return open_table(table, inputs, _TITLE, images)
-    return _open_python(source, inputs, images)
+        table = MemoryTable({name: _require_array(source, name, title)})
+        return open_table(table, inputs, title, images)
+    return _open_python(source, inputs, images, title)
 
 
 def open_table(
@@ -95,36 +99,56 @@ def _holds_pixels(table: Table, inputs: Sequence[InputSpec], options: Preprocess
     return prepares and may_be_image(arrays[0].dtype, arrays[0].shape[1:])
 
 
-def _require_array(value: Any, name: str) -> Any:
-    if name == "labels" and isinstance(value, (list, tuple)) and {*map(type, value)} == {str}:
-        return np.array(value)
-    array = to_array(value, f"{_TITLE} array {name!r}")
+def _require_array(value: Any, name: str, title: str) -> Any:
+    if name == "labels" and isinstance(value, (list, tuple)):
+        value = _to_labels(value, title)
+    array = to_array(value, f"{title} array {name!r}")
     if array is None:
         raise DataError(
-            f"{_TITLE} array {name!r}: has type {type(value).__name__}; give an array or a tensor whose leading "
+            f"{title} array {name!r}: has type {type(value).__name__}; give an array or a tensor whose leading "
             "axis counts the samples"
         )
     return array
 
 
+def _to_labels(labels: Sequence[Any], title: str) -> Any:
+    """Labels of a list as an array, if they are names, or numbers with None for no label; else the list.
+
+    Raises:
+        DataError: A label is neither a name nor a number.
+    """
+    if {*map(type, labels)} == {str}:
+        return np.array(labels)
+    if all(label is None or isinstance(label, (int, np.integer)) for label in labels):
+        labels = [-1 if label is None else label for label in labels]
+    for position, label in enumerate(labels):
+        if label is None or isinstance(label, (bytes, dict, set)):
+            raise DataError(
+                f"{title} array 'labels': label {position} has type {type(label).__name__}; give class names, or "
+                "class numbers with -1 for no label"
+            )
+    return labels
+
+
 def _open_python(
-    source: Any, inputs: Sequence[InputSpec], images: ImageOptions | None
+    source: Any, inputs: Sequence[InputSpec], images: ImageOptions | None, title: str
 ) -> SampleSource:
     if callable(source) and not hasattr(source, "__iter__"):
         return open_callable(
             source, inputs, getattr(source, "__name__", type(source).__name__), images
         )
     if is_image(source):
-        raise UsageError("the data are a single image; give a list of images, or of paths")
+        raise UsageError(f"{title}: is a single image; give a list of images, or of paths")
     if _has_indices(source):
-        return _open_sequence(source, inputs, _TITLE, images)
+        return _open_sequence(source, inputs, title, images)
+    _require_order(source, title)
     if not isinstance(source, Iterable):
         raise UsageError(
-            f"data of type {type(source).__name__}; give a path, arrays or a callable, a DataLoader, a dataset with "
-            "__len__ and __getitem__, a CalibrationDataReader, or a list; for example "
-            "data=[({'x': array}, label), …]"
+            f"{title} of type {type(source).__name__}; give a path, arrays or a callable, a DataLoader, a dataset "
+            "with __len__ and __getitem__, a CalibrationDataReader, or a list; for example "
+            f"{title}=[({{'x': array}}, label), …]"
         )
-    return FeedStream(lambda: source, inputs, _TITLE, images)
+    return FeedStream(lambda: source, inputs, title, images)
 
 
 def open_callable(
@@ -136,11 +160,20 @@ def open_callable(
         DataError: The callable fails, or returns no items.
     """
     found = call_feeds(feeds, title)
+    _require_order(found, title)
     own_order = hasattr(found, "__iter__") and not isinstance(found, (list, tuple, np.ndarray))
     if _has_indices(found) and not own_order:
         return _open_sequence(found, inputs, title, images)
     first = [found]  # it serves the first pass, as making it may take long
     return FeedStream(lambda: first.pop() if first else feeds(), inputs, title, images)
+
+
+def _require_order(source: Any, title: str) -> None:
+    """Refuse a set: its order changes from run to run, and with it the model. Views of a dict have an order."""
+    if isinstance(source, Set) and not isinstance(source, (KeysView, ItemsView)):
+        raise UsageError(
+            f"{title} of type {type(source).__name__}; give a list: a set has no order"
+        )
 
 
 def _has_indices(source: Any) -> bool:

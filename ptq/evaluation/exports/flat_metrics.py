@@ -26,10 +26,13 @@ def flatten_metrics(report: ReportData) -> dict[str, float]:
     ``larger_than_float``     1 if the quantized model's file is larger than the float model's, else 0
     ``nodes_FATE``            number of nodes, by ``NodeRow.fate``: ``int8``, ``folded``, ``clamp``, ``float``
     ``lowest_tensor_sqnr_db`` lowest SQNR of a tensor
-    ``warnings``              number of warnings
+    ``warnings``              number of warnings, as in ``report.warnings``
     ``skipped_samples``       number of bad samples that were left out
     ``max_drop``              the accuracy budget, in points
     ``over_budget``           1 if the budget is exceeded or was not reached, else 0; with a budget only
+    ``budget_undecided``      1 if the samples cannot decide the budget, else 0; with a verdict only
+    ``min_speedup``           the lowest speed relative to float that was asked for
+    ``too_slow``              1 if the whole interval of the speed is below ``min_speedup``, else 0; with that only
     ``FORM_top1``             top-1 accuracy; FORM is ``float``, ``int8`` or ``integers``
     ``FORM_top5``             top-5 accuracy
     ``FORM_agreement``        share of samples whose best class is the float model's
@@ -56,12 +59,17 @@ def _figures(report: ReportData) -> Iterator[tuple[str, float | None]]:
     for fate in ("int8", "folded", "clamp", "float"):
         yield f"nodes_{fate}", sum(row.fate == fate for row in report.nodes)
     yield "lowest_tensor_sqnr_db", min((row.sqnr_db for row in report.tensors), default=None)
-    yield "warnings", len(report.suspects)
+    yield "warnings", len(report.warnings)
     yield "skipped_samples", len(report.skipped)
     budget = report.budget or report.search
     if budget is not None:
         yield "max_drop", budget.points
         yield "over_budget", report.over_budget
+    if report.budget is not None:
+        yield "budget_undecided", report.budget.verdict == "undecided"
+    if report.min_speedup is not None:
+        yield "min_speedup", report.min_speedup
+        yield "too_slow", bool(report.speed_shortfall)
     if report.evaluation is not None:
         yield "evaluation_samples", report.evaluation.samples
         for name, form in report.evaluation.forms.items():
