@@ -42,6 +42,7 @@ from ptq.observers.sample_identity import format_shards
 from ptq.optimization.options import list_result_options
 from ptq.optimization.pipeline import Job
 from ptq.rewrite.border.apply import apply_border
+from ptq.rewrite.border.open_shapes import without_inferred_shapes
 from ptq.solver.quantizer import QuantizedModel
 
 _MOST_CHARACTERS = 2**14
@@ -104,6 +105,7 @@ def build_result(
     else:
         if tflite is None:
             report = replace(report, changes=(*report.changes, *notes))
+    graph = without_inferred_shapes(graph, job.source)
     # serialized again, a model has other bytes than its file
     float_bytes = count_file_bytes(source) if source else serialized_size(job.source.model)
     int8_bytes = serialized_size(graph.model) if tflite is None else len(tflite)

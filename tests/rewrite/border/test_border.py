@@ -226,3 +226,24 @@ def test_a_tflite_result_with_a_float_border_alone_keeps_it_in_both_files() -> N
     result = quantize("litert", io="int8", **given)
     assert result.tflite
     assert [dtype_of(v) for v in (*result.graph.inputs, *result.graph.outputs)] == [np.float32] * 2
+
+
+@pytest.mark.parametrize("target", ["ort", "portable", "qnn", "tensorrt"])
+def test_no_inferred_shape_with_an_open_batch_is_written(target: str) -> None:
+    written = quantize(target).model
+    assert not [v.name for v in written.graph.value_info if has_open_axis(v)]
+    onnx.shape_inference.infer_shapes(written, check_type=True, strict_mode=True)
+
+
+def test_a_shape_that_the_given_model_declares_stays() -> None:
+    given = onnx.ModelProto.FromString(MODEL.SerializeToString())
+    given.graph.value_info.append(
+        onnx.helper.make_tensor_value_info("r", onnx.TensorProto.FLOAT, ["N", 8, 8, 8])
+    )
+    skip = ["Conv", "Relu", "MaxPool"]
+    written = ptq.quantize(given, DATA, skip=skip, effort="fast", threads=1, force=True).model
+    assert [v.name for v in written.graph.value_info if has_open_axis(v)] == ["r"]
+
+
+def has_open_axis(value: onnx.ValueInfoProto) -> bool:
+    return any(not side.HasField("dim_value") for side in value.type.tensor_type.shape.dim)
