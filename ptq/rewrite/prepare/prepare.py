@@ -26,6 +26,7 @@ from ptq.rewrite.prepare.expand_axes import expand_axes
 from ptq.rewrite.prepare.fold_constants import fold_constants
 from ptq.rewrite.prepare.fold_scale_forward import fold_scale_forward
 from ptq.rewrite.prepare.fold_shift_forward import fold_shift_forward
+from ptq.rewrite.prepare.fold_where import fold_where
 from ptq.rewrite.prepare.fuse_activations import fuse_activations
 from ptq.rewrite.prepare.fuse_batchnorm import fuse_batchnorm
 from ptq.rewrite.prepare.fuse_layer_norm import fuse_layer_norm
@@ -53,6 +54,7 @@ PREPARE: tuple[Rewrite, ...] = (
     upgrade_opset,
     decompose_attention,
     fold_constants,
+    fold_where,
     infer_shapes,  # after constant folding, whose symbols it would replace by names of its own
     separate_output_weights,
     cast_to_float32,
@@ -83,6 +85,7 @@ PREPARE: tuple[Rewrite, ...] = (
 )
 """All rewrites of a float model, in their order."""
 NEWER: Mapping[str, Rewrite] = {
+    "fold_where": fold_where,
     "einsum_to_matmul": einsum_to_matmul,
     "cancel_transposes": cancel_transposes,
     "separate_pieces": separate_pieces,

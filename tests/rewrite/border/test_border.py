@@ -245,5 +245,25 @@ def test_a_shape_that_the_given_model_declares_stays() -> None:
     assert [v.name for v in written.graph.value_info if has_open_axis(v)] == ["r"]
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_fixed_batch_leaves_no_shape_arithmetic(batch: int) -> None:
+    model = build_network(
+        "c = Conv(x, u)\nt = Flatten<axis = 2>(c)\ns = Shape(t)\n"
+        "n = Slice(s, none, one)\nm = Concat<axis = 0>(n, one, four)\ne = Expand(token, m)\n"
+        "y = MatMul(e, v)",
+        {"x": ("N", 3, 2, 2)},
+        u=gaussian_array(4, 3, 1, 1),
+        v=gaussian_array(4, 8, seed=1),
+        token=gaussian_array(1, 1, 4, seed=2),
+        none=np.array([0]),
+        one=np.array([1]),
+        four=np.array([4]),
+    )
+    data = {"x": gaussian_array(8, 3, 2, 2, seed=5)}
+    made = ptq.quantize(model, data, static_batch=batch, effort="fast", threads=1, force=True)
+    left = {node.op_type for node in made.model.graph.node}
+    assert not left & {"Shape", "Slice", "Expand", "Concat"}
+
+
 def has_open_axis(value: onnx.ValueInfoProto) -> bool:
     return any(not side.HasField("dim_value") for side in value.type.tensor_type.shape.dim)
