@@ -12,7 +12,7 @@ from ptq.core.ops import OPS, UNARY
 from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, FixedQParams, OpSpec, OutputRule
 from ptq.core.target import Target
 from ptq.core.targets import TARGETS
-from ptq.executor.arithmetics import ARITHMETICS
+from ptq.executor.arithmetics import ARITHMETICS, get_arithmetic
 
 NOT_QUANTIZED = "stays float"
 
@@ -30,7 +30,8 @@ class OpRow:
         litert: Operator in LiteRT; ``in float`` if a `.tflite` file computes it by float operators; empty if there
             is none.
         runs: By arithmetic: ``runs``; ``by table`` for a function that the runtime computes in float and
-            the executor reads from a lookup table; ``cannot run`` if the executor runs ONNX Runtime in float.
+            the executor reads from a lookup table; ``cannot run`` if the executor runs ONNX Runtime in float;
+            ``refused`` if the runtime loads no file with it.
     """
 
     op: str
@@ -96,6 +97,8 @@ def _litert_form(spec: OpSpec) -> str:
 
 
 def _execution_of(spec: OpSpec, arithmetic: str) -> str:
+    if spec.op in get_arithmetic(arithmetic).lacking:
+        return "refused"
     if spec.op in ARITHMETICS[arithmetic]:
         return "runs"
     return "by table" if spec.op in UNARY else "cannot run"

@@ -19,7 +19,7 @@ from ptq.core.ops import OPS
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.core.targets import TARGETS
 from ptq.evaluation.runs.engines import EngineName
-from ptq.executor.arithmetics import ARITHMETICS
+from ptq.executor.arithmetics import ALL_ARITHMETICS, ARITHMETICS
 from ptq.observers import OBSERVERS
 from ptq.solver.recipe import QuantizedForm, RoundingMethod, WeightFormatOption
 
@@ -39,7 +39,11 @@ def test_the_table_of_operators_has_a_row_for_each_and_a_column_for_each_arithme
     assert all(list(row.outputs) == list(TARGETS) for row in rows)
     for row in rows:
         runs = {name for name, how in row.runs.items() if how == "runs"}
-        assert runs == {name for name, kernels in ARITHMETICS.items() if row.op in kernels}
+        refused = {name for name, how in row.runs.items() if how == "refused"}
+        assert refused == {a.name for a in ALL_ARITHMETICS if row.op in a.lacking}
+        assert runs | refused == {
+            name for name, kernels in ARITHMETICS.items() if row.op in kernels
+        }
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from ptq.model.proto.serialize import serialized_size
 from ptq.model.tflite.describe_orders import describe_orders
 from ptq.optimization.job import Job
 from ptq.rewrite.border.apply import apply_border
+from ptq.rewrite.border.open_shapes import without_inferred_shapes
 from ptq.solver.quantizer import QuantizedModel
 
 
@@ -56,6 +57,7 @@ def build_result(
     if job.options.form == "tflite":
         file = encode_tflite(graph, job.options.to_tflite_options(job.samples))
     bordered, notes = _apply_border(job, graph, is_optional=file is not None, metadata=metadata)
+    bordered = without_inferred_shapes(bordered, job.source)
     # serialized again, a model has other bytes than its file
     report = add_file_facts(
         report,

@@ -59,6 +59,6 @@ def inspect(
             of_file = [status for status in statuses if not is_helper(status.node)]
             found = inspect_quantized(display_name(model), graph, row, of_file)
         return replace(found, opset=None, changes=describe_orders(content))
-    graph, prepared = open_and_prepare(graph, opset=opset)
+    graph, prepared = open_and_prepare(graph, opset=opset, float_functions=row.has_float_functions)
     with explain_failure(graph):
         return build_inspection(display_name(model), graph, prepared, row, names)

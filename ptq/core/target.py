@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ptq.core.ops import LINEAR_OPS
 from ptq.core.opspec import FixedQParams, OpSpec, OutputRule, Role
 from ptq.core.types import QType
 
@@ -118,6 +119,11 @@ class Target:
     def layers_return_float(self) -> bool:
         """Whether a layer on integers can return float, to which products in float can be added."""
         return self.float_outputs or self.quantizes_inputs_only
+
+    @property
+    def has_float_functions(self) -> bool:
+        """Whether only layers have integers, so that a function gains nothing from one operator of its own."""
+        return self.integer_ops is not None and self.integer_ops <= LINEAR_OPS
 
     def can_quantize(self, spec: OpSpec) -> bool:
         """Whether the runtime gains from integers: it has an integer kernel, or weights to store."""

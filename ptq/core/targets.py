@@ -200,7 +200,7 @@ TARGETS: Mapping[str, Target] = {
             INT8_WEIGHT,
             "ort",
             follows_litert_spec=False,
-            source="the operators that every reader of ONNX has",
+            source="the portable form, of layers alone",
             reads_qoperator=False,
             integer_ops=LINEAR_OPS,
             float_activation_products=True,

@@ -83,7 +83,11 @@ def open_job(
         UsageError: An option makes no sense.
     """
     source, prepared = open_and_prepare(
-        model, opset=options.opset, known=given.names, digest=given.digest
+        model,
+        opset=options.opset,
+        known=given.names,
+        digest=given.digest,
+        float_functions=options.target_row(given.plan).has_float_functions,
     )
     labels = options.metric is None
     reading = replace(reading, recorded=given.recorded)

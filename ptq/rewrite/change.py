@@ -50,6 +50,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "fold_constants": ("constant node", "evaluated {what}"),
     "fold_static_shapes": ("node", "evaluated {what} of static shape arithmetic"),
     "fold_reshape_target": ("Reshape node", "made the target of {what} constant"),
+    "fold_where": ("Where node", "turned {what} between shapes into Concat"),
     "separate_output_weights": ("weight", "separated {what} from the graph outputs"),
     "cast_to_float32": ("{old} product", "computed {what} in float32"),
     "einsum_to_matmul": ("Einsum node", "turned {what} into MatMul"),

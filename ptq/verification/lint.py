@@ -7,13 +7,14 @@ node with them. ``tensorrt_rules`` has those of TensorRT, and ``xnnpack_rules`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, cast
 
 from ptq.core.errors import UsageError
 from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.target import LintRules, Target
 from ptq.core.targets import TARGETS, TargetName, get_target
+from ptq.executor.arithmetics import get_arithmetic
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_target
 from ptq.model.node import QUANTIZERS, Node, operator_of, spec_of
@@ -58,7 +59,18 @@ def lint_graph(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
     normalized = normalize_qdq(
         qlinear_to_qdq(graph, partly=True) if has_qlinear else graph, biases=False
     )
-    return tuple(finding for node in normalized.nodes for finding in _lint_node(node, row))
+    found = [finding for node in normalized.nodes for finding in _lint_node(node, row)]
+    return (*found, *_find_lacking_in_micro(normalized.nodes))
+
+
+def _find_lacking_in_micro(nodes: Sequence[Node]) -> Iterator[Finding]:
+    """One note for each operator that LiteRT has and tflite-micro, on microcontrollers, does not load."""
+    for op, name in get_arithmetic("tflite-micro").lacking.items():
+        having = [node for node in nodes if operator_of(node) == op and quantized_op(node)]
+        if having:
+            more = f", and {len(having) - 1} more" if len(having) > 1 else ""
+            text = f"tflite-micro loads no file with {name} ({op}{more}); on microcontrollers replace it"
+            yield _node_finding(having[0], "microcontroller", _WHOLE_SPECIFICATION, text, "note")
 
 
 def _lint_node(node: Node, row: Target) -> Iterator[Finding]:

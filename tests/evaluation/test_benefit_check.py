@@ -129,4 +129,5 @@ def test_a_result_that_gains_or_grows_by_little_is_not_refused(
 def test_s11_a_raised_opset_is_named_with_both_numbers() -> None:
     (found,) = check_opset(17, 20)
     assert found.what.startswith("raised from 17 to 20")
+    assert "that does not read opset 20" in found.what  # one that reads 19 does not load it either
     assert list(check_opset(17, 17)) == []

@@ -192,6 +192,15 @@ def test_an_operator_without_a_specification_is_a_note_not_a_violation():
     assert finding.text.endswith("ptq runs it in integers, LiteRT in float")
 
 
+def test_what_tflite_micro_does_not_load_is_one_note():
+    body = "r1 = Exp(xd)\nr1q = QuantizeLinear(r1, y_scale, y_zero)\n"
+    body += "r1d = DequantizeLinear(r1q, y_scale, y_zero)\nr = Exp(r1d)"
+    *_, finding = found = lint_graph(foreign_graph(INPUT_QDQ + body + OUTPUT_QDQ, **SIGNED))
+    assert [f.rule for f in found].count("microcontroller") == 1
+    assert (finding.rule, finding.severity, finding.node) == ("microcontroller", "note", "Exp_r1")
+    assert "tflite-micro loads no file with EXP of int8 (Exp, and 1 more)" in finding.text
+
+
 def test_what_is_not_requantized_runs_in_float():
     (finding,) = lint_graph(foreign_graph(INPUT_QDQ + "y = Erf(xd)", **SIGNED))
     assert finding.text.endswith("it runs in float")

@@ -179,7 +179,9 @@ def graph(request: pytest.FixtureRequest) -> Graph:
     samples = {"x": gaussian_array(16, 3, 16, 16, seed=9)}
     model = build(raw)
     assert ("BatchNormalization" in {node.op_type for node in model.graph.node}) is raw
-    return ptq.quantize(model, samples, target="tensorrt", effort="fast", force=True).graph
+    return ptq.quantize(
+        model, samples, target="tensorrt", effort="fast", force=True
+    ).graph.with_shapes()
 
 
 def _behind_quantizers(node: Node) -> Iterator[Node]:

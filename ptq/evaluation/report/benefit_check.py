@@ -98,7 +98,7 @@ def check_opset(before: int, after: int) -> Iterator[Diagnosis]:
     """
     if after > before:
         yield Diagnosis(
-            f"raised from {before} to {after}; a runtime that reads at most opset {before} does not load the result",
+            f"raised from {before} to {after}; a runtime that does not read opset {after} does not load the result",
             "opset",
             "keep the opset of the float model (option opset, keep) if it must run there",
             topic="does-not-load",

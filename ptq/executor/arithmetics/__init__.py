@@ -91,6 +91,7 @@ class Arithmetic:
             computed in uint8, plus 128, as ONNX Runtime does on x86. A zero point in the sum changes the rounding.
         wide_kernels: Kernel maker of each operator on activations of 16 bits. Without one, the operator is a float
             island between quantizers of 16 bits.
+        lacking: Operators that its runtime has no kernel for, with their names in its file. They are refused.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Arithmetic:
     is_onnxruntime: bool = False
     computes_int8_as_uint8: bool = False
     wide_kernels: Mapping[str, KernelMaker] = field(default_factory=dict)
+    lacking: Mapping[str, str] = field(default_factory=dict)
 
 
 def _with_float_outputs(kernels: Mapping[str, KernelMaker]) -> Mapping[str, KernelMaker]:
@@ -161,8 +163,9 @@ ALL_ARITHMETICS: tuple[Arithmetic, ...] = (
     Arithmetic(
         "tflite-micro",
         _with_float_outputs(tflite_micro.KERNELS),
-        "tflite-micro 0.dev20261023182759, bit for bit",
+        "tflite-micro 0.dev20261023182759, bit for bit; Exp, Gelu and Tile, which it lacks, are refused",
         "experiments, where it differs from LiteRT",
+        lacking=tflite_micro.LACKING,
     ),
     Arithmetic(
         "gemmlowp",

@@ -10,6 +10,8 @@
                                 0 in fresh memory
     Sigmoid, Tanh               in fixed point (`fixed_point_functions`), not by a table of float values
 
+    Exp, Gelu, Tile             refused: the runtime does not load a file with them (`LACKING`)
+
 ReduceSum has the formula of `litert`; only LiteRT's own kernel differs from it. All other operators are the same.
 Found by experiment with tflite-micro 0.dev20261023182759.
 """
@@ -22,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.errors import UnsupportedError
 from ptq.executor.arithmetics import fixed_point_functions, linear, litert
 from ptq.executor.arithmetics.litert_elementwise import (
     activation_bounds,
@@ -98,9 +101,20 @@ def _space_to_batch(site: Site) -> Kernel:
     return kernel
 
 
+LACKING: Mapping[str, str] = {"Exp": "EXP of int8", "Gelu": "GELU", "Tile": "TILE"}
+"""By operator, what LiteRT's file has for it and tflite-micro has no kernel for. It loads no file that holds one."""
+
+
+def _refuse(site: Site) -> Kernel:
+    raise UnsupportedError(
+        f"tflite-micro has no kernel of {LACKING[site.op]} and loads no file with it; replace the operator"
+    )
+
+
 KERNELS: Mapping[str, KernelMaker] = {
     **litert.KERNELS,
     **activation_makers(scale_ratio),
+    **dict.fromkeys(LACKING, _refuse),
     "Abs": _abs,
     "Clip": _clip,
     "Div": _div,

@@ -13,6 +13,7 @@ from ptq.rewrite.border.element_types import (
     with_float16_border,
     with_integer_border,
 )
+from ptq.rewrite.prepare.fold_constants import fold_constants
 from ptq.rewrite.tflite.write import InputOutputType
 
 
@@ -34,6 +35,7 @@ def apply_border(
     notes = []
     if batch is not None:
         graph = with_fixed_batch(graph, batch)
+        fold_constants(graph)  # what was computed from the batch
         notes.append(f"batch fixed to {batch}")
     if io == "float16":
         graph = with_float16_border(graph)

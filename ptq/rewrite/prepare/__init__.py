@@ -8,6 +8,7 @@ Names, versions and shapes:
 - ``fold_constants``: evaluation of constant nodes and static shapes. It uses ``check_nodes`` (invalid constants),
   ``evaluate_node`` (one node), ``node_shapes`` (shape inference), ``shape_inference`` (elements of shape tensors) and
   ``fold_shape_arithmetic`` (Reshape and Expand).
+- ``fold_where``: Where between computed shapes with a constant condition → Concat.
 
 Normal forms:
 

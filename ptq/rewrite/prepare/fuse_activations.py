@@ -21,16 +21,21 @@ from ptq.rewrite.prepare.upgrade_opset import opset_too_old, try_upgrade_opset
 MIN_OPSETS = {"HardSwish": 14, "Mish": 18, "Gelu": 20}
 
 
-def fuse_activations(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
+def fuse_activations(
+    graph: Graph, *, keep_opset: bool = False, float_functions: bool = False
+) -> list[Change]:
     """Replace the operators of HardSwish, Mish and Gelu by one node, in place; raises the opset as needed.
 
-    Declines if ONNX's converter cannot raise the opset, or if ``keep_opset`` is set and it would have to.
+    Declines if ONNX's converter cannot raise the opset, or if ``keep_opset`` is set and it would have to. With
+    ``float_functions`` they are computed in float whatever their form: the opset stays, and nothing is said.
     """
     needed = max((MIN_OPSETS[pattern.op] for _, pattern in find_activations(graph)), default=0)
-    changes = try_upgrade_opset(graph, needed, keep=keep_opset)
+    changes = try_upgrade_opset(graph, needed, keep=keep_opset or float_functions)
     fused, declined, floats = Counter[str](), Counter[str](), dict[str, list[str]]()
     for node, pattern in find_activations(graph):
         if MIN_OPSETS[pattern.op] > graph.opset:
+            if float_functions:
+                continue
             declined[pattern.op] += 1
             floats.setdefault(pattern.op, []).extend(outputs_between(pattern.x, node))
             continue

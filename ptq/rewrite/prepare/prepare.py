@@ -26,6 +26,7 @@ from ptq.rewrite.prepare.expand_axes import expand_axes
 from ptq.rewrite.prepare.fold_constants import fold_constants
 from ptq.rewrite.prepare.fold_scale_forward import fold_scale_forward
 from ptq.rewrite.prepare.fold_shift_forward import fold_shift_forward
+from ptq.rewrite.prepare.fold_where import fold_where
 from ptq.rewrite.prepare.fuse_activations import fuse_activations
 from ptq.rewrite.prepare.fuse_batchnorm import fuse_batchnorm
 from ptq.rewrite.prepare.fuse_layer_norm import fuse_layer_norm
@@ -43,7 +44,7 @@ from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 from ptq.rewrite.prepare.separate_output_weights import separate_output_weights
 from ptq.rewrite.prepare.separate_pieces import separate_pieces
 from ptq.rewrite.prepare.simplify_constant_ops import simplify_constant_ops
-from ptq.rewrite.prepare.upgrade_opset import upgrade_opset
+from ptq.rewrite.prepare.upgrade_opset import MIN_QDQ_OPSET, upgrade_opset
 
 OpsetOption = Literal["auto", "keep"]
 """Whether the opset is raised where an operator needs it, or kept as it is."""
@@ -53,6 +54,7 @@ PREPARE: tuple[Rewrite, ...] = (
     upgrade_opset,
     decompose_attention,
     fold_constants,
+    fold_where,
     infer_shapes,  # after constant folding, whose symbols it would replace by names of its own
     separate_output_weights,
     cast_to_float32,
@@ -83,6 +85,7 @@ PREPARE: tuple[Rewrite, ...] = (
 )
 """All rewrites of a float model, in their order."""
 NEWER: Mapping[str, Rewrite] = {
+    "fold_where": fold_where,
     "einsum_to_matmul": einsum_to_matmul,
     "cancel_transposes": cancel_transposes,
     "separate_pieces": separate_pieces,
@@ -102,6 +105,11 @@ KEEPING_OPSET: Mapping[Rewrite, Rewrite] = {
     fuse_activations: partial(fuse_activations, keep_opset=True),
 }
 """The rewrites that raise the opset, each with the form that keeps it."""
+OF_FLOAT_FUNCTIONS: Mapping[Rewrite, Rewrite] = {
+    upgrade_opset: partial(upgrade_opset, version=MIN_QDQ_OPSET),
+    fuse_activations: partial(fuse_activations, float_functions=True),
+}
+"""The rewrites that raise the opset for functions on integers, each with the form that raises it for layers only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +146,9 @@ class PreparedModel:
         return (*map(describe_change, self.changes), *self.notes)
 
 
-def prepare(graph: Graph, *, keep_opset: bool = False, newer: bool = True) -> PreparedModel:
+def prepare(
+    graph: Graph, *, keep_opset: bool = False, newer: bool = True, float_functions: bool = False
+) -> PreparedModel:
     """Apply the rewrites of `PREPARE` to a copy of the graph.
 
     Nodes inside sub-graphs stay unchanged. Names of inputs, outputs and remaining tensors stay.
@@ -148,6 +158,7 @@ def prepare(graph: Graph, *, keep_opset: bool = False, newer: bool = True) -> Pr
         keep_opset: Do not raise the opset. Functions whose operator needs a newer one stay in several operators,
             in float.
         newer: Apply the rewrites of `NEWER` too.
+        float_functions: Only layers will have integers: no opset is raised for an activation function.
 
     Raises:
         ModelError: The opset is too old and cannot be raised, or a node has an invalid constant or attribute.
@@ -157,6 +168,8 @@ def prepare(graph: Graph, *, keep_opset: bool = False, newer: bool = True) -> Pr
         if not newer and rewrite in NEWER.values():
             continue
         apply = KEEPING_OPSET.get(rewrite, rewrite) if keep_opset else rewrite
+        if float_functions and not (keep_opset and rewrite is upgrade_opset):
+            apply = OF_FLOAT_FUNCTIONS.get(rewrite, apply)
         changes += apply(prepared)
     reasons = {name: change.declined for change in changes for name in change.stay_float}
     floats = {
@@ -173,6 +186,7 @@ def open_and_prepare(
     opset: OpsetOption = "auto",
     known: Collection[str] = (),
     digest: str | None = None,
+    float_functions: bool = False,
 ) -> tuple[Graph, PreparedModel]:
     """The graph of a model, and the prepared model, with the opset of the model if ``opset`` is ``keep``.
 
@@ -183,12 +197,18 @@ def open_and_prepare(
             rewrites are left out: they did not exist then.
         digest: The graph that these belong to; None if there are none. The rewrites are left out too if the graph
             without them is this one.
+        float_functions: Whether only layers will have integers. Statistics and plans of the model that was prepared
+            for other targets still apply: it is prepared so then.
 
     Raises:
         ModelError: The model cannot be read, is not a float model, or is refused by ONNX Runtime.
     """
     graph, keep_opset = require_float(open_model(model)), opset == "keep"
     with explain_failure(graph):
+        if float_functions:
+            lean = prepare(graph, keep_opset=keep_opset, float_functions=True)
+            if digest is None or lean.graph.digest() == digest:
+                return graph, lean
         prepared = prepare(graph, keep_opset=keep_opset)
         changed = any(change.kind in NEWER for change in prepared.changes)
         if digest is not None and changed and prepared.graph.digest() != digest:

@@ -35,8 +35,10 @@ EXEMPT_DOMAIN = "ptq.aside"
 """ONNX's converter leaves operators of other domains unchanged."""
 
 
-def upgrade_opset(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
-    """Convert a model older than opset 13 to opset 17, in place; with ``keep_opset`` refuse it.
+def upgrade_opset(
+    graph: Graph, *, keep_opset: bool = False, version: int = TARGET_OPSET
+) -> list[Change]:
+    """Convert a model older than opset 13 to that version, in place; with ``keep_opset`` refuse it.
 
     Softmax, LogSoftmax and Hardmax changed their meaning in opset 13, except along the last axis.
     Along the last axis they are exempt from the conversion, which would decompose them.
@@ -70,7 +72,7 @@ def upgrade_opset(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
     resizes = dict(_find_old_resizes(graph))
     prepare = partial(_exempt_nodes, names=exempt)
     try:
-        upgraded = graph.with_opset(TARGET_OPSET, prepare)
+        upgraded = graph.with_opset(version, prepare)
     except ModelError:
         upgraded = graph.with_opset(MIN_QDQ_OPSET, prepare)
     for node in upgraded.nodes:

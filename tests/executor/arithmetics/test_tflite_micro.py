@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sites import int8_params, run_node
 
+from ptq.core.errors import UnsupportedError
 from ptq.executor.arithmetics import litert, tflite_micro
 from ptq.kernels.fixed_point import rescale
 
@@ -146,6 +147,8 @@ def test_all_other_kernels_are_those_of_litert() -> None:
         "Abs",
         "Clip",
         "Div",
+        "Exp",
+        "Gelu",
         "Gemm",
         "LeakyRelu",
         "MatMul",
@@ -155,4 +158,14 @@ def test_all_other_kernels_are_those_of_litert() -> None:
         "Sigmoid",
         "SpaceToBatchND",
         "Tanh",
+        "Tile",
     }
+
+
+@pytest.mark.parametrize(("op", "name"), [("Exp", "EXP of int8"), ("Gelu", "GELU")])
+def test_what_tflite_micro_does_not_load_is_refused(op: str, name: str) -> None:
+    """Its words: *input->type != kTfLiteFloat32* for EXP, and *Didn't find op for builtin opcode 'GELU'*."""
+    x, y = int8_params(0.05, 3), int8_params(0.04, -5)
+    with pytest.raises(UnsupportedError, match=f"tflite-micro has no kernel of {name}"):
+        run_node("tflite-micro", op, [(EVERY_INT8, x)], y)
+    assert run_node("litert", op, [(EVERY_INT8, x)], y).shape == EVERY_INT8.shape

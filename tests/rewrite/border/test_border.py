@@ -226,3 +226,44 @@ def test_a_tflite_result_with_a_float_border_alone_keeps_it_in_both_files() -> N
     result = quantize("litert", io="int8", **given)
     assert result.tflite
     assert [dtype_of(v) for v in (*result.graph.inputs, *result.graph.outputs)] == [np.float32] * 2
+
+
+@pytest.mark.parametrize("target", ["ort", "portable", "qnn", "tensorrt"])
+def test_no_inferred_shape_with_an_open_batch_is_written(target: str) -> None:
+    written = quantize(target).model
+    assert not [v.name for v in written.graph.value_info if has_open_axis(v)]
+    onnx.shape_inference.infer_shapes(written, check_type=True, strict_mode=True)
+
+
+def test_a_shape_that_the_given_model_declares_stays() -> None:
+    given = onnx.ModelProto.FromString(MODEL.SerializeToString())
+    given.graph.value_info.append(
+        onnx.helper.make_tensor_value_info("r", onnx.TensorProto.FLOAT, ["N", 8, 8, 8])
+    )
+    skip = ["Conv", "Relu", "MaxPool"]
+    written = ptq.quantize(given, DATA, skip=skip, effort="fast", threads=1, force=True).model
+    assert [v.name for v in written.graph.value_info if has_open_axis(v)] == ["r"]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_fixed_batch_leaves_no_shape_arithmetic(batch: int) -> None:
+    model = build_network(
+        "c = Conv(x, u)\nt = Flatten<axis = 2>(c)\ns = Shape(t)\n"
+        "n = Slice(s, none, one)\nm = Concat<axis = 0>(n, one, four)\ne = Expand(token, m)\n"
+        "y = MatMul(e, v)",
+        {"x": ("N", 3, 2, 2)},
+        u=gaussian_array(4, 3, 1, 1),
+        v=gaussian_array(4, 8, seed=1),
+        token=gaussian_array(1, 1, 4, seed=2),
+        none=np.array([0]),
+        one=np.array([1]),
+        four=np.array([4]),
+    )
+    data = {"x": gaussian_array(8, 3, 2, 2, seed=5)}
+    made = ptq.quantize(model, data, static_batch=batch, effort="fast", threads=1, force=True)
+    left = {node.op_type for node in made.model.graph.node}
+    assert not left & {"Shape", "Slice", "Expand", "Concat"}
+
+
+def has_open_axis(value: onnx.ValueInfoProto) -> bool:
+    return any(not side.HasField("dim_value") for side in value.type.tensor_type.shape.dim)

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from ptq.model.node import attributes_of, constant_of, shape_of
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fold_constants import fold_constants
+from ptq.rewrite.prepare.fold_where import fold_where
 
 
 def i64(*values):
@@ -167,6 +169,42 @@ def test_expanding_a_class_token_gives_the_shape_of_what_follows(parsed):
     fold_constants(graph)
     (concat,) = [n for n in graph.nodes if n.op_type == "Concat" and attributes_of(n)["axis"] == 1]
     assert shape_of(concat.outputs[0]) == (None, 8, 4)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_where_on_a_shape_leaves_no_boolean_constant(
+    batch, parsed, same_function, operators, rng
+):
+    text = """g (float[N,7,4] x) => (float[N,8,4] y) {
+        s = Shape(x) n = Slice(s, zero, one) t = Concat<axis=0>(n, minus, minus)
+        k = Equal(t, minus) w = Where(k, ones, t) e = Expand(token, w)
+        c = Concat<axis=1>(e, x) y = Relu(c) }"""
+    constants = {"zero": i64(0), "one": i64(1), "minus": i64(-1), "ones": i64(1, 1, 1)}
+    token = rng.standard_normal((1, 1, 4)).astype(np.float32)
+    before, after = (parsed(text, token=token, **constants) for _ in range(2))
+    fold_constants(after)
+    assert fold_where(after) == [Change("fold_where", 1)]
+    assert operators(after) == {"Shape": 1, "Slice": 1, "Concat": 2, "Expand": 1, "Relu": 1}
+    assert not [v for v in after.to_proto().graph.initializer if v.data_type == TensorProto.BOOL]
+    x = rng.standard_normal((batch, 7, 4)).astype(np.float32)
+    same_function(before, after, {"x": x})
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("Where(k, pair, s)", "the operand is a piece of two sizes"),
+        ("Where(b, pair, s)", "the condition is no constant"),
+    ],
+)
+def test_a_where_that_picks_no_single_pieces_stays(where, reason, parsed, operators):
+    text = (
+        f"g (float[N,M] x, bool[2] b) => (int64[2] y) {{ s = Shape(x) w = {where} y = Add(w, w) }}"
+    )
+    graph = parsed(text, k=np.array([True, False]), pair=i64(4, 5))
+    fold_constants(graph)
+    assert fold_where(graph) == []
+    assert operators(graph)["Where"] == 1, reason
 
 
 @pytest.mark.parametrize("condition", [True, False])

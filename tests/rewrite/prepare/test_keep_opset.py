@@ -149,3 +149,36 @@ def test_statistics_of_a_kept_opset_serve_a_quantization_that_keeps_it() -> None
 def test_an_unknown_way_with_the_opset_is_a_usage_error() -> None:
     with pytest.raises(ptq.UsageError, match="opset 'stay' is unknown; choose one of auto, keep"):
         ptq.quantize(network(GELU, 17), {"x": SAMPLES}, opset="stay")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", ["portable", "openvino"])
+@pytest.mark.parametrize("opset", ["auto", "keep"])
+@pytest.mark.parametrize("function", ["Gelu", "Mish", "HardSwish"])
+def test_no_opset_is_raised_for_a_function_that_the_target_computes_in_float(
+    function: str, opset: str, target: str
+) -> None:
+    model = network(FUNCTIONS[function][0], 13)
+    given = {"target": target, "rounding": "nearest", "threads": 1, "force": True}
+    result = ptq.quantize(model, {"x": SAMPLES}, opset=opset, **given)
+    assert {o.domain: o.version for o in result.model.opset_import}[""] == 13
+    assert not [change for change in result.report.changes if "opset" in change]
+    assert {r.fate for r in result.report.nodes if r.op == "Gemm"} == {"int8"}
+    assert not [reason for reason in result.plan.floats.values() if "opset" in reason]
+
+
+def test_an_old_opset_is_raised_to_what_the_quantizers_need() -> None:
+    model = network("y = Gemm(x, w, b)", 12)
+    given = {"rounding": "nearest", "threads": 1, "force": True}
+    lean = ptq.quantize(model, {"x": SAMPLES}, target="portable", **given)
+    assert {o.domain: o.version for o in lean.model.opset_import}[""] == 13
+    usual = ptq.quantize(model, {"x": SAMPLES}, target="ort", **given)
+    assert {o.domain: o.version for o in usual.model.opset_import}[""] == 17
+
+
+def test_statistics_serve_a_target_that_raises_no_opset() -> None:
+    model = network(GELU, 17)
+    stats = ptq.calibrate(model, {"x": SAMPLES}, threads=1)
+    given = {"eval_data": {"x": SAMPLES}, "target": "portable", "threads": 1, "force": True}
+    made = ptq.quantize(model, stats=stats, **given)
+    again = ptq.quantize(model, plan=made.plan, **given)
+    assert made.plan.graph == again.plan.graph == stats.graph

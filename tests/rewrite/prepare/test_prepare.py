@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from ptq.model.graph import Graph
 from ptq.rewrite.prepare.cancel_transposes import cancel_transposes
 from ptq.rewrite.prepare.einsum_to_matmul import einsum_to_matmul
+from ptq.rewrite.prepare.fold_where import fold_where
 from ptq.rewrite.prepare.fuse_prelu import fuse_prelu
 from ptq.rewrite.prepare.move_views import move_views
 from ptq.rewrite.prepare.prepare import prepare
@@ -154,6 +155,11 @@ OLDER = {
         move_views,
         "t = Conv(x, w) s = Squeeze(t, two) r = Relu(s) u = Unsqueeze(r, two) y = Conv(u, w)",
     ),
+    "a Where between shapes": (
+        fold_where,
+        "t = Conv(x, w) s = Shape(x) n = Slice(s, nil, one) c = Concat<axis=0>(n, less, less, less) "
+        "same = Equal(c, less) u = Where(same, four, c) e = Expand(fill, u) m = Mul(t, e) y = Conv(m, w)",
+    ),
     "a PReLU": (
         fuse_prelu,
         "t = Conv(x, w) p = Relu(t) n = Neg(t) r = Relu(n) m = Mul(r, slope) u = Sub(p, m) y = Conv(u, w)",
@@ -179,6 +185,11 @@ def test_what_was_made_before_a_rewrite_existed_still_applies(
         "k": rng.standard_normal((6, 6)).astype(np.float32),
         "slope": np.array([[[0.1]], [[0.2]], [[0.3]]], np.float32),
         "two": np.array([2]),
+        "nil": np.array([0]),
+        "one": np.array([1]),
+        "less": np.array([-1]),
+        "four": np.array([1, 1, 1, 1]),
+        "fill": np.full((1, 1, 1, 6), 0.5, np.float32),
     }
     shape = "N,3,6" if body.endswith("Exp(r)") else "N,3,1,6"
     model = parsed(f"g (float[N,3,1,6] x) => (float[{shape}] y) {{ {body} }}", **constants)
