@@ -8,6 +8,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
+from ptq.core.rounding import round_to_halves
 from ptq.core.run_options import RunOptions
 from ptq.core.types import FLOAT16, FLOAT32
 from ptq.evaluation.metrics import numeric_output
@@ -55,6 +56,21 @@ def open_integer_engine(
 ) -> Engine:
     """Read a quantized model, and return its engine in the integer executor; ``floats`` as for `Executor`."""
     return integer_engine(Executor(graph, arithmetic, floats), graph)
+
+
+def engine_of_halves(engine: Engine) -> Engine:
+    """The engine of the same model with float16 in place of float32 at its inputs and outputs."""
+
+    def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        rounded = {name: round_to_halves(array) for name, array in feed.items()}
+        return [round_to_halves(output) for output in engine(rounded)]
+
+    return run
+
+
+def open_engine_of_halves(opener: Callable[[], Engine]) -> Engine:
+    """Open an engine, and return `engine_of_halves`."""
+    return engine_of_halves(opener())
 
 
 def find_float_results(graph: Graph, arithmetic: str, names: Collection[str]) -> frozenset[str]:

@@ -137,6 +137,12 @@ class LitertModel:
         self.outputs = tuple(self._output_details)
 
     @property
+    def halves(self) -> frozenset[str]:
+        """Names of float16 inputs and outputs."""
+        details = (*self._input_details.items(), *self._output_details.items())
+        return frozenset(name for name, detail in details if detail["dtype"] == np.float16)
+
+    @property
     def has_fixed_batch(self) -> bool:
         """Whether the file fixes the first axis of an input."""
         return any(

@@ -92,6 +92,66 @@ def test_halves_are_cast_at_the_border(target: str) -> None:
     np.testing.assert_array_equal(found, expected.astype(np.float16))
 
 
+LARGE = {"x": 3e4 * DATA["x"]}
+"""Some of these values are beyond the largest half."""
+
+
+def sqnr(expected: np.ndarray, found: np.ndarray) -> float:
+    error = np.square(expected.astype(np.float64) - found).sum()
+    return float(10 * np.log10(np.square(expected.astype(np.float64)).sum() / error))
+
+
+def quantize_small_weights(**options: Any) -> tuple[ptq.Result, np.ndarray]:
+    """A model for `LARGE`, quantized; and the float outputs."""
+    model = build_network("y = Gemm(x, w)", {"x": ("N", 64)}, w=gaussian_array(64, 8, scale=1e-6))
+    data = {"x": LARGE["x"].reshape(-1, 64)}
+    result = ptq.quantize(
+        model, data, eval_data=data, effort="fast", threads=1, force=True, task="none", **options
+    )
+    [expected] = Session(Graph.from_proto(model), threads=1).run(data)
+    return result, expected
+
+
+def test_the_report_of_a_model_with_halves_is_that_of_the_file() -> None:
+    result, expected = quantize_small_weights(target="qnn", io="float16")
+    with np.errstate(over="ignore"):
+        half = LARGE["x"].reshape(-1, 64).astype(np.float16)
+    assert np.isinf(half).any()
+    [found] = Session(result.graph, threads=1).run({"x": half})
+    assert result.report.evaluation is not None
+    forms = result.report.evaluation.forms
+    for form in ("int8", "integers"):
+        figure = forms[form].outputs["y"].sqnr_db
+        assert figure == pytest.approx(sqnr(expected, found), abs=0.05), form
+    plain, _ = quantize_small_weights(target="qnn")
+    assert plain.report.evaluation is not None
+    assert plain.report.evaluation.forms["int8"].outputs["y"].sqnr_db > 30 > figure
+
+
+def test_the_report_of_a_tflite_file_with_halves_is_that_of_the_file() -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    from ptq.model.tflite.interpreter import LitertModel
+
+    result, expected = quantize_small_weights(target="litert", io="float16", form="tflite")
+    assert result.tflite is not None
+    with np.errstate(over="ignore"):
+        found = LitertModel(result.tflite).run({"x": LARGE["x"].reshape(-1, 64)})["y"]
+    report = result.report
+    assert report.evaluation is not None
+    assert report.evaluation.runtime == "litert"
+    figure = report.evaluation.forms["int8"].outputs["y"].sqnr_db
+    assert figure == pytest.approx(sqnr(expected, found), abs=0.05)
+    assert figure < 30
+
+
+def test_litert_computes_the_values_of_the_executor_behind_halves() -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    report = quantize("litert", io="float16", form="tflite").report
+    assert report.litert is not None
+    assert all(kernels.elements for kernels in report.litert.kernels)
+    assert [kernels.differing for kernels in report.litert.kernels] == [0, 0]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_fixed_batch_is_in_every_shape(target: str) -> None:
     graph = quantize(target, static_batch=2).graph
