@@ -14,7 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ptq.core.errors import UnsupportedError
 from ptq.core.preprocess_record import describe_differences
 from ptq.core.record import Record
 from ptq.data.preprocessing.recorded_preprocess import (
@@ -96,14 +95,8 @@ def build_result(
         report = replace(report, changes=(*report.changes, *describe_orders(tflite)))
         report = add_litert_check(report, file, graph, job.samples)
     io, batch = job.options.io, job.options.static_batch
-    try:
-        graph, notes = apply_border(graph, io, batch, metadata=metadata)
-    except UnsupportedError:  # nothing there is quantized: a .tflite file is float there too
-        if tflite is None:
-            raise
-    else:
-        if tflite is None:
-            report = replace(report, changes=(*report.changes, *notes))
+    graph, notes = apply_border(graph, io, batch, metadata=metadata)
+    report = replace(report, changes=(*report.changes, *notes))
     # serialized again, a model has other bytes than its file
     float_bytes = count_file_bytes(source) if source else serialized_size(job.source.model)
     int8_bytes = serialized_size(graph.model) if tflite is None else len(tflite)

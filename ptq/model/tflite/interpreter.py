@@ -227,7 +227,7 @@ class LitertModel:
         if params is not None and array.dtype.kind == "f":
             as_reference = self.kernels == "reference"
             quantize = params.quantize_half_away if as_reference else params.quantize_by_inverse
-            array = quantize(array)
+            array = quantize(array.astype(np.float32, copy=False))
         order = self._orders.get(name)
         if order is not None and len(order) == array.ndim:
             array = array.transpose(order)

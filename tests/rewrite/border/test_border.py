@@ -280,9 +280,94 @@ def test_the_onnx_model_of_a_tflite_result_has_the_border_that_is_asked_for(
     assert (tmp_path / "m.tflite").read_bytes() == both.tflite
 
 
-def test_a_tflite_result_with_a_float_border_alone_keeps_it_in_both_files() -> None:
+@pytest.mark.parametrize("form", ["qdq", "tflite"])
+def test_a_float_border_alone_is_refused_in_both_files(form: str) -> None:
+    if form == "tflite":
+        pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    with pytest.raises(
+        UnsupportedError, match="because the nodes there stay float; leave `io` out"
+    ):
+        quantize("litert", io="int8", skip=["Conv", "Relu", "MaxPool"], form=form)
+
+
+def test_the_report_of_a_tflite_file_says_which_side_is_float() -> None:
     pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
-    given = {"skip": ["Conv", "Relu", "MaxPool"], "form": "tflite"}
-    result = quantize("litert", io="int8", **given)
-    assert result.tflite
-    assert [dtype_of(v) for v in (*result.graph.inputs, *result.graph.outputs)] == [np.float32] * 2
+    from ptq.model.tflite.parsed import parse_tflite
+
+    result = quantize("litert", io="int8", skip=["MaxPool", "Conv_d"], form="tflite")
+    assert result.tflite is not None
+    file = parse_tflite(result.tflite)
+    x, y = file.tensors[file.inputs["x"]], file.tensors[file.outputs["y"]]
+    assert (x.dtype, y.dtype) == (np.int8, np.float32)
+    assert x.params is not None
+    note = (
+        f"x is int8 (scale {float(x.params.scale):g}, zero point {int(x.params.zero_point)}); "
+        "not quantized, so float: y"
+    )
+    assert note in result.report.changes
+
+
+def test_integer_inputs_are_said_where_nothing_else_can_become_integers() -> None:
+    nodes = "f = Cast<to = 1>(x)\nc = Conv(f, u)\ny = Relu(c)"
+    model = build_network(nodes, {"x": (1, 3, 8, 8)}, u=gaussian_array(8, 3, 3, 3, scale=0.2))
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    data = {"x": np.random.default_rng(0).integers(0, 255, (8, 3, 8, 8), np.uint8)}
+    said = "input x is uint8 already, and the nodes at y stay float; leave `io` out"
+    with pytest.raises(UnsupportedError, match=said):
+        ptq.quantize(
+            model, data, target="openvino", io="int8", effort="fast", threads=1, force=True
+        )
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+@pytest.mark.parametrize("target", ["ort", "qnn", "openvino", "litert"])
+def test_integers_take_the_place_of_a_float16_or_float64_border(kind: type, target: str) -> None:
+    model = build_network(
+        f"xf = Cast<to = 1>(x)\nc = Conv{SAME}(xf, u)\nr = Relu(c)\nyf = MaxPool<kernel_shape = [2, 2]>(r)\n"
+        f"y = Cast<to = {onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))}>(yf)",
+        {"x": ("N", 3, 8, 8)}, u=gaussian_array(8, 3, 3, 3, scale=0.2),
+    )  # fmt: skip
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    data = {"x": DATA["x"].astype(kind)}
+    given: dict[str, Any] = {
+        "eval_data": data, "target": target, "effort": "fast", "threads": 1, "force": True,
+    }  # fmt: skip
+    result = ptq.quantize(model, data, io="int8", **given)
+    plain = ptq.quantize(model, data, plan=result.plan, **given)
+    integer = TARGETS[target].activation.dtype
+    [x], [y] = result.graph.inputs, result.graph.outputs
+    record = read_record(result.graph, BORDER)
+    assert record is not None
+    assert (x.name, y.name, dtype_of(x)) == ("x", "y", integer)
+    integers = params_of(record["inputs"]["x"]).quantize(data["x"].astype(np.float32))
+    [found] = Session(result.graph, threads=1, optimize="basic").run({"x": integers})
+    [expected] = Session(plain.graph, threads=1, optimize="basic").run(data)
+    if target == "openvino":
+        assert (dtype_of(y), record["outputs"]) == (kind, {})
+        assert any("not quantized, so float: y" in line for line in result.report.changes)
+    else:
+        assert dtype_of(y) == integer
+        found = params_of(record["outputs"]["y"]).dequantize(found).astype(kind)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_tflite_file_of_a_float16_model_has_integers() -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    from ptq.model.tflite.interpreter import LitertModel
+    from ptq.model.tflite.parsed import parse_tflite
+
+    halves = with_float16_border(Graph.from_proto(MODEL)).to_proto()
+    result = ptq.quantize(
+        halves, {"x": DATA["x"].astype(np.float16)}, target="litert", io="int8", form="tflite",
+        effort="fast", threads=1, force=True,
+    )  # fmt: skip
+    assert result.tflite is not None
+    file = parse_tflite(result.tflite)
+    ends = (file.inputs["x"], file.outputs["y"])
+    assert [file.tensors[number].dtype for number in ends] == [np.int8] * 2
+    assert result.report.litert is not None
+    assert [kernels.differing for kernels in result.report.litert.kernels] == [0, 0]
+    found = LitertModel(result.tflite).run(DATA)["y"]
+    [expected] = Session(Graph.from_proto(MODEL), threads=1).run(DATA)
+    assert sqnr(expected, found) > 30
