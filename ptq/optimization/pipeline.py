@@ -29,6 +29,7 @@ from ptq.optimization.given import NOTHING_GIVEN, Given, list_left_out
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.optimization.range_search import choose_ranges
+from ptq.rewrite.border.batch import require_free_batch
 from ptq.rewrite.prepare.prepare import PreparedModel, open_and_prepare
 from ptq.rewrite.tflite.rehearsal import rehearse_writing
 from ptq.rewrite.tflite.write import TfliteOptions
@@ -103,6 +104,8 @@ def open_job(
     labels = options.metric is None
     reading = replace(reading, recorded=given.recorded)
     samples = split_samples(prepared.graph, data, eval_data, reading, search=search, labels=labels)
+    if options.static_batch is not None:
+        require_free_batch(source, options.static_batch, options.to_tflite_options(samples).shapes)
     if not search:
         samples = _limit_reported(samples, EFFORTS[options.effort].reported_samples)
     kept = None if data is not None else given.open_kept_samples()

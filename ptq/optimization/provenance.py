@@ -88,14 +88,13 @@ def build_result(
             write_record(graph, PREPROCESS, applied)
         plan_digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
         write_record(graph, PROVENANCE, _build_provenance(job, made, report, reading, plan_digest))
-    tflite = None
+    tflite, border = None, job.options.to_tflite_options(job.samples)
     if job.options.form == "tflite":
-        file = encode_tflite(graph, job.options.to_tflite_options(job.samples))
+        file = encode_tflite(graph, border)
         tflite = file.content
         report = replace(report, changes=(*report.changes, *describe_orders(tflite)))
         report = add_litert_check(report, file, graph, job.samples)
-    io, batch = job.options.io, job.options.static_batch
-    graph, notes = apply_border(graph, io, batch, metadata=metadata)
+    graph, notes = apply_border(graph, border, metadata=metadata)
     report = replace(report, changes=(*report.changes, *notes))
     # serialized again, a model has other bytes than its file
     float_bytes = count_file_bytes(source) if source else serialized_size(job.source.model)

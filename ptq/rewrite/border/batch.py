@@ -1,4 +1,4 @@
-"""A batch of fixed size: axis 0 of every input, and the axes of other tensors that have its name."""
+"""A batch of fixed size: axis 0 of inputs, and the axes of other tensors that have its name."""
 
 from __future__ import annotations
 
@@ -13,23 +13,67 @@ from ptq.core.wording import OPEN_BATCH
 from ptq.model.graph import Graph
 from ptq.model.node import Value, name_of, shape_of
 
+Shapes = Mapping[str, tuple[int, ...]]
+"""Shapes of a sample's arrays, by the name of the input."""
 
-def with_fixed_batch(graph: Graph, batch: int) -> Graph:
-    """A copy of the graph whose inputs have that batch.
+
+def find_batch_inputs(graph: Graph, sample: Shapes | None) -> list[Value]:
+    """The inputs whose axis 0 is the batch; all of them if ``sample`` is None.
+
+    The batch is axis 0 of the first input that leaves it open, of those whose name for it an output has too if there
+    are any. Another input has the batch if its axis 0 has the same name, or the same length in a sample. Without a
+    sample it has the batch, unless another of its axes has the name.
+    """
+    ranked = [value for value in graph.inputs if shape_of(value)]
+    ends = {_axis_name(value, 0) for value in graph.outputs if shape_of(value)} - {None}
+    free = [value for value in ranked if (shape_of(value) or (1,))[0] is None]
+    if sample is None or not free:
+        return ranked
+    first = min(free, key=lambda value: _axis_name(value, 0) not in ends)
+    name, rows = _axis_name(first, 0), sample.get(name_of(first), ())[:1]
+
+    def has_batch(value: Value) -> bool:
+        if value is first or (name is not None and _axis_name(value, 0) == name):
+            return True
+        own = sample.get(name_of(value), ())[:1]
+        if rows and own:
+            return own == rows
+        others = [_axis_name(value, axis) for axis in range(1, len(value.shape or ()))]
+        return name is None or name not in others
+
+    return [value for value in ranked if has_batch(value)]
+
+
+def _axis_name(value: Value, axis: int) -> str | None:
+    length = None if value.shape is None else value.shape[axis]
+    return length.value if isinstance(length, ir.SymbolicDim) else None
+
+
+def require_free_batch(graph: Graph, batch: int, sample: Shapes | None) -> None:
+    """Make sure that the batch of a graph can be fixed to a length.
+
+    Raises:
+        UsageError: An input has another batch already.
+    """
+    for value in find_batch_inputs(graph, sample):
+        length = (shape_of(value) or (None,))[0]
+        if length not in (None, batch):
+            raise UsageError(
+                f"input {name_of(value)} has a batch of {length}, not {batch}; leave `static_batch` out"
+            )
+
+
+def with_fixed_batch(graph: Graph, batch: int, sample: Shapes | None = None) -> Graph:
+    """A copy of the graph with that batch in the inputs of `find_batch_inputs`.
 
     Raises:
         UsageError: An input has another batch already.
     """
     changed = graph.copy()
     names: set[str] = set()
-    for value in changed.inputs:
-        lengths = shape_of(value)
-        if value.shape is None or not lengths:
-            continue
-        if lengths[0] not in (None, batch):
-            raise UsageError(
-                f"input {name_of(value)} has a batch of {lengths[0]}, not {batch}; leave static_batch out"
-            )
+    require_free_batch(changed, batch, sample)
+    for value in find_batch_inputs(changed, sample):
+        assert value.shape is not None
         length = value.shape[0]
         if not isinstance(length, int) and length.value is not None:
             names.add(length.value)

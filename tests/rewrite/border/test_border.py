@@ -257,12 +257,63 @@ def test_without_metadata_the_border_is_not_recorded() -> None:
     assert dtype_of(result.graph.inputs[0]) == np.uint8
 
 
-def test_another_fixed_batch_is_refused() -> None:
-    fixed = quantize("ort", static_batch=2).graph
-    from ptq.rewrite.border.batch import with_fixed_batch
+def test_another_fixed_batch_is_refused_before_the_run() -> None:
+    weights = {"u": gaussian_array(8, 3, 3, 3)}
+    fixed = build_network("y = Conv(x, u)", {"x": (1, 3, 8, 8)}, **weights)
+    stages: list[str] = []
 
-    with pytest.raises(UsageError, match="input x has a batch of 2, not 1"):
-        with_fixed_batch(fixed, 1)
+    def note(stage: str, *_: Any) -> None:
+        stages.append(stage)
+
+    with pytest.raises(
+        UsageError, match="input x has a batch of 1, not 2; leave `static_batch` out"
+    ):
+        ptq.quantize(fixed, DATA, static_batch=2, threads=1, progress=note)
+    assert stages == []
+
+
+@pytest.mark.parametrize("first", ["x", "table"])
+@pytest.mark.parametrize("form", ["qdq", "tflite"])
+@pytest.mark.parametrize("rows", [5, "K"])
+def test_an_input_of_another_length_than_the_batch_keeps_it(
+    first: str, form: str, rows: int | str, tmp_path: Path
+) -> None:
+    if form == "tflite":
+        pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    inputs = {"x": ("N", 24), "table": (rows, 16)}
+    model = build_network(
+        "t = Transpose<perm = [1, 0]>(table)\nh = MatMul(x, w)\nr = Relu(h)\ny = MatMul(r, t)",
+        {name: inputs[name] for name in sorted(inputs, key=lambda name: name != first)},
+        w=gaussian_array(24, 16),
+    )
+    for at in range(12):
+        np.savez(
+            tmp_path / f"{at}.npz",
+            x=gaussian_array(1, 24, seed=at),
+            table=gaussian_array(5, 16, seed=at),
+        )
+    result = ptq.quantize(
+        model, tmp_path, target="litert", static_batch=4, form=form, effort="fast", threads=1, force=True
+    )  # type: ignore[call-overload] # fmt: skip
+    shapes = {v.name: shape_of(v) for v in result.graph.inputs}
+    assert shapes == {"x": (4, 24), "table": (5 if rows == 5 else None, 16)}
+    if result.tflite is not None:
+        from ptq.model.tflite.parsed import parse_tflite
+
+        file = parse_tflite(result.tflite)
+        found = {name: file.tensors[at].signature for name, at in file.inputs.items()}
+        assert found == {"x": (4, 24), "table": (5, 16)}
+
+
+def test_inputs_with_other_names_of_the_batch_have_it_too() -> None:
+    model = build_network(
+        "h = MatMul(x, w)\ny = Add(h, z)",
+        {"x": ("N", 24), "z": ("M", 16)},
+        w=gaussian_array(24, 16),
+    )
+    data = {"x": gaussian_array(12, 24), "z": gaussian_array(12, 16, seed=1)}
+    result = ptq.quantize(model, data, static_batch=4, effort="fast", threads=1, force=True)
+    assert [shape_of(v) for v in result.graph.inputs] == [(4, 24), (4, 16)]
 
 
 @pytest.mark.parametrize("given", [{"io": "int8"}, {"io": "float16"}, {"static_batch": 2}], ids=str)
