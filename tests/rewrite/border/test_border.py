@@ -190,6 +190,28 @@ def test_a_model_is_measured_against_its_float_model_on_float_samples(
     assert made.shapes == {"x": (1, 3, 8, 8)}
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+def test_a_model_of_another_float_type_is_measured_against_its_float32_model(
+    kind: type, tmp_path: Path
+) -> None:
+    other = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    model = build_network(
+        f"xf = Cast<to = 1>(x)\nc = Conv{SAME}(xf, u)\nyf = Relu(c)\ny = Cast<to = {other}>(yf)",
+        {"x": ("N", 3, 8, 8)}, u=gaussian_array(8, 3, 3, 3, scale=0.2),
+    )  # fmt: skip
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = other
+    plain = build_network(
+        f"c = Conv{SAME}(x, u)\ny = Relu(c)",
+        {"x": ("N", 3, 8, 8)},
+        u=gaussian_array(8, 3, 3, 3, scale=0.2),
+    )
+    for measured, against in ((model, plain), (plain, model)):
+        evaluation = ptq.evaluate(measured, DATA, against=against, threads=1)
+        [form] = [form for name, form in evaluation.forms.items() if name == "other"]
+        assert form.outputs["y"].sqnr_db > 60
+
+
 def test_the_casts_at_the_border_come_back() -> None:
     halves = with_float16_border(quantize("qnn").graph)
     again = open_with_float_border(halves.to_proto())
