@@ -99,7 +99,11 @@ def open_job(
         UsageError: An option makes no sense.
     """
     source, prepared = open_and_prepare(
-        model, opset=options.opset, known=given.names, digest=given.digest
+        model,
+        opset=options.opset,
+        per_tensor=options.per_tensor,
+        known=given.names,
+        digest=given.digest,
     )
     labels = options.metric is None
     reading = replace(reading, recorded=given.recorded)
