@@ -9,10 +9,10 @@ from ptq.model.metadata import read_record
 from ptq.rewrite.border.batch import with_fixed_batch
 from ptq.rewrite.border.element_types import (
     BORDER,
-    list_float_border,
     with_float16_border,
     with_integer_border,
 )
+from ptq.rewrite.border.float_border import list_float_border
 from ptq.rewrite.tflite.write import TfliteOptions
 
 

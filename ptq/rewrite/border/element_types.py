@@ -30,6 +30,7 @@ from ptq.model.node import (
 )
 from ptq.model.open import Model, open_model
 from ptq.model.qdq.qdq_units import QuantizedTensor, read_quantizer
+from ptq.rewrite.border.float_border import explain_float_border
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 BORDER = "ptq.io"
@@ -50,26 +51,11 @@ def with_integer_border(graph: Graph) -> Graph:
     }
     if not any(record.values()):
         raise UnsupportedError(
-            f"{_explain_float_border(graph)}; leave `io` out, or choose target litert"
+            f"{explain_float_border(graph)}; leave `io` out, or choose target litert"
         )
     changed.remove_unused()
     write_record(changed, BORDER, record)
     return changed
-
-
-def _explain_float_border(graph: Graph) -> str:
-    """Why `with_integer_border` has nothing to change."""
-    given = [
-        f"{name_of(v)} is {dtype_of(v)}"
-        for v in graph.inputs
-        if v.dtype is not None and v.dtype.is_integer()
-    ]
-    if not given:
-        return "no input and no output of the quantized model holds integers, because the nodes there stay float"
-    floats = ", ".join(list_float_border(graph))
-    return f"there is nothing to change: input {', '.join(given)} already" + (
-        f", and the nodes at {floats} stay float" if floats else ""
-    )
 
 
 def without_casts_at_integers(graph: Graph) -> Graph:
@@ -134,12 +120,6 @@ def _cast_input(graph: Graph, value: Value, readers: list[Node]) -> None:
     )  # fmt: skip
     cast = real.producer()
     graph.redirect(value, real, keep=[] if cast is None else [cast])
-
-
-def list_float_border(graph: Graph) -> list[str]:
-    """Names of inputs and outputs that are floating-point numbers."""
-    border = (*graph.inputs, *graph.outputs)
-    return [name_of(v) for v in border if v.dtype is not None and v.dtype.is_floating_point()]
 
 
 def _quantize_inputs(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
+from ptq.model.batch_inputs import find_batch_inputs
 from ptq.model.graph import Graph
 from ptq.model.node import Value, dtype_of, name_of, operator_of, shape_of
 from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.model.session.session import Session
 from ptq.model.size_values import find_size_values
-from ptq.rewrite.border.batch import find_batch_inputs
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 Shape = tuple[int, ...]
