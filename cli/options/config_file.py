@@ -11,6 +11,7 @@ The command line comes before the file, and the file before the defaults.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -78,10 +79,18 @@ class ConfiguredDefaults(dict[str, Any]):
         # options of the command line are there before any default is asked for
         if any(self._is_given(other) for other in _EXCLUDED_BY.get(name, ())):
             return default
-        standard = self._own["target"].default if "target" in self._own else None
-        target = self._ctx.params.get("target") or super().get("target") or standard
-        entries = self._per_target.get(target, {})
+        entries = self._per_target.get(self._find_target(), {})
         return entries.get(name, super().get(name, default))
+
+    def _find_target(self) -> str | None:
+        """The target of the command line, else of the file, else of the plan, else the default."""
+        if "target" not in self._own:
+            return None
+        if self._is_given("target"):
+            return str(self._ctx.params["target"])
+        plan = self._ctx.params.get("plan") or super().get("plan")
+        named = super().get("target") or (plan and _read_target(Path(plan)))
+        return str(named or self._own["target"].default)
 
     def _is_given(self, name: str) -> bool:
         source = self._ctx.get_parameter_source(name)
@@ -94,6 +103,15 @@ class ConfiguredDefaults(dict[str, Any]):
             for key, option in keys.items()
             if option in self._own
         }
+
+
+def _read_target(plan: Path) -> str | None:
+    """The target of a plan; None if the file is no plan, which the command says when it reads it."""
+    try:
+        content = json.loads(plan.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return content.get("target") if isinstance(content, dict) else None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -218,7 +218,7 @@ Opset = Annotated[
         metavar="auto|keep",
         parser=str,
         help="auto: raise the opset where an operator needs it. keep: leave it, for older runtimes; functions that "
-        "need a newer opset stay in float.",
+        "need a newer opset stay in float. It needs opset 13; quantize --per-tensor opset 10.",
     ),
 ]
 NoClobber = Annotated[

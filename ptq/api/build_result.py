@@ -9,12 +9,10 @@ from pathlib import Path
 from ptq.api.applied_preprocess import find_preprocess
 from ptq.api.complete_report import add_file_facts
 from ptq.api.provenance import build_provenance
-from ptq.core.errors import UnsupportedError
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.result import Result
 from ptq.executor.tflite_export import encode_tflite
-from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
 from ptq.model.open import count_file_bytes
 from ptq.model.proto.serialize import serialized_size
@@ -53,10 +51,9 @@ def build_result(
             write_record(graph, PREPROCESS, applied)
         plan_digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
         write_record(graph, PROVENANCE, build_provenance(job, made, report, reading, plan_digest))
-    file = None
-    if job.options.form == "tflite":
-        file = encode_tflite(graph, job.options.to_tflite_options(job.samples))
-    bordered, notes = _apply_border(job, graph, is_optional=file is not None, metadata=metadata)
+    border = job.options.to_tflite_options(job.samples)
+    file = encode_tflite(graph, border) if job.options.form == "tflite" else None
+    bordered, notes = apply_border(graph, border, metadata=metadata)
     bordered = without_inferred_shapes(bordered, job.source)
     # serialized again, a model has other bytes than its file
     report = add_file_facts(
@@ -64,27 +61,10 @@ def build_result(
         job,
         graph,
         file,
-        notes if file is None else describe_orders(file.content),
+        notes if file is None else (*describe_orders(file.content), *notes),
         float_bytes=count_file_bytes(source) if source else serialized_size(job.source.model),
         int8_bytes=serialized_size(bordered.model) if file is None else len(file.content),
     )
     calibration = made.calibrated_model.calibration
     tflite = None if file is None else file.content
     return Result(bordered, plan, report, calibration, source, tflite)
-
-
-def _apply_border(
-    job: Job, graph: Graph, *, is_optional: bool, metadata: bool
-) -> tuple[Graph, tuple[str, ...]]:
-    """The graph with the border that is asked for, and lines that say so.
-
-    Raises:
-        UnsupportedError: No input and no output is quantized, and the border is not optional.
-    """
-    io, batch = job.options.io, job.options.static_batch
-    try:
-        return apply_border(graph, io, batch, metadata=metadata)
-    except UnsupportedError:
-        if not is_optional:
-            raise
-        return graph, ()  # a .tflite file is float there too

@@ -242,6 +242,7 @@ def quantize(
         inside=inside, metric=metric,
         task=TaskRequest.from_graph(task, job.source, labels),
         max_drop=options.max_drop, search=search, min_speedup=options.min_speedup,
+        has_half_border=options.io == "float16",
     )  # fmt: skip
     report = complete_report(
         report, job, finished, inside, tflite, estimated_speed=estimate_speed(made), frontier=frontier,

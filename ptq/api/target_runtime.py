@@ -15,6 +15,7 @@ from ptq.core.wording import format_decibels, plural
 from ptq.data import Samples
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.exports.report import Report
+from ptq.evaluation.runs.engines import engine_of_halves, named_engine
 from ptq.evaluation.runs.session_cache import open_float_session
 from ptq.evaluation.speed import Speed, measure_speed
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime, TargetRuntime
@@ -126,7 +127,8 @@ def _measure(
     some = samples.spread(_MAX_SAMPLES)
     try:
         if runtime.is_emulator:
-            lines.append(f"{where}: {_measure_accuracy(inside, model, some, run)}")
+            halves = tflite.io == "float16"
+            lines.append(f"{where}: {_measure_accuracy(inside, model, some, run, halves=halves)}")
         lines += [f"{where}: {line}" for line in describe_placement(inside.placement())]
         if runtime.is_emulator:
             return lines, None
@@ -140,15 +142,17 @@ def _measure(
 
 
 def _measure_accuracy(
-    inside: RuntimeModel, model: CalibratedModel, samples: Samples, run: RunOptions
+    inside: RuntimeModel, model: CalibratedModel, samples: Samples, run: RunOptions, *, halves: bool
 ) -> str:
-    """SQNR in dB of the first output, on as many samples as the time allows."""
+    """SQNR in dB of the first output, on as many samples as the time allows; ``halves`` as at the file's border."""
     head, before = name_of(model.source.outputs[0]), open_float_session(model, run)
+    engine = named_engine(inside, [head])
+    engine = engine_of_halves(engine) if halves else engine
     signal, noise, count, start = 0.0, 0.0, 0, perf_counter()
     for sample in samples:
         wanted = np.asarray(before.run(sample.feed, [head])[0], np.float64)
         signal += float((wanted**2).sum())
-        noise += float(((wanted - inside.run(sample.feed, [head])[0]) ** 2).sum())
+        noise += float(((wanted - engine(sample.feed)[0]) ** 2).sum())
         count += 1
         if perf_counter() - start > _SECONDS:
             break

@@ -13,8 +13,6 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from ptq.core import files
 from ptq.core.errors import PlanError, UsageError
 from ptq.core.json_text import indent_json
@@ -34,6 +32,7 @@ from ptq.core.plan_entries import (
     read_text,
     read_texts,
     refuse_entry,
+    to_shortest_decimals,
 )
 from ptq.core.record import Record, decode_record, encode_record
 from ptq.core.types import QuantParams
@@ -206,7 +205,7 @@ class Plan:
     def _entry(self, params: QuantParams, key: str) -> dict[str, Any]:
         reason = self.why[key]
         return {
-            "scale": _shortest_decimal(params.scale),
+            "scale": to_shortest_decimals(params.scale),
             "zero_point": params.zero_point.tolist(),
             "type": params.qtype.name,
             "range": [params.qtype.lo, params.qtype.hi],
@@ -294,9 +293,3 @@ def _read_clamp(where: str, value: Any) -> Clamp:
     if lo > hi:
         refuse_entry(where, f"has lo {lo} above hi {hi}")
     return Clamp(read_text(f"{where} producer", entry["producer"]), lo, hi)
-
-
-def _shortest_decimal(scale: np.ndarray[Any, Any]) -> Any:
-    """The shortest decimals that read back as the same float32."""
-    flat = [float(str(s)) for s in np.atleast_1d(scale)]
-    return flat if scale.ndim else flat[0]

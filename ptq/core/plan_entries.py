@@ -181,3 +181,9 @@ def _show(value: Any) -> str:
     except ValueError:  # an integer of more digits than Python prints
         return "a number of very many digits"
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def to_shortest_decimals(scale: np.ndarray[Any, Any]) -> Any:
+    """The shortest decimals that read back as the same float32."""
+    flat = [float(str(s)) for s in np.atleast_1d(scale)]
+    return flat if scale.ndim else flat[0]

@@ -54,6 +54,7 @@ def build_report(
     max_drop: float | None,
     search: BudgetSearch | None,
     min_speedup: float | None,
+    has_half_border: bool = False,
 ) -> Report:
     """Run float, int8 and integers on the evaluation samples, if there are any, and build the report.
 
@@ -71,6 +72,7 @@ def build_report(
         max_drop: Accuracy budget in points; None for none.
         search: Result of the budget search; None for none.
         min_speedup: The lowest speed relative to float that was asked for; None for none.
+        has_half_border: Whether inputs and outputs of the written model are float16; accuracy is that of such a one.
 
     Raises:
         ModelError: ONNX Runtime cannot load a model, or the arithmetic cannot express a node.
@@ -97,6 +99,7 @@ def build_report(
             floats=floats,
             metric=metric,
             task=task,
+            has_half_border=has_half_border,
             run=run,
         )
         evaluation, shift, refusal = forms.evaluate(inside)

@@ -16,13 +16,16 @@ from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.runs.engines import (
+    Engine,
+    engine_of_halves,
     integer_engine,
+    open_engine_of_halves,
     open_integer_engine,
     open_session_engine,
     session_engine,
 )
 from ptq.evaluation.runs.model_outputs import SessionOpener
-from ptq.evaluation.runs.run_forms import KnownOutputs
+from ptq.evaluation.runs.run_forms import KnownOutputs, Opener
 from ptq.evaluation.runs.session_cache import open_engine
 from ptq.evaluation.tasks.task import TaskRequest
 from ptq.evaluation.user_metric import Metric
@@ -49,6 +52,7 @@ class QuantizedForms:
         floats: Integer tensors that the executor computes in float.
         metric: Metric of the drops, as for `evaluate_engines`.
         task: What the outputs decide; None to recognize it.
+        has_half_border: Whether inputs and outputs of the written model are float16.
         run: How the job runs.
     """
 
@@ -62,6 +66,7 @@ class QuantizedForms:
     floats: frozenset[str]
     metric: Metric | None
     task: TaskRequest | None
+    has_half_border: bool
     run: RunOptions
 
     def evaluate(
@@ -96,8 +101,10 @@ class QuantizedForms:
         evaluation = evaluate_engines(
             session_engine(self.float_session),
             {
-                "int8": session_engine(self.int8_session if inside is None else inside),
-                "integers": integer_engine(self.executor, graph),
+                "int8": self._at_border(
+                    session_engine(self.int8_session if inside is None else inside)
+                ),
+                "integers": self._at_border(integer_engine(self.executor, graph)),
             },
             self.run.track(self.samples, EVALUATING),
             [name_of(v) for v in source.outputs],
@@ -109,13 +116,23 @@ class QuantizedForms:
             watch=shift.add,
             openers=[
                 partial(open_engine, self.float_opener),
-                partial(open_session_engine, graph, job) if inside is None else None,
-                partial(open_integer_engine, graph, self.executor.arithmetic, self.floats),
+                self._open_at_border(partial(open_session_engine, graph, job))
+                if inside is None
+                else None,
+                self._open_at_border(
+                    partial(open_integer_engine, graph, self.executor.arithmetic, self.floats)
+                ),
             ],
             known={} if fixed else self.known,  # those of other batches may differ in the last bit
             run=self.run,
         )
         return evaluation, shift
+
+    def _at_border(self, engine: Engine) -> Engine:
+        return engine_of_halves(engine) if self.has_half_border else engine
+
+    def _open_at_border(self, opener: Opener) -> Opener:
+        return partial(open_engine_of_halves, opener) if self.has_half_border else opener
 
 
 def _explain_refusal(inside: TargetRuntime, reason: str) -> Diagnosis:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.rounding import round_to_halves
 from ptq.executor.executor import Executor
 from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program import Step
@@ -93,7 +94,7 @@ def compare_with_executor(
     Args:
         content: The file.
         graph: The QDQ graph whose integer tensors have the names of the file's.
-        feeds: The samples.
+        feeds: The samples. Where the file has float16 at its border, the executor's feeds and outputs are rounded.
         kernels: LiteRT's kernels.
         orders: Stored order of the axes of the file's tensors, by name.
         features: The ONNX feature at each stored position, by name, of flattened tensors in another order.
@@ -127,7 +128,9 @@ def compare_with_executor(
         kernels, executor.arithmetic, tensors=tensors, islands=executor.islands,
         outputs={name: Tally(name, "output") for name in model.outputs}, float_parts=float_parts,
     )  # fmt: skip
-    for feed in feeds:
+    halves = model.halves
+    for sample in feeds:
+        feed = {n: round_to_halves(a) if n in halves else a for n, a in sample.items()}
         theirs = model.run(feed)
         if shown_model is not None and shown_model is not model:
             shown_model.run(feed)
@@ -143,7 +146,10 @@ def compare_with_executor(
             if name in shown:
                 _count(tally, shown[name], local[name], local[name])
         for name, tally in found.outputs.items():
-            _count(tally, theirs[name], ours[name], ours[name])
+            end = round_to_halves(ours[name]) if name in halves else ours[name]
+            # a file with integers in place of halves has their floats
+            as_ours = theirs[name].astype(end.dtype) if end.dtype.kind == "f" else theirs[name]
+            _count(tally, as_ours, end, end)
         found.samples += 1
     found.tensors = {name: tally for name, tally in tensors.items() if tally.elements}
     return found

@@ -16,6 +16,7 @@ from ptq.executor.arithmetics.node_site import Site
 from ptq.executor.tflite_description import describe_model
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
+from ptq.rewrite.border.element_types import without_casts_at_integers
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
 from ptq.rewrite.tflite.operations import Operation
@@ -35,6 +36,8 @@ def encode_tflite(graph: Graph, options: TfliteOptions = DEFAULT_TFLITE) -> Tfli
     Raises:
         UnsupportedError: An operator has no form in LiteRT, or ``ai-edge-litert`` is not installed.
     """
+    if options.io == "int8":
+        graph = without_casts_at_integers(graph)
     return write_tflite(as_qdq(graph), options, make_table, describe_model(graph))
 
 

@@ -15,6 +15,7 @@ from ptq.optimization.decision_log import log_decisions
 from ptq.optimization.earlier_run import NOTHING_GIVEN, Given
 from ptq.optimization.effort import EFFORTS, Effort
 from ptq.optimization.options import QuantizeOptions
+from ptq.rewrite.border.batch import require_free_batch
 from ptq.rewrite.prepare.prepare import PreparedModel, open_and_prepare
 from ptq.rewrite.tflite.rehearsal import rehearse_writing
 from ptq.rewrite.tflite.write import TfliteOptions
@@ -85,6 +86,7 @@ def open_job(
     source, prepared = open_and_prepare(
         model,
         opset=options.opset,
+        per_tensor=options.per_tensor,
         known=given.names,
         digest=given.digest,
         float_functions=options.target_row(given.plan).has_float_functions,
@@ -92,6 +94,8 @@ def open_job(
     labels = options.metric is None
     reading = replace(reading, recorded=given.recorded)
     samples = split_samples(prepared.graph, data, eval_data, reading, search=search, labels=labels)
+    if options.static_batch is not None:
+        require_free_batch(source, options.static_batch, options.to_tflite_options(samples).shapes)
     if not search:
         samples = _limit_reported(samples, EFFORTS[options.effort].reported_samples)
     kept = None if data is not None else given.open_kept_samples()

@@ -8,6 +8,7 @@ from ptq.core.errors import UsageError
 from ptq.core.option_checks import find_similar
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, name_of, node_name
+from ptq.model.proto.function_calls import list_called_nodes
 
 SKIPPED_REASON = "skipped by the user"
 
@@ -17,6 +18,7 @@ def resolve_skipped_nodes(graph: Graph, skip: Collection[str], source: Graph) ->
 
     A node of the given model that the prepared graph lacks stands for the nodes that compute its outputs from other
     tensors of the given model. An operator that the prepared graph lacks stands for all its nodes in the given model.
+    A node that calls a function of the model, or the function, stands for the nodes that it calls.
 
     Args:
         graph: The prepared graph.
@@ -29,6 +31,8 @@ def resolve_skipped_nodes(graph: Graph, skip: Collection[str], source: Graph) ->
     known, origins, found = _list_names(graph), _Origins(graph, source), dict[str, None]()
     for name in skip:
         named = [] if name in known else [n for n in source.nodes if name in (n.name, n.op_type)]
+        if not named and name not in known:
+            named = list(list_called_nodes(source.model, name))
         computing = [made for node in named for made in origins.nodes_computing(node)]
         if named and not computing:
             raise UsageError(_explain_removal(named[0], origins, name))

@@ -61,6 +61,22 @@ def test_the_target_of_the_file_chooses_too(sensitivity):
     assert options_of(sensitivity())["skip"] == ["head"]
 
 
+@pytest.mark.parametrize("place", ["the command line", "the file"])
+def test_the_target_of_a_plan_chooses_where_none_is_given(ptq, model, data, place):
+    solve = ("quantize", model, "--data", data, "--target", "qnn", "--effort", "fast", "--force")
+    assert ptq(*solve, "-o", "q.onnx", "--save-plan", "plan.json").code == 0
+    tables = '[quantize.targets.ort]\nio = "float16"\n[quantize.targets.qnn]\nio = "int8"\n'
+    given = ("--plan", "plan.json") if place == "the command line" else ()
+    write(("" if given else '[quantize]\nplan = "plan.json"\n') + tables)
+    done = ptq(
+        "quantize", model, "--data", data, *given, "--force", "-o", "again.onnx", "--json", "-"
+    )
+    assert done.code == 0, done.err
+    changes = json.loads(done.out)["changes"]
+    assert any("is uint8 (scale" in line for line in changes)
+    assert not any("float16" in line for line in changes)
+
+
 def test_a_common_key_reaches_only_commands_that_have_the_option(sensitivity):
     write("threads = 1\nbatch = 2\n")
     assert "threads" not in options_of(sensitivity())

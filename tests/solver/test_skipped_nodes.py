@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import onnx
+import onnx.parser
 import pytest
 from networks import build_network, gaussian_array
 
@@ -57,6 +59,32 @@ def test_what_preparation_removed_names_what_follows() -> None:
     ) as found:
         resolve("Identity_e")
     assert str(found.value).endswith("; what follows is Relu_r")
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [("first", {"Sigmoid", "Mul"}), ("swish", {"Sigmoid", "Mul"}), ("conv", {"Conv"})],
+)
+def test_a_call_of_a_function_stands_for_what_it_calls(name: str, nodes: set[str]) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
+    g (float[N,3,8,8] x) => (float[N,3,8,8] y) {
+        c = Conv(x, w)
+        s = own.swish(c)
+        y = Relu(s)
+    }
+    <domain: "own", opset_import: ["" : 17]>
+    swish (a) => (b) {
+        t = Sigmoid(a)
+        b = Mul(a, t)
+    }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(gaussian_array(3, 3, 1, 1), "w"))
+    for node, own in zip(model.graph.node, ("conv", "first", "last"), strict=True):
+        node.name = own
+    source = Graph.from_proto(model)
+    graph = prepare(source).graph
+    skipped = resolve_skipped_nodes(graph, [name], source)
+    assert {node.op_type for node in graph.nodes if node.name in skipped} == nodes
 
 
 def test_other_names_are_refused() -> None:

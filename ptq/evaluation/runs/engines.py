@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
+from ptq.core.rounding import round_to_halves
 from ptq.core.run_options import RunOptions
 from ptq.core.types import FLOAT16, FLOAT32
 from ptq.evaluation.metrics import numeric_output
@@ -22,6 +24,7 @@ from ptq.model.session.session import Session
 EngineName = Literal["ort", "integer"]
 """What runs a model: ONNX Runtime, or the integer executor."""
 
+_FLOATS = (FLOAT16, FLOAT32, np.dtype(np.float64))
 Shape = tuple[int | None, ...]
 
 Engine = Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
@@ -57,6 +60,21 @@ def open_integer_engine(
     return integer_engine(Executor(graph, arithmetic, floats), graph)
 
 
+def engine_of_halves(engine: Engine) -> Engine:
+    """The engine of the same model with float16 in place of float32 at its inputs and outputs."""
+
+    def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        rounded = {name: round_to_halves(array) for name, array in feed.items()}
+        return [round_to_halves(output) for output in engine(rounded)]
+
+    return run
+
+
+def open_engine_of_halves(opener: Callable[[], Engine]) -> Engine:
+    """Open an engine, and return `engine_of_halves`."""
+    return engine_of_halves(opener())
+
+
 def find_float_results(graph: Graph, arithmetic: str, names: Collection[str]) -> frozenset[str]:
     """The integer tensors whose values nodes compute in float, quantizers around them or not.
 
@@ -83,7 +101,8 @@ def named_engine(session: Session | RuntimeModel, names: Sequence[str]) -> Engin
 def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
     """Engine of the float model that a graph is compared with; it takes the samples of the graph.
 
-    A `.tflite` file takes float32 where the model that it was made of takes float16: samples are cast for that model.
+    One may take float16 where the other takes float32, as a `.tflite` file of a float16 model does, or a model of
+    another tool: samples are cast for the float model.
 
     Raises:
         ModelError: The reference has other inputs or outputs, so it is another model.
@@ -91,13 +110,21 @@ def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
     names = match_outputs(reference, graph, "Pass the float model this one was quantized from")
     engine = named_engine(Session(reference, threads=run.threads), names)
     given = {name_of(v): dtype_of(v) for v in graph.inputs}
-    cast = {name_of(v): FLOAT16 for v in reference.inputs if dtype_of(v) == FLOAT16}
-    cast = {name: dtype for name, dtype in cast.items() if given[name] == FLOAT32}
+    cast = {
+        name_of(v): own
+        for v in reference.inputs
+        if (own := dtype_of(v)) in _FLOATS
+        and given[name_of(v)] in _FLOATS
+        and own != given[name_of(v)]
+    }
     if not cast:
         return engine
-    return lambda feed: engine(
-        {name: a.astype(cast.get(name, a.dtype)) for name, a in feed.items()}
-    )
+
+    def run_cast(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        with np.errstate(over="ignore"):
+            return engine({name: a.astype(cast.get(name, a.dtype)) for name, a in feed.items()})
+
+    return run_cast
 
 
 def match_outputs(reference: Graph, graph: Graph, advice: str) -> list[str]:

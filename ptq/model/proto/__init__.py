@@ -3,6 +3,7 @@
 load: how a file or message becomes ONNX's in-memory graph
 validate: what must hold that ONNX's own checker does not check
 repair: which faults of exporters have one clear meaning and are corrected on reading
+function_calls: which nodes stand for a call of one of the model's own functions
 sparse_constants: how sparse constants become dense ones
 operator_versions: which models newer than ONNX Runtime it can still run
 proto_walk: which graphs, nodes and tensors a message holds

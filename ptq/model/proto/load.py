@@ -14,6 +14,7 @@ from onnx_ir.passes import common as passes
 from ptq.core.errors import ModelError, root_cause, short_message
 from ptq.model.node import ONNX_DOMAINS
 from ptq.model.proto import external_data
+from ptq.model.proto.function_calls import note_calls
 from ptq.model.proto.mapped_weight import map_weight
 from ptq.model.proto.operator_versions import (
     NEWEST_IR_VERSION,
@@ -124,6 +125,7 @@ def to_ir(proto: onnx.ModelProto, source: str, detached: external_data.DetachedW
         if not {*ONNX_DOMAINS} & set(model.opset_imports):
             # all operators are of other domains, so any version fits
             model.opset_imports[""] = NEWEST_OPSET
+        note_calls(model)
         passes.InlinePass()(model)
         passes.RemoveInitializersFromInputsPass()(model)
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)

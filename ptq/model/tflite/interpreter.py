@@ -137,6 +137,12 @@ class LitertModel:
         self.outputs = tuple(self._output_details)
 
     @property
+    def halves(self) -> frozenset[str]:
+        """Names of float16 inputs and outputs."""
+        details = (*self._input_details.items(), *self._output_details.items())
+        return frozenset(name for name, detail in details if detail["dtype"] == np.float16)
+
+    @property
     def has_fixed_batch(self) -> bool:
         """Whether the file fixes the first axis of an input."""
         return any(
@@ -221,7 +227,7 @@ class LitertModel:
         if params is not None and array.dtype.kind == "f":
             as_reference = self.kernels == "reference"
             quantize = params.quantize_half_away if as_reference else params.quantize_by_inverse
-            array = quantize(array)
+            array = quantize(array.astype(np.float32, copy=False))
         order = self._orders.get(name)
         if order is not None and len(order) == array.ndim:
             array = array.transpose(order)

@@ -9,32 +9,32 @@ from ptq.model.metadata import read_record
 from ptq.rewrite.border.batch import with_fixed_batch
 from ptq.rewrite.border.element_types import (
     BORDER,
-    list_float_border,
     with_float16_border,
     with_integer_border,
 )
+from ptq.rewrite.border.float_border import list_float_border
 from ptq.rewrite.prepare.fold_constants import fold_constants
-from ptq.rewrite.tflite.write import InputOutputType
+from ptq.rewrite.tflite.write import TfliteOptions
 
 
 def apply_border(
-    graph: Graph, io: InputOutputType, batch: int | None, *, metadata: bool
+    graph: Graph, options: TfliteOptions, *, metadata: bool
 ) -> tuple[Graph, tuple[str, ...]]:
     """The graph with another element type of inputs and outputs, or a fixed batch; and lines that say so.
 
     Args:
         graph: A quantized ONNX graph with float inputs and outputs.
-        io: Element type of inputs and outputs; ``int8`` stands for the integers that the graph has there.
-        batch: The batch; None leaves it as it is.
+        options: The element type of inputs and outputs; ``int8`` stands for the integers that the graph has there.
+            The batch. The shapes of a sample, which tell the inputs that have the batch.
         metadata: Whether types, scales and zero points of the border are recorded in the metadata.
 
     Raises:
         UnsupportedError: No input and no output is quantized.
         UsageError: An input has another batch already.
     """
-    notes = []
+    notes, io, batch = [], options.io, options.static_batch
     if batch is not None:
-        graph = with_fixed_batch(graph, batch)
+        graph = with_fixed_batch(graph, batch, options.shapes)
         fold_constants(graph)  # what was computed from the batch
         notes.append(f"batch fixed to {batch}")
     if io == "float16":

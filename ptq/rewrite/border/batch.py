@@ -1,4 +1,4 @@
-"""A batch of fixed size: axis 0 of every input, and the axes of other tensors that have its name."""
+"""A batch of fixed size: axis 0 of inputs, and the axes of other tensors that have its name."""
 
 from __future__ import annotations
 
@@ -10,26 +10,36 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError, UsageError
 from ptq.core.wording import OPEN_BATCH
+from ptq.model.batch_inputs import Shapes, find_batch_inputs
 from ptq.model.graph import Graph
 from ptq.model.node import Value, name_of, shape_of
 
 
-def with_fixed_batch(graph: Graph, batch: int) -> Graph:
-    """A copy of the graph whose inputs have that batch.
+def require_free_batch(graph: Graph, batch: int, sample: Shapes | None) -> None:
+    """Make sure that the batch of a graph can be fixed to a length.
+
+    Raises:
+        UsageError: An input has another batch already.
+    """
+    for value in find_batch_inputs(graph, sample):
+        length = (shape_of(value) or (None,))[0]
+        if length not in (None, batch):
+            raise UsageError(
+                f"input {name_of(value)} has a batch of {length}, not {batch}; leave `static_batch` out"
+            )
+
+
+def with_fixed_batch(graph: Graph, batch: int, sample: Shapes | None = None) -> Graph:
+    """A copy of the graph with that batch in the inputs of `find_batch_inputs`.
 
     Raises:
         UsageError: An input has another batch already.
     """
     changed = graph.copy()
     names: set[str] = set()
-    for value in changed.inputs:
-        lengths = shape_of(value)
-        if value.shape is None or not lengths:
-            continue
-        if lengths[0] not in (None, batch):
-            raise UsageError(
-                f"input {name_of(value)} has a batch of {lengths[0]}, not {batch}; leave static_batch out"
-            )
+    require_free_batch(changed, batch, sample)
+    for value in find_batch_inputs(changed, sample):
+        assert value.shape is not None
         length = value.shape[0]
         if not isinstance(length, int) and length.value is not None:
             names.add(length.value)

@@ -7,7 +7,7 @@ DequantizeLinear computes becomes the integers that it reads. The metadata recor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError, UnsupportedError
 from ptq.core.types import FLOAT16, FLOAT32, QType, QuantParams
+from ptq.model.border_casts import casts_to_outputs, input_behind_cast
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_record, write_record
 from ptq.model.node import (
@@ -30,6 +31,7 @@ from ptq.model.node import (
 )
 from ptq.model.open import Model, open_model
 from ptq.model.qdq.qdq_units import QuantizedTensor, read_quantizer
+from ptq.rewrite.border.float_border import explain_float_border
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 BORDER = "ptq.io"
@@ -43,18 +45,42 @@ def with_integer_border(graph: Graph) -> Graph:
     Raises:
         UnsupportedError: No input and no output is quantized.
     """
-    changed = graph.copy()
+    changed = without_casts_at_integers(graph)
     record = {
         "inputs": dict(_quantize_inputs(changed)),
         "outputs": dict(_quantize_outputs(changed)),
     }
     if not any(record.values()):
         raise UnsupportedError(
-            "no input and no output of the quantized model holds integers, because the nodes there stay float; "
-            "leave `io` out, or choose target litert"
+            f"{explain_float_border(graph)}; leave `io` out, or choose target litert"
         )
     changed.remove_unused()
     write_record(changed, BORDER, record)
+    return changed
+
+
+def without_casts_at_integers(graph: Graph) -> Graph:
+    """A copy of the graph that is float32 where a float16 or float64 border is cast from or to integers' floats."""
+    changed = graph.copy()
+    for value in changed.inputs:
+        casts = consumers_of(value)
+        if not casts or not all(input_behind_cast(cast.outputs[0]) is value for cast in casts):
+            continue
+        readers = [reader for cast in casts for reader in consumers_of(cast.outputs[0])]
+        if _common_integers(readers) is None:
+            continue
+        for cast in casts:
+            changed.redirect(cast.outputs[0], value)
+            changed.remove(cast)
+        _set_dtype(value, FLOAT32)
+    for value in changed.outputs:
+        cast_node = value.producer()
+        real = None if cast_node is None else cast_node.inputs[0]
+        if real is None or cast_node not in casts_to_outputs(real) or real.is_graph_output():
+            continue
+        if _read_integers(real) is not None:
+            _replace_output(changed, value, real, FLOAT32)
+    changed.remove_unused()
     return changed
 
 
@@ -97,24 +123,25 @@ def _cast_input(graph: Graph, value: Value, readers: list[Node]) -> None:
     graph.redirect(value, real, keep=[] if cast is None else [cast])
 
 
-def list_float_border(graph: Graph) -> list[str]:
-    """Names of inputs and outputs that are float32."""
-    return [name_of(v) for v in (*graph.inputs, *graph.outputs) if dtype_of(v) == FLOAT32]
-
-
 def _quantize_inputs(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
     for value in graph.inputs:
-        found = [_written_integers(node) for node in consumers_of(value)]
-        first = found[0] if found else None
-        if first is None or any(f is None or f.params != first.params for f in found):
-            continue
-        if first.params.axis is not None or value.is_graph_output():
+        first = _common_integers(consumers_of(value))
+        if first is None or value.is_graph_output():
             continue
         for node in consumers_of(value):
             graph.redirect(node.outputs[0], value)
             graph.remove(node)
         _set_dtype(value, first.params.qtype.dtype)
         yield name_of(value), _describe(first.params)
+
+
+def _common_integers(readers: Sequence[Node]) -> QuantizedTensor | None:
+    """What quantizers of equal parameters write; None if other nodes read the value too, or a scale has an axis."""
+    found = [_written_integers(node) for node in readers]
+    first = found[0] if found else None
+    if first is None or any(f is None or f.params != first.params for f in found):
+        return None
+    return first if first.params.axis is None else None
 
 
 def _written_integers(node: Node) -> QuantizedTensor | None:
@@ -127,17 +154,23 @@ def _written_integers(node: Node) -> QuantizedTensor | None:
 
 def _quantize_outputs(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
     for value in graph.outputs:
-        node = value.producer()
-        if node is None or operator_of(node) not in DEQUANTIZE_OPS:
-            continue
-        found = read_quantizer(node, node.inputs[0])
-        if found is None or found.params.axis is not None:
+        found = _read_integers(value)
+        if found is None:
             continue
         integers, name = found.integers, name_of(value)
         if integers.is_initializer() or integers.is_graph_input() or integers.is_graph_output():
             continue
         _replace_output(graph, value, integers, found.params.qtype.dtype)
         yield name, _describe(found.params)
+
+
+def _read_integers(value: Value) -> QuantizedTensor | None:
+    """What a DequantizeLinear makes a value of; None if another node does, or its scale has an axis."""
+    node = value.producer()
+    if node is None or operator_of(node) not in DEQUANTIZE_OPS:
+        return None
+    found = read_quantizer(node, node.inputs[0])
+    return found if found is not None and found.params.axis is None else None
 
 
 def _replace_output(graph: Graph, old: Value, new: Value, dtype: np.dtype[Any]) -> None:

@@ -99,7 +99,6 @@ Statistics and plans of that version still apply to a model that these alone pre
 older rewrite now fuses more.
 """
 KEEPING_OPSET: Mapping[Rewrite, Rewrite] = {
-    upgrade_opset: partial(upgrade_opset, keep_opset=True),
     fuse_layer_norm: partial(fuse_layer_norm, keep_opset=True),
     fuse_softmax: partial(fuse_softmax, keep_opset=True),
     fuse_activations: partial(fuse_activations, keep_opset=True),
@@ -147,7 +146,12 @@ class PreparedModel:
 
 
 def prepare(
-    graph: Graph, *, keep_opset: bool = False, newer: bool = True, float_functions: bool = False
+    graph: Graph,
+    *,
+    keep_opset: bool = False,
+    per_tensor: bool = False,
+    newer: bool = True,
+    float_functions: bool = False,
 ) -> PreparedModel:
     """Apply the rewrites of `PREPARE` to a copy of the graph.
 
@@ -157,6 +161,7 @@ def prepare(
         graph: A float model.
         keep_opset: Do not raise the opset. Functions whose operator needs a newer one stay in several operators,
             in float.
+        per_tensor: Weights get one scale, which an opset from 10 on can be kept for.
         newer: Apply the rewrites of `NEWER` too.
         float_functions: Only layers will have integers: no opset is raised for an activation function.
 
@@ -164,13 +169,15 @@ def prepare(
         ModelError: The opset is too old and cannot be raised, or a node has an invalid constant or attribute.
     """
     prepared, changes = graph.copy(), list[Change]()
+    forms = dict(KEEPING_OPSET) if keep_opset else {}
+    if float_functions:
+        forms |= OF_FLOAT_FUNCTIONS
+    if keep_opset:
+        forms[upgrade_opset] = partial(upgrade_opset, keep_opset=True, per_tensor=per_tensor)
     for rewrite in PREPARE:
         if not newer and rewrite in NEWER.values():
             continue
-        apply = KEEPING_OPSET.get(rewrite, rewrite) if keep_opset else rewrite
-        if float_functions and not (keep_opset and rewrite is upgrade_opset):
-            apply = OF_FLOAT_FUNCTIONS.get(rewrite, apply)
-        changes += apply(prepared)
+        changes += forms.get(rewrite, rewrite)(prepared)
     reasons = {name: change.declined for change in changes for name in change.stay_float}
     floats = {
         node_name(node): reasons[name_of(node.outputs[0])]
@@ -184,6 +191,7 @@ def open_and_prepare(
     model: Model,
     *,
     opset: OpsetOption = "auto",
+    per_tensor: bool = False,
     known: Collection[str] = (),
     digest: str | None = None,
     float_functions: bool = False,
@@ -193,6 +201,7 @@ def open_and_prepare(
     Args:
         model: The model.
         opset: Whether the opset may be raised.
+        per_tensor: Whether weights get one scale, so that more opsets can be kept.
         known: Tensors and nodes of statistics or a plan. If they name what only a rewrite of `NEWER` removes, these
             rewrites are left out: they did not exist then.
         digest: The graph that these belong to; None if there are none. The rewrites are left out too if the graph
@@ -206,13 +215,15 @@ def open_and_prepare(
     graph, keep_opset = require_float(open_model(model)), opset == "keep"
     with explain_failure(graph):
         if float_functions:
-            lean = prepare(graph, keep_opset=keep_opset, float_functions=True)
+            lean = prepare(
+                graph, keep_opset=keep_opset, per_tensor=per_tensor, float_functions=True
+            )
             if digest is None or lean.graph.digest() == digest:
                 return graph, lean
-        prepared = prepare(graph, keep_opset=keep_opset)
+        prepared = prepare(graph, keep_opset=keep_opset, per_tensor=per_tensor)
         changed = any(change.kind in NEWER for change in prepared.changes)
         if digest is not None and changed and prepared.graph.digest() != digest:
-            older = prepare(graph, keep_opset=keep_opset, newer=False)
+            older = prepare(graph, keep_opset=keep_opset, per_tensor=per_tensor, newer=False)
             missing = set(known) - _names(prepared.graph)
             if older.graph.digest() == digest or missing & _names(older.graph):
                 return graph, older

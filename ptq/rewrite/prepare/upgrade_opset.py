@@ -24,6 +24,8 @@ from ptq.rewrite.edit import replace_node, set_attributes
 
 MIN_QDQ_OPSET = 13
 """QuantizeLinear and DequantizeLinear have an axis from this opset on."""
+MIN_QUANTIZER_OPSET = 10
+"""QuantizeLinear and DequantizeLinear exist from this opset on."""
 TARGET_OPSET = 17
 """LayerNormalization is one node from this opset on, and every runtime of the last years reads it."""
 TARGET_IR_VERSION = 8
@@ -31,14 +33,22 @@ TARGET_IR_VERSION = 8
 SOFTMAX_OPS = ("Softmax", "LogSoftmax", "Hardmax")
 _LAST_OLD_RESIZE = 10
 """Before opset 11 a Resize has no coordinate_transformation_mode."""
+_CHANGED_IN_11 = ("Pad", "Resize", "Upsample")
+"""Operators of opset 10 whose attributes are inputs in opset 11, or that round otherwise there."""
 EXEMPT_DOMAIN = "ptq.aside"
 """ONNX's converter leaves operators of other domains unchanged."""
 
 
 def upgrade_opset(
-    graph: Graph, *, keep_opset: bool = False, version: int = TARGET_OPSET
+    graph: Graph,
+    *,
+    keep_opset: bool = False,
+    per_tensor: bool = False,
+    version: int = TARGET_OPSET,
 ) -> list[Change]:
     """Convert a model older than opset 13 to that version, in place; with ``keep_opset`` refuse it.
+
+    With ``per_tensor`` too, a model of opset 10 or newer stays as it is.
 
     Softmax, LogSoftmax and Hardmax changed their meaning in opset 13, except along the last axis.
     Along the last axis they are exempt from the conversion, which would decompose them.
@@ -50,10 +60,13 @@ def upgrade_opset(
     if graph.opset >= MIN_QDQ_OPSET:
         return []
     if keep_opset:
-        raise ModelError(
-            f"opset {graph.opset} cannot be kept: quantizers with a scale for each channel need opset "
-            f"{MIN_QDQ_OPSET}; export opset {MIN_QDQ_OPSET} or newer, or let the opset be raised"
-        )
+        reason = _why_not_kept(graph, per_tensor=per_tensor)
+        if reason:
+            raise ModelError(
+                f"opset {graph.opset} cannot be kept: {reason}; export opset {MIN_QDQ_OPSET} or newer, or let the "
+                "opset be raised"
+            )
+        return []
     batched = [
         n for n in graph.model.graph.all_nodes() if graph.opset < 9 and operator_of(n) == "Scan"
     ]
@@ -88,6 +101,23 @@ def upgrade_opset(
     change = Change("upgrade_opset", old=str(graph.opset), new=str(upgraded.opset))
     graph.replace_model(upgraded)
     return [change]
+
+
+def _why_not_kept(graph: Graph, *, per_tensor: bool) -> str:
+    """Why a model older than opset 13 cannot keep its opset; empty if it can."""
+    if graph.opset < MIN_QUANTIZER_OPSET:
+        return f"QuantizeLinear needs opset {MIN_QUANTIZER_OPSET}"
+    if not per_tensor:
+        return (
+            f"quantizers with a scale for each channel need opset {MIN_QDQ_OPSET} "
+            f"(quantize keeps opset {MIN_QUANTIZER_OPSET} to {MIN_QDQ_OPSET - 1} with `per_tensor`)"
+        )
+    for node in graph.with_shapes().nodes:
+        is_old_form = graph.opset <= _LAST_OLD_RESIZE and operator_of(node) in _CHANGED_IN_11
+        is_old_softmax = operator_of(node) in SOFTMAX_OPS and not _is_unchanged_softmax(node)
+        if is_old_form or is_old_softmax:
+            return f"{operator_of(node)} {node.name} is another operator there than in opset {MIN_QDQ_OPSET}"
+    return ""
 
 
 def try_upgrade_opset(graph: Graph, version: int, *, keep: bool) -> list[Change]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UnsupportedError
+from ptq.model.batch_inputs import find_batch_inputs
 from ptq.model.graph import Graph
 from ptq.model.node import Value, dtype_of, name_of, operator_of, shape_of
 from ptq.model.session.exposed_session import with_extra_outputs
@@ -87,8 +88,10 @@ def _run(
     _require_numpy_types(graph)
     computed = [name_of(v) for node in graph.nodes for v in node.outputs if v.name and v.uses()]
     exposed = with_extra_outputs(graph, computed)
+    batched = find_batch_inputs(graph, given)
     feed = {
-        name_of(value): _zeros(value, batch, given.get(name_of(value))) for value in graph.inputs
+        name_of(value): _zeros(value, batch, given.get(name_of(value)), has_batch=value in batched)
+        for value in graph.inputs
     }
     allow_16_bits(exposed)
     session = Session.for_check(exposed, optimize="none")
@@ -120,7 +123,7 @@ def _require_numpy_types(graph: Graph) -> None:
                 )
 
 
-def _zeros(value: Value, batch: int, given: Shape | None) -> NDArray[Any]:
+def _zeros(value: Value, batch: int, given: Shape | None, *, has_batch: bool) -> NDArray[Any]:
     shape, dtype = shape_of(value), dtype_of(value)
     if shape is None or dtype is None:
         raise UnsupportedError(
@@ -128,7 +131,9 @@ def _zeros(value: Value, batch: int, given: Shape | None) -> NDArray[Any]:
         )
     if given is not None and len(given) == len(shape):
         pairs = enumerate(zip(shape, given, strict=True))
-        shape = tuple(n if n is not None or not axis else other for axis, (n, other) in pairs)
+        shape = tuple(
+            n if n is not None or (has_batch and not axis) else other for axis, (n, other) in pairs
+        )
     for axis, length in enumerate(shape):
         if length is None and axis:
             raise UnsupportedError(

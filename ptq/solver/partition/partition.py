@@ -25,6 +25,7 @@ from dataclasses import replace
 from ptq.core.opspec import OpSpec
 from ptq.core.target import Target
 from ptq.core.union_find import UnionFind
+from ptq.model.border_casts import casts_to_outputs, input_behind_cast
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, consumers_of, is_constant, node_name, shape_of
 from ptq.solver.partition.cost_model import (
@@ -85,12 +86,15 @@ def find_nodes_faster_in_float(
 
 
 def _list_border(nodes: Mapping[str, Node]) -> set[str]:
-    """The nodes that read an input of the model or write an output."""
+    """The nodes that read an input of the model or write an output, Casts of its type between them or not."""
     return {
         name
         for name, node in nodes.items()
-        if any(value is not None and value.is_graph_input() for value in node.inputs)
-        or any(value.is_graph_output() for value in node.outputs)
+        if any(
+            value is not None and (value.is_graph_input() or input_behind_cast(value))
+            for value in node.inputs
+        )
+        or any(value.is_graph_output() or casts_to_outputs(value) for value in node.outputs)
     }
 
 

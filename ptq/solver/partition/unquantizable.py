@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ptq.core.target import Target
 from ptq.core.types import INT8
+from ptq.model.border_casts import casts_to_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import name_of, node_name, operator_of
 from ptq.observers import TensorStats
@@ -40,7 +41,10 @@ def find_float_divisions(graph: Graph, target: Target) -> dict[str, str]:
         node_name(node): reason
         for node in graph.nodes
         if operator_of(node) == "Div"
-        and not (target.integer_border and node.outputs[0].is_graph_output())
+        and not (
+            target.integer_border
+            and (node.outputs[0].is_graph_output() or casts_to_outputs(node.outputs[0]))
+        )
     }
 
 

@@ -92,6 +92,66 @@ def test_halves_are_cast_at_the_border(target: str) -> None:
     np.testing.assert_array_equal(found, expected.astype(np.float16))
 
 
+LARGE = {"x": 3e4 * DATA["x"]}
+"""Some of these values are beyond the largest half."""
+
+
+def sqnr(expected: np.ndarray, found: np.ndarray) -> float:
+    error = np.square(expected.astype(np.float64) - found).sum()
+    return float(10 * np.log10(np.square(expected.astype(np.float64)).sum() / error))
+
+
+def quantize_small_weights(**options: Any) -> tuple[ptq.Result, np.ndarray]:
+    """A model for `LARGE`, quantized; and the float outputs."""
+    model = build_network("y = Gemm(x, w)", {"x": ("N", 64)}, w=gaussian_array(64, 8, scale=1e-6))
+    data = {"x": LARGE["x"].reshape(-1, 64)}
+    result = ptq.quantize(
+        model, data, eval_data=data, effort="fast", threads=1, force=True, task="none", **options
+    )
+    [expected] = Session(Graph.from_proto(model), threads=1).run(data)
+    return result, expected
+
+
+def test_the_report_of_a_model_with_halves_is_that_of_the_file() -> None:
+    result, expected = quantize_small_weights(target="qnn", io="float16")
+    with np.errstate(over="ignore"):
+        half = LARGE["x"].reshape(-1, 64).astype(np.float16)
+    assert np.isinf(half).any()
+    [found] = Session(result.graph, threads=1).run({"x": half})
+    assert result.report.evaluation is not None
+    forms = result.report.evaluation.forms
+    for form in ("int8", "integers"):
+        figure = forms[form].outputs["y"].sqnr_db
+        assert figure == pytest.approx(sqnr(expected, found), abs=0.05), form
+    plain, _ = quantize_small_weights(target="qnn")
+    assert plain.report.evaluation is not None
+    assert plain.report.evaluation.forms["int8"].outputs["y"].sqnr_db > 30 > figure
+
+
+def test_the_report_of_a_tflite_file_with_halves_is_that_of_the_file() -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    from ptq.model.tflite.interpreter import LitertModel
+
+    result, expected = quantize_small_weights(target="litert", io="float16", form="tflite")
+    assert result.tflite is not None
+    with np.errstate(over="ignore"):
+        found = LitertModel(result.tflite).run({"x": LARGE["x"].reshape(-1, 64)})["y"]
+    report = result.report
+    assert report.evaluation is not None
+    assert report.evaluation.runtime == "litert"
+    figure = report.evaluation.forms["int8"].outputs["y"].sqnr_db
+    assert figure == pytest.approx(sqnr(expected, found), abs=0.05)
+    assert figure < 30
+
+
+def test_litert_computes_the_values_of_the_executor_behind_halves() -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    report = quantize("litert", io="float16", form="tflite").report
+    assert report.litert is not None
+    assert all(kernels.elements for kernels in report.litert.kernels)
+    assert [kernels.differing for kernels in report.litert.kernels] == [0, 0]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_fixed_batch_is_in_every_shape(target: str) -> None:
     graph = quantize(target, static_batch=2).graph
@@ -128,6 +188,28 @@ def test_a_model_is_measured_against_its_float_model_on_float_samples(
     assert len(timed.models) == 2
     made = ptq.benchmark([tmp_path / "m.onnx", MODEL], seconds=0.05, threads=1)
     assert made.shapes == {"x": (1, 3, 8, 8)}
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+def test_a_model_of_another_float_type_is_measured_against_its_float32_model(
+    kind: type, tmp_path: Path
+) -> None:
+    other = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    model = build_network(
+        f"xf = Cast<to = 1>(x)\nc = Conv{SAME}(xf, u)\nyf = Relu(c)\ny = Cast<to = {other}>(yf)",
+        {"x": ("N", 3, 8, 8)}, u=gaussian_array(8, 3, 3, 3, scale=0.2),
+    )  # fmt: skip
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = other
+    plain = build_network(
+        f"c = Conv{SAME}(x, u)\ny = Relu(c)",
+        {"x": ("N", 3, 8, 8)},
+        u=gaussian_array(8, 3, 3, 3, scale=0.2),
+    )
+    for measured, against in ((model, plain), (plain, model)):
+        evaluation = ptq.evaluate(measured, DATA, against=against, threads=1)
+        [form] = [form for name, form in evaluation.forms.items() if name == "other"]
+        assert form.outputs["y"].sqnr_db > 60
 
 
 def test_the_casts_at_the_border_come_back() -> None:
@@ -197,12 +279,63 @@ def test_without_metadata_the_border_is_not_recorded() -> None:
     assert dtype_of(result.graph.inputs[0]) == np.uint8
 
 
-def test_another_fixed_batch_is_refused() -> None:
-    fixed = quantize("ort", static_batch=2).graph
-    from ptq.rewrite.border.batch import with_fixed_batch
+def test_another_fixed_batch_is_refused_before_the_run() -> None:
+    weights = {"u": gaussian_array(8, 3, 3, 3)}
+    fixed = build_network("y = Conv(x, u)", {"x": (1, 3, 8, 8)}, **weights)
+    stages: list[str] = []
 
-    with pytest.raises(UsageError, match="input x has a batch of 2, not 1"):
-        with_fixed_batch(fixed, 1)
+    def note(stage: str, *_: Any) -> None:
+        stages.append(stage)
+
+    with pytest.raises(
+        UsageError, match="input x has a batch of 1, not 2; leave `static_batch` out"
+    ):
+        ptq.quantize(fixed, DATA, static_batch=2, threads=1, progress=note)
+    assert stages == []
+
+
+@pytest.mark.parametrize("first", ["x", "table"])
+@pytest.mark.parametrize("form", ["qdq", "tflite"])
+@pytest.mark.parametrize("rows", [5, "K"])
+def test_an_input_of_another_length_than_the_batch_keeps_it(
+    first: str, form: str, rows: int | str, tmp_path: Path
+) -> None:
+    if form == "tflite":
+        pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    inputs = {"x": ("N", 24), "table": (rows, 16)}
+    model = build_network(
+        "t = Transpose<perm = [1, 0]>(table)\nh = MatMul(x, w)\nr = Relu(h)\ny = MatMul(r, t)",
+        {name: inputs[name] for name in sorted(inputs, key=lambda name: name != first)},
+        w=gaussian_array(24, 16),
+    )
+    for at in range(12):
+        np.savez(
+            tmp_path / f"{at}.npz",
+            x=gaussian_array(1, 24, seed=at),
+            table=gaussian_array(5, 16, seed=at),
+        )
+    result = ptq.quantize(
+        model, tmp_path, target="litert", static_batch=4, form=form, effort="fast", threads=1, force=True
+    )  # type: ignore[call-overload] # fmt: skip
+    shapes = {v.name: shape_of(v) for v in result.graph.inputs}
+    assert shapes == {"x": (4, 24), "table": (5 if rows == 5 else None, 16)}
+    if result.tflite is not None:
+        from ptq.model.tflite.parsed import parse_tflite
+
+        file = parse_tflite(result.tflite)
+        found = {name: file.tensors[at].signature for name, at in file.inputs.items()}
+        assert found == {"x": (4, 24), "table": (5, 16)}
+
+
+def test_inputs_with_other_names_of_the_batch_have_it_too() -> None:
+    model = build_network(
+        "h = MatMul(x, w)\ny = Add(h, z)",
+        {"x": ("N", 24), "z": ("M", 16)},
+        w=gaussian_array(24, 16),
+    )
+    data = {"x": gaussian_array(12, 24), "z": gaussian_array(12, 16, seed=1)}
+    result = ptq.quantize(model, data, static_batch=4, effort="fast", threads=1, force=True)
+    assert [shape_of(v) for v in result.graph.inputs] == [(4, 24), (4, 16)]
 
 
 @pytest.mark.parametrize("given", [{"io": "int8"}, {"io": "float16"}, {"static_batch": 2}], ids=str)
@@ -220,12 +353,97 @@ def test_the_onnx_model_of_a_tflite_result_has_the_border_that_is_asked_for(
     assert (tmp_path / "m.tflite").read_bytes() == both.tflite
 
 
-def test_a_tflite_result_with_a_float_border_alone_keeps_it_in_both_files() -> None:
+@pytest.mark.parametrize("form", ["qdq", "tflite"])
+def test_a_float_border_alone_is_refused_in_both_files(form: str) -> None:
+    if form == "tflite":
+        pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    with pytest.raises(
+        UnsupportedError, match="because the nodes there stay float; leave `io` out"
+    ):
+        quantize("litert", io="int8", skip=["Conv", "Relu", "MaxPool"], form=form)
+
+
+def test_the_report_of_a_tflite_file_says_which_side_is_float() -> None:
     pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
-    given = {"skip": ["Conv", "Relu", "MaxPool"], "form": "tflite"}
-    result = quantize("litert", io="int8", **given)
-    assert result.tflite
-    assert [dtype_of(v) for v in (*result.graph.inputs, *result.graph.outputs)] == [np.float32] * 2
+    from ptq.model.tflite.parsed import parse_tflite
+
+    result = quantize("litert", io="int8", skip=["MaxPool", "Conv_d"], form="tflite")
+    assert result.tflite is not None
+    file = parse_tflite(result.tflite)
+    x, y = file.tensors[file.inputs["x"]], file.tensors[file.outputs["y"]]
+    assert (x.dtype, y.dtype) == (np.int8, np.float32)
+    assert x.params is not None
+    note = (
+        f"x is int8 (scale {float(x.params.scale):g}, zero point {int(x.params.zero_point)}); "
+        "not quantized, so float: y"
+    )
+    assert note in result.report.changes
+
+
+def test_integer_inputs_are_said_where_nothing_else_can_become_integers() -> None:
+    nodes = "f = Cast<to = 1>(x)\nc = Conv(f, u)\ny = Relu(c)"
+    model = build_network(nodes, {"x": (1, 3, 8, 8)}, u=gaussian_array(8, 3, 3, 3, scale=0.2))
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    data = {"x": np.random.default_rng(0).integers(0, 255, (8, 3, 8, 8), np.uint8)}
+    said = "input x is uint8 already, and the nodes at y stay float; leave `io` out"
+    with pytest.raises(UnsupportedError, match=said):
+        ptq.quantize(
+            model, data, target="openvino", io="int8", effort="fast", threads=1, force=True
+        )
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+@pytest.mark.parametrize("target", ["ort", "qnn", "openvino", "litert"])
+def test_integers_take_the_place_of_a_float16_or_float64_border(kind: type, target: str) -> None:
+    model = build_network(
+        f"xf = Cast<to = 1>(x)\nc = Conv{SAME}(xf, u)\nr = Relu(c)\nyf = MaxPool<kernel_shape = [2, 2]>(r)\n"
+        f"y = Cast<to = {onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))}>(yf)",
+        {"x": ("N", 3, 8, 8)}, u=gaussian_array(8, 3, 3, 3, scale=0.2),
+    )  # fmt: skip
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    data = {"x": DATA["x"].astype(kind)}
+    given: dict[str, Any] = {
+        "eval_data": data, "target": target, "effort": "fast", "threads": 1, "force": True,
+    }  # fmt: skip
+    result = ptq.quantize(model, data, io="int8", **given)
+    plain = ptq.quantize(model, data, plan=result.plan, **given)
+    integer = TARGETS[target].activation.dtype
+    [x], [y] = result.graph.inputs, result.graph.outputs
+    record = read_record(result.graph, BORDER)
+    assert record is not None
+    assert (x.name, y.name, dtype_of(x)) == ("x", "y", integer)
+    integers = params_of(record["inputs"]["x"]).quantize(data["x"].astype(np.float32))
+    [found] = Session(result.graph, threads=1, optimize="basic").run({"x": integers})
+    [expected] = Session(plain.graph, threads=1, optimize="basic").run(data)
+    if target == "openvino":
+        assert (dtype_of(y), record["outputs"]) == (kind, {})
+        assert any("not quantized, so float: y" in line for line in result.report.changes)
+    else:
+        assert dtype_of(y) == integer
+        found = params_of(record["outputs"]["y"]).dequantize(found).astype(kind)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_tflite_file_of_a_float16_model_has_integers() -> None:
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    from ptq.model.tflite.interpreter import LitertModel
+    from ptq.model.tflite.parsed import parse_tflite
+
+    halves = with_float16_border(Graph.from_proto(MODEL)).to_proto()
+    result = ptq.quantize(
+        halves, {"x": DATA["x"].astype(np.float16)}, target="litert", io="int8", form="tflite",
+        effort="fast", threads=1, force=True,
+    )  # fmt: skip
+    assert result.tflite is not None
+    file = parse_tflite(result.tflite)
+    ends = (file.inputs["x"], file.outputs["y"])
+    assert [file.tensors[number].dtype for number in ends] == [np.int8] * 2
+    assert result.report.litert is not None
+    assert [kernels.differing for kernels in result.report.litert.kernels] == [0, 0]
+    found = LitertModel(result.tflite).run(DATA)["y"]
+    [expected] = Session(Graph.from_proto(MODEL), threads=1).run(DATA)
+    assert sqnr(expected, found) > 30
 
 
 @pytest.mark.parametrize("target", ["ort", "portable", "qnn", "tensorrt"])

@@ -137,6 +137,47 @@ def test_opset_11_cannot_be_kept_and_is_refused_before_any_run() -> None:
         ptq.inspect(model, opset="keep")
 
 
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+@pytest.mark.parametrize("opset", [10, 11, 12])
+def test_an_old_opset_is_kept_with_one_scale_for_each_weight(opset: int, form: str) -> None:
+    model = build_network(
+        "c = Conv<pads = [1, 1, 1, 1]>(x, w)\nu = Unsqueeze<axes = [1]>(c)\ns = Squeeze<axes = [1]>(u)\n"
+        "r = Relu(s)\np = Softmax<axis = 3>(r)\nm = Mul(p, r)\ng = GlobalAveragePool(m)\n"
+        "f = Flatten(g)\ny = MatMul(f, v)",
+        {"x": ("N", 3, 8, 8)},
+        opset=opset,
+        w=gaussian_array(8, 3, 3, 3, scale=0.2),
+        v=gaussian_array(8, 10),
+    )
+    data = {"x": gaussian_array(40, 3, 8, 8, seed=2)}
+    given = {"form": form, "per_tensor": True, "effort": "fast", "threads": 1, "force": True}
+    kept = ptq.quantize(model, data, opset="keep", **given)
+    raised = ptq.quantize(model, data, **given)
+    onnx.checker.check_model(kept.model, full_check=True)
+    assert {o.domain: o.version for o in kept.model.opset_import}[""] == opset
+    assert {o.domain: o.version for o in raised.model.opset_import}[""] >= 13
+    found, expected = (
+        Session(Graph.from_proto(result.model), threads=1, optimize="basic").run(data)[0]
+        for result in (kept, raised)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("node", "opset", "reason"),
+    [
+        ("y = Softmax<axis = 1>(c)", 12, "Softmax Softmax_y is another operator there"),
+        ("y = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(c)", 10, "Pad Pad_y is another operator there"),
+        ("y = Relu(c)", 9, "QuantizeLinear needs opset 10"),
+    ],
+)
+def test_an_old_opset_that_cannot_be_kept_says_why(node: str, opset: int, reason: str) -> None:
+    weights = {"w": gaussian_array(8, 3, 3, 3)}
+    model = build_network(f"c = Conv(x, w)\n{node}", {"x": ("N", 3, 8, 8)}, opset=opset, **weights)
+    with pytest.raises(ptq.ModelError, match=f"opset {opset} cannot be kept: {reason}"):
+        ptq.quantize(model, {"x": gaussian_array(8, 3, 8, 8)}, opset="keep", per_tensor=True)
+
+
 def test_statistics_of_a_kept_opset_serve_a_quantization_that_keeps_it() -> None:
     model = network(GELU, 17)
     stats = ptq.calibrate(model, {"x": SAMPLES}, opset="keep", threads=1)

@@ -1,0 +1,45 @@
+"""Which inputs of a model have the batch as their axis 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from ptq.model.graph import Graph
+from ptq.model.node import Value, name_of, shape_of
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""Shapes of a sample's arrays, by the name of the input."""
+
+
+def find_batch_inputs(graph: Graph, sample: Shapes | None) -> list[Value]:
+    """The inputs whose axis 0 is the batch; all of them if ``sample`` is None.
+
+    The batch is axis 0 of the first input that leaves it open, of those whose name for it an output has too if there
+    are any. Another input has the batch if its axis 0 has the same name, or the same length in a sample. Without a
+    sample it has the batch, unless another of its axes has the name.
+    """
+    ranked = [value for value in graph.inputs if shape_of(value)]
+    ends = {_axis_name(value, 0) for value in graph.outputs if shape_of(value)} - {None}
+    free = [value for value in ranked if (shape_of(value) or (1,))[0] is None]
+    if sample is None or not free:
+        return ranked
+    first = min(free, key=lambda value: _axis_name(value, 0) not in ends)
+    name, rows = _axis_name(first, 0), sample.get(name_of(first), ())[:1]
+
+    def has_batch(value: Value) -> bool:
+        if value is first or (name is not None and _axis_name(value, 0) == name):
+            return True
+        own = sample.get(name_of(value), ())[:1]
+        if rows and own:
+            return own == rows
+        others = [_axis_name(value, axis) for axis in range(1, len(value.shape or ()))]
+        return name is None or name not in others
+
+    return [value for value in ranked if has_batch(value)]
+
+
+def _axis_name(value: Value, axis: int) -> str | None:
+    length = None if value.shape is None else value.shape[axis]
+    return length.value if isinstance(length, ir.SymbolicDim) else None
