@@ -175,12 +175,12 @@ class GraphBuilder:
         """A tensor with its channels first."""
         if number not in self._first:
             value = self.add_helper("Transpose", [self.read(number)], perm=_FIRST)
-            self._first[number] = self._requantize(number, value, "channels_first")
+            self._first[number] = self.requantize(number, value, "channels_first")
         return self._first[number]
 
     def write_image(self, number: int, value: str) -> None:
         """Let a value with its channels first be the content of a tensor."""
-        first = self._requantize(number, value, "channels_first")
+        first = self.requantize(number, value, "channels_first")
         self._first[number] = first
         self.write(number, self.add_helper("Transpose", [first], perm=_LAST))
 
@@ -194,13 +194,13 @@ class GraphBuilder:
             raise UnsupportedError(
                 f"several axes of {self.tensor(number).name} are open; fix the shape of the input"
             )
-        rows = self._requantize(number, value, "before_reshape")
+        rows = self.requantize(number, value, "before_reshape")
         target = self.literal(np.asarray(shape, np.int64))
-        return self._requantize(number, self.add_helper("Reshape", [rows, target]), "reshaped")
+        return self.requantize(number, self.add_helper("Reshape", [rows, target]), "reshaped")
 
     def squeeze(self, number: int, value: str, axes: Sequence[int]) -> str:
         """A value with the scale of a tensor without some axes of length 1."""
-        value = self._requantize(number, value, "before_squeeze")
+        value = self.requantize(number, value, "before_squeeze")
         return self.add_helper("Squeeze", [value, self.literal(np.asarray(axes, np.int64))])
 
     def activate(self, number: int, value: str, activation: str) -> str:
@@ -208,18 +208,19 @@ class GraphBuilder:
         bounds = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
         if activation == "NONE":
             return value
-        if activation not in bounds:
-            raise UnsupportedError(
-                f"activation {activation} of {self.tensor(number).name} is unknown"
-            )
-        before = self._requantize(number, value, "before_activation")
+        tensor = self.tensor(number)
+        if activation not in bounds or (tensor.params is None and tensor.dtype.kind in "iu"):
+            of = f"{tensor.name} ({tensor.dtype})"
+            raise UnsupportedError(f"activation {activation} of {of} is not read")
+        before = self.requantize(number, value, "before_activation")
         lo, hi = bounds[activation]
         if hi is None:
             return self.add("Relu", [before])
         pair = [self.literal(np.float32(bound)) for bound in (lo, hi)]
         return self.add("Clip", [before, *pair])
 
-    def _requantize(self, number: int, value: str, suffix: str) -> str:
+    def requantize(self, number: int, value: str, suffix: str) -> str:
+        """A value with the scale of a tensor, quantized if the tensor is."""
         tensor = self.tensor(number)
         if tensor.params is None:
             return value

@@ -191,3 +191,107 @@ def test_a_choice_by_a_condition_of_another_shape_is_refused() -> None:
     x, z, y = (b.tensor(name, (2, 3), np.float32) for name in "xzy")
     with pytest.raises(UnsupportedError, match="SELECT of y by a condition of another shape"):
         open_model(b.build("SELECT", [which, x, z], [y], b.schema.SelectOptionsT()))
+
+
+def _options(b: FileBuilder, name: str, **given: Any) -> Any:
+    options = getattr(b.schema, f"{name}OptionsT")()
+    for field, value in given.items():
+        setattr(options, field, value)
+    return options
+
+
+def test_the_factor_of_a_softmax_is_read() -> None:
+    b = FileBuilder()
+    x, y = b.tensor("x", (3, 11), np.float32), b.tensor("y", (3, 11), np.float32)
+    content = b.build("SOFTMAX", [x], [y], _options(b, "Softmax", beta=0.5))
+    feed = {"x": RNG.normal(0, 2, (3, 11)).astype(np.float32)}
+    [expected] = LitertModel(content, kernels="reference").run(feed).values()
+    [found] = Executor(open_model(content), "litert").run(feed).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_a_mirror_pad_leaves_out_the_edge_or_repeats_it(mode: int) -> None:
+    b = FileBuilder()
+    paddings = b.tensor("paddings", (3, 2), np.int32, [[0, 0], [1, 2], [3, 0]])
+    x, y = b.tensor("x", (2, 4, 5), scale=0.05), b.tensor("y", (2, 7, 8), scale=0.05)
+    content = b.build("MIRROR_PAD", [x, paddings], [y], _options(b, "MirrorPad", mode=mode))
+    _compare(content, {"x": RNG.normal(0, 2, (2, 4, 5)).astype(np.float32)})
+
+
+def test_a_mirror_pad_of_an_open_axis_is_refused_where_it_repeats_the_edge() -> None:
+    b = FileBuilder()
+    paddings = b.tensor("paddings", (2, 2), np.int32, [[0, 0], [1, 2]])
+    x, y = b.tensor("x", (2, -1), scale=0.05), b.tensor("y", (2, -1), scale=0.05)
+    content = b.build("MIRROR_PAD", [x, paddings], [y], _options(b, "MirrorPad", mode=1))
+    with pytest.raises(UnsupportedError, match="edges of x, whose size is open"):
+        open_model(content)
+
+
+def _gather(axis: int) -> bytes:
+    b = FileBuilder()
+    rows = b.tensor("rows", (2, 2), np.int32, [[0, 2], [2, 1]])
+    x, y = b.tensor("x", (2, 3, 4), scale=0.05), b.tensor("y", (2, 2, 4), scale=0.05)
+    options = _options(b, "Gather", axis=axis, batchDims=1)
+    return b.build("GATHER", [x, rows], [y], options)
+
+
+def test_a_gather_with_positions_for_each_sample_is_read_along_the_next_axis() -> None:
+    _compare(_gather(1), {"x": RNG.normal(0, 2, (2, 3, 4)).astype(np.float32)})
+    with pytest.raises(UnsupportedError, match="along axis 2 with batch_dims 1 is not read"):
+        open_model(_gather(2))
+
+
+@pytest.mark.parametrize(
+    ("builtin", "kind", "option"),
+    [("STRIDED_SLICE", "StridedSlice", {"offset": True}), ("L2_NORMALIZATION", "L2Norm",
+     {"fusedActivationFunction": 1}), ("FULLY_CONNECTED", "FullyConnected", {"weightsFormat": 1}),
+     ("CONCATENATION", "Concatenation", {"fusedActivationFunction": 1})],
+)  # fmt: skip
+def test_an_option_that_is_not_read_is_refused(builtin: str, kind: str, option: Any) -> None:
+    b = FileBuilder()
+    x, y = b.tensor("x", (2, 3), scale=0.05), b.tensor("y", (2, 3), scale=0.05)
+    content = b.build(builtin, [x], [y], _options(b, kind, **option))
+    with pytest.raises(
+        UnsupportedError, match=rf"{builtin} \(tensor y\).* option {next(iter(option))} ="
+    ):
+        open_model(content)
+
+
+def test_an_activation_on_numbers_that_are_not_quantized_is_refused() -> None:
+    b = FileBuilder()
+    x, y = (b.tensor(name, (2, 3), np.int32) for name in "xy")
+    content = b.build("ADD", [x, x], [y], _options(b, "Add", fusedActivationFunction=1))
+    with pytest.raises(UnsupportedError, match=r"activation RELU of y \(int32\) is not read"):
+        open_model(content)
+
+
+def test_two_options_for_the_positions_of_pixels_are_refused() -> None:
+    b = FileBuilder()
+    x, y = (b.tensor(name, (1, n, n, 1), scale=0.05) for name, n in (("x", 3), ("y", 5)))
+    size = b.tensor("size", (2,), np.int32, (5, 5))
+    both = {"alignCorners": True, "halfPixelCenters": True}
+    options = _options(b, "ResizeNearestNeighbor", **both)
+    content = b.build("RESIZE_NEAREST_NEIGHBOR", [x, size], [y], options)
+    with pytest.raises(UnsupportedError, match="has align_corners and half_pixel_centers"):
+        open_model(content)
+
+
+def test_a_bias_of_32_bits_beside_int16_is_refused() -> None:
+    b = FileBuilder()
+    inputs = [
+        b.tensor("x", (2, 6), np.int16, scale=0.05),
+        b.tensor("w", (4, 6), content=np.ones((4, 6)), scale=0.01),
+        b.tensor("b", (4,), np.int32, np.ones(4), scale=0.0005),
+    ]
+    y = b.tensor("y", (2, 4), np.int16, scale=0.1)
+    content = b.build("FULLY_CONNECTED", inputs, [y], b.schema.FullyConnectedOptionsT())
+    with pytest.raises(UnsupportedError, match="bias b of FULLY_CONNECTED on int16 is int32"):
+        open_model(content)
+
+
+def test_the_shape_of_a_reshape_may_be_an_option() -> None:
+    b = FileBuilder()
+    x, y = b.tensor("x", (2, 6), scale=0.05), b.tensor("y", (3, 4), scale=0.05)
+    content = b.build("RESHAPE", [x], [y], _options(b, "Reshape", newShape=[3, 4]))
+    _compare(content, {"x": RNG.normal(0, 2, (2, 6)).astype(np.float32)})
