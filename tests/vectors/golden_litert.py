@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import kernels_of_arithmetic, litert
+from ptq.executor.arithmetics import get_arithmetic, litert
 from ptq.executor.arithmetics.litert_elementwise import activation_bounds
 from ptq.executor.arithmetics.node_site import Site
 from ptq.kernels.resize import LitertSampling
@@ -254,6 +254,7 @@ def from_litert_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase
     constants = {n for n in described if described[n]["role"] == "const"}
     if name == "BATCH_MATMUL":
         constants.clear()  # with a constant right operand it would run as a FULLY_CONNECTED
+    bits = y.qtype.bits if y is not None else 8
     site = Site(
         op,
         translate(given, values | {"input": arrays["input"]} if "input" in arrays else values),
@@ -261,9 +262,11 @@ def from_litert_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase
         (y,),
         tuple(values[n] if n in constants else None for n in names),
         _clamp(given, y),
+        bits=bits,
     )
     arithmetic = str(case.get("arithmetic", "litert"))
-    maker = kernels_of_arithmetic(arithmetic).get(op)
+    row = get_arithmetic(arithmetic)
+    maker = (row.kernels if bits == 8 else row.wide_kernels).get(op)
     golden = GoldenCase(
         arithmetic, site, tuple(values.get(n) for n in names), arrays["output"], maker
     )

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray, IntArray
-from ptq.executor.arithmetics import linear, litert, litert_wide, ort
+from ptq.executor.arithmetics import linear, litert, litert_wide, litert_wide_functions, ort
 from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
 from ptq.executor.arithmetics.litert_elementwise import (
     binary_table_kernel,
@@ -249,5 +249,9 @@ KERNELS: Mapping[str, KernelMaker] = {
     "Sub": _sum(-1),
 }
 
-WIDE_KERNELS: Mapping[str, KernelMaker] = {**litert_wide.KERNELS, "QuantizeLinear": _quantize}
-"""Activations of 16 bits: XNNPACK takes none of them, and LiteRT's own kernels round as its reference kernels do."""
+WIDE_KERNELS: Mapping[str, KernelMaker] = {
+    **litert_wide.KERNELS,
+    **litert_wide_functions.OPTIMIZED,
+    "QuantizeLinear": _quantize,
+}
+"""Activations of 16 bits: XNNPACK takes none of them; most of LiteRT's own kernels round as its reference kernels."""
