@@ -37,6 +37,65 @@ def _functions_near_powers_of_two() -> list[Edge]:
     ]
 
 
+def _fused_clamps_at_ties() -> list[Edge]:
+    """6 / scale is 5.5 steps and 1 / scale 0.5: XNNPACK adds the zero point before it rounds to even."""
+    six, one = float(np.float32(12 / 11)), 2.0
+    window = {"stride_h": 1, "stride_w": 1, "padding": "VALID"}
+    image = {"filter_h": 1, "filter_w": 1, **window}
+    x = _given("input", _every(), six, -9)
+    pixels = _given("input", _every().reshape(1, 16, 16, 1), six, -9)
+    matrix = _given("weights", np.full((1, 1), 100, np.int8), 0.02, role="const")
+    tap = _given("filter", np.full((1, 1, 1, 1), 100, np.int8), 0.02, role="const")
+    rows = {**x, "value": _every().reshape(-1, 1)}
+    dilated = {"dilation_h": 1, "dilation_w": 1, **window}
+    pair = [{**x, "name": f"input{n}"} for n in (1, 2)]
+    relu6, both = {"activation": "RELU6"}, {"activation": "RELU_N1_TO_1"}
+    return [
+        ("FULLY_CONNECTED", relu6, [rows, matrix], six, -9, ""),
+        ("FULLY_CONNECTED", both, [rows, matrix], one, 0, ""),
+        ("CONV_2D", dilated | relu6, [pixels, tap, _given("bias", np.zeros(1, np.int32), six * 0.02,
+                                                          role="const")], six, -9, ""),
+        ("ADD", relu6, pair, six, 5, ""),
+        ("MUL", both, pair, one, 0, ""),
+        ("MAX_POOL_2D", image | relu6, [pixels], six, -9, ""),
+        ("AVERAGE_POOL_2D", image | relu6, [pixels], six, -9, ""),
+        ("RELU6", relu6, [x], six, -9, ""),
+    ]  # fmt: skip
+
+
+def _sums() -> list[Edge]:
+    """Sums of XNNPACK; LiteRT's reference kernel reads int8 as uint8."""
+    x = _given("input", _every().reshape(1, 8, 32), 0.0589, 83)
+    axis = {"name": "axis", "role": "const", "value": np.int32([1]), "scale": [], "zero": []}
+    attributes = {"axis": [1], "keep_dims": False}
+    return [
+        ("SUM", attributes, [x, axis], scale, -33, "litert-xnnpack") for scale in (0.3061, 0.25)
+    ]
+
+
+def _transposed_below_the_stride() -> list[Edge]:
+    """The bias of each of 20 channels is nearly a tie; a kernel of one tap below a stride of 2."""
+    scale, unit = float(np.float32(0.0083538)), np.float32(0.05) * np.float32(0.01)
+    halves = (np.arange(20) - 10 + 0.5) * scale / float(unit)
+    bias = _given("bias", np.rint(halves).astype(np.int32), float(unit), role="const")
+    weights = _given("weights", np.full((20, 1, 1, 1), 3, np.int8), 0.01, role="const")
+    x = _given("input", np.full((1, 2, 2, 1), 7, np.int8), 0.05, 7)
+    found: list[Edge] = []
+    for padding, size in (("SAME", 4), ("SAME", 3), ("VALID", 3), ("VALID", 4)):
+        shape = [1, size, size, 20]
+        given = {"name": "output_shape", "role": "const", "value": np.int32(shape), "scale": [],
+                 "zero": []}  # fmt: skip
+        attributes = {"stride_h": 2, "stride_w": 2, "padding": padding, "activation": "NONE",
+                      "output_shape": shape}  # fmt: skip
+        found.append(("TRANSPOSE_CONV", attributes, [given, weights, x, bias], scale, 0, ""))
+    return found
+
+
 def litert_edges() -> list[Edge]:
     """Return all cases."""
-    return [*_functions_near_powers_of_two()]
+    return [
+        *_functions_near_powers_of_two(),
+        *_fused_clamps_at_ties(),
+        *_sums(),
+        *_transposed_below_the_stride(),
+    ]

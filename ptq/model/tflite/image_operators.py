@@ -105,9 +105,12 @@ def read_conv_transpose(b: GraphBuilder, o: ParsedOperator) -> None:
     ends = [max(s, 0) - p for s, p in zip(surplus, begins, strict=True)]
     inputs = [b.read_image(o.inputs[2]), b.read_weight(o.inputs[1], weight, 1)]
     inputs += _read_bias(b, o, 3, o.inputs[2])
+    # nothing is cut off with VALID; LiteRT's default kernels read which of the two a file has
+    is_valid = _name_in("Padding", o.options.padding) == "VALID"
+    padding: dict[str, Any] = {"auto_pad": "VALID"} if is_valid else {"pads": [*begins, *ends]}
     y = b.add(
         "ConvTranspose", inputs, kernel_shape=weight.shape[2:], strides=strides,
-        pads=[*begins, *ends], output_padding=[max(-s, 0) for s in surplus],
+        output_padding=[max(-s, 0) for s in surplus], **padding,
     )  # fmt: skip
     b.write_image(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
 

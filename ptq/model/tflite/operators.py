@@ -59,9 +59,12 @@ def _with(op: str, **attrs: Any) -> Row:
 
 
 def _clip(lo: float, hi: float) -> Row:
+    """A clamp that stands alone; quantizers before it part it from one that the operator before it fuses."""
+
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
         pair = [b.literal(np.float32(bound)) for bound in (lo, hi)]
-        b.write(o.outputs[0], b.add("Clip", [b.read(o.inputs[0]), *pair]))
+        value = b.requantize(o.inputs[0], b.read(o.inputs[0]), "before_clamp")
+        b.write(o.outputs[0], b.add("Clip", [value, *pair]))
 
     return row
 
