@@ -108,7 +108,9 @@ def multiply_ties_upwards(x: Int64, multiplier: Int64 | int, shift: Int64 | int)
     Error bound: that of `multiply`. (TensorFlow Lite's optimized kernels, VectorMultiplyByQuantizedMultiplier.)
     """
     right = np.maximum(-np.asarray(shift, np.int64), 0)
-    return (_shifted_product(x, multiplier, shift) + ((np.int64(1) << right) >> 1)) >> right
+    half = (np.int64(1) << right) >> 1
+    rounded: Int64 = (_shifted_product(x, multiplier, shift) + half) >> right
+    return rounded
 
 
 def _shifted_product(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import FLOAT32
-from ptq.model.tflite.parsed import ParsedModel, ParsedTensor
+from ptq.model.tflite.parsed import ParsedModel, ParsedTensor, border_name
 
 OPSET = 20
 _WIDE_OPSET = 21
@@ -158,7 +158,7 @@ class GraphBuilder:
             return
         name = tensor.name
         if name in self.model.inputs or name in self.model.outputs:  # that is the float value
-            name = self.unique(f"{name}_quantized")
+            name = self.unique(border_name(name))
         self.add("QuantizeLinear", [value, *self._parameters(tensor)], name)
         self._real[number] = self._dequantize(name, tensor)
 

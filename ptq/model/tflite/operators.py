@@ -54,6 +54,24 @@ def _plain(op: str) -> Row:
     return row
 
 
+def _sum(op: str) -> Row:
+    """ADD and SUB; LiteRT shifts integers of 16 bits where the file allows it and all scales are powers of two."""
+
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        tensors = [b.tensor(number) for number in (*o.inputs, *o.outputs)]
+        wide = [t.params.scale for t in tensors if t.params is not None and t.dtype == np.int16]
+        if len(wide) == len(tensors) and o.options.potScaleInt16:
+            exponents = np.log2(np.asarray(wide, np.float64))
+            if np.all(np.abs(exponents - np.rint(exponents)) < _NEAR_POWER_OF_TWO):
+                raise UnsupportedError(
+                    f"operator {o.builtin} (tensor {tensors[-1].name}) of the .tflite file shifts int16 "
+                    "(`pot_scale_int16`), which is not read"
+                )
+        _plain(op)(b, o)
+
+    return row
+
+
 def _with(op: str, **attrs: Any) -> Row:
     return lambda b, o: b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0])], **attrs))
 
@@ -158,18 +176,21 @@ def _squared_difference(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Mul", [difference, difference]))
 
 
+_NEAR_POWER_OF_TWO = 1e-3
+"""Distance of log2 within which LiteRT takes a scale for a power of two."""
 _SAME = {
-    "ABS": "Abs", "ADD": "Add", "CEIL": "Ceil", "COS": "Cos", "DIV": "Div", "ELU": "Elu", "EQUAL": "Equal",
+    "ABS": "Abs", "CEIL": "Ceil", "COS": "Cos", "DIV": "Div", "ELU": "Elu", "EQUAL": "Equal",
     "EXP": "Exp", "FLOOR": "Floor", "GREATER": "Greater", "GREATER_EQUAL": "GreaterOrEqual",
     "HARD_SWISH": "HardSwish", "LESS": "Less", "LESS_EQUAL": "LessOrEqual", "LOG": "Log",
     "LOGICAL_AND": "And", "LOGICAL_NOT": "Not", "LOGICAL_OR": "Or", "LOGISTIC": "Sigmoid",
     "MAXIMUM": "Max", "MINIMUM": "Min", "MUL": "Mul", "NEG": "Neg", "POW": "Pow", "PRELU": "PRelu",
     "RELU": "Relu", "ROUND": "Round", "SELECT_V2": "Where", "SIGN": "Sign", "SIN": "Sin", "SQRT": "Sqrt",
-    "SUB": "Sub", "TANH": "Tanh",
+    "TANH": "Tanh",
 }  # fmt: skip
 
 ROWS: Mapping[str, Row] = {
     **{builtin: _plain(op) for builtin, op in _SAME.items()},
+    "ADD": _sum("Add"),
     "ARG_MAX": _arg("ArgMax"),
     "ARG_MIN": _arg("ArgMin"),
     "AVERAGE_POOL_2D": read_pool("AveragePool"),
@@ -213,6 +234,7 @@ ROWS: Mapping[str, Row] = {
     "SQUARED_DIFFERENCE": _squared_difference,
     "SQUARE": _square,
     "STRIDED_SLICE": read_strided_slice,
+    "SUB": _sum("Sub"),
     "SUM": _reduce("ReduceSum"),
     "TILE": read_with_constants("Tile"),
     "TRANSPOSE": read_transpose,
