@@ -91,6 +91,25 @@ def _transposed_below_the_stride() -> list[Edge]:
     return found
 
 
+def _comparisons_of_large_scales() -> list[Edge]:
+    """Shifts by a negative number of bits."""
+    found: list[Edge] = []
+    for scale in (1.5, 65000.0):
+        pair = [
+            _given(f"input{n}", _every(3).reshape(shape), scale)
+            for n, shape in ((1, (-1, 1)), (2, (1, -1)))
+        ]
+        found += [(op, {}, pair, "bool", None, "litert") for op in ("EQUAL", "LESS")]
+    return found
+
+
+def _floats_beyond_int32() -> list[Edge]:
+    """Quotients around 2^31 steps of 1/32, infinities, and what is not a number."""
+    values = [1e7, 6.6e7, 6.8e7, 1e9, 3e38, -6.6e7, -6.8e7, -3e38, np.inf, -np.inf, np.nan, 0.25]
+    x = {"name": "input", "role": "input", "value": np.float32(values), "scale": [], "zero": []}
+    return [("QUANTIZE", {}, [x], 1 / 32, zero, "") for zero in (-5, 5)]
+
+
 def litert_edges() -> list[Edge]:
     """Return all cases."""
     return [
@@ -98,4 +117,6 @@ def litert_edges() -> list[Edge]:
         *_fused_clamps_at_ties(),
         *_sums(),
         *_transposed_below_the_stride(),
+        *_comparisons_of_large_scales(),
+        *_floats_beyond_int32(),
     ]

@@ -56,6 +56,7 @@ from ptq.executor.arithmetics.node_site import (
     reduced_axes,
     require_input,
 )
+from ptq.executor.arithmetics.quantizers import replace_nan
 from ptq.kernels.axis_sums import axis_sums
 from ptq.kernels.resize import xnnpack_bilinear
 
@@ -193,7 +194,13 @@ def _log_softmax(site: Site) -> Kernel:
 
 def _quantize(site: Site) -> Kernel:
     y = output_qparams(site)
-    return lambda inputs: y.quantize_by_inverse(require_input(site, inputs, 0))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        x = require_input(site, inputs, 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return replace_nan(y.quantize_by_inverse(x), x, y.qtype.hi)
+
+    return kernel
 
 
 KERNELS: Mapping[str, KernelMaker] = {

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.errors import UnsupportedError
 from ptq.core.types import FloatArray, QuantParams
 from ptq.executor.arithmetics import litert_elementwise
 from ptq.executor.arithmetics.litert_elementwise import binary_table_kernel, unary_table_kernel
@@ -99,6 +100,11 @@ def _sum(sign: int) -> KernelMaker:
     def make(site: Site) -> Kernel:
         a, b = _sum_ratios(site)
         largest = np.maximum(a, b)
+        if sign > 0 and largest >= _SUM_RATIOS[1]:
+            raise UnsupportedError(
+                f"ADD in LiteRT's default kernels wraps in 16 bits if the scale of an input is {largest:.3g} times "
+                f"that of the output; it is computed below {_SUM_RATIOS[1]:.0f} times"
+            )
         if not takes(site):
             return litert_elementwise.KERNELS["Add" if sign > 0 else "Sub"](site)
         shift = 20 - (int(np.frexp(largest)[1]) - 1)

@@ -29,6 +29,7 @@ from ptq.executor.arithmetics.node_site import (
     output_qparams,
     require_input,
 )
+from ptq.executor.arithmetics.ort_elementwise import round_and_clamp
 from ptq.kernels.axis_sums import axis_sums
 from ptq.kernels.lookup import lookup, tabulate
 from ptq.kernels.pool import sequential_window_sum
@@ -37,7 +38,6 @@ from ptq.kernels.window import window_axes
 
 def _average_pool(site: Site) -> Kernel:
     x, y = activation_qparams(site), output_qparams(site)
-    lo, hi = output_bounds(site)
     window = pool_window(site)
     counted = bool(site.attrs.get("count_include_pad", 0))
     taps = prod(window["kernel"])
@@ -53,9 +53,7 @@ def _average_pool(site: Site) -> Kernel:
         axes = window_axes(values.shape[1:-1], **window)
         sums, inside = sequential_window_sum(values, axes)
         count = np.float32(taps) if counted else inside.astype(np.float32)
-        q = sums / count / y.scale + offset
-        rounded: IntArray = np.clip(np.rint(q), lo, hi).astype(y.qtype.dtype)
-        return rounded
+        return round_and_clamp(site, sums / count / y.scale + offset)
 
     return kernel
 

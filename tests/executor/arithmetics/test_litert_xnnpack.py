@@ -12,6 +12,7 @@ import pytest
 from litert_cases import CASES, feeds_of, graph_of
 from qdq_builder import QdqBuilder
 
+from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.arithmetics import litert, litert_xnnpack
 from ptq.executor.arithmetics.node_site import Site
@@ -79,8 +80,9 @@ def test_a_softmax_of_many_values_is_that_of_litert() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "scales"), [("Mul", (1.0, 1.0, 2.0**-9)), ("Add", (1.0, 1.0, 2.0**-9)), ("Sub", (2.0**-12, 2.0**-12, 1.0))]
-)  # fmt: skip
+    ("op", "scales"),
+    [("Mul", (1.0, 1.0, 2.0**-9)), *((op, (2.0**-12, 2.0**-12, 1.0)) for op in ("Add", "Sub"))],
+)
 def test_outside_xnnpacks_scales_litert_has_kernels_of_its_own(op: str, scales: Any) -> None:
     a, b, y = (params(scale) for scale in scales)
     values = [np.arange(-128, 128).astype(np.int8), np.arange(127, -129, -1).astype(np.int8)]
@@ -122,3 +124,12 @@ def test_the_bounds_of_a_clamp_are_those_of_the_kernel_that_has_it(is_fused: boo
         [ours] = Executor(read, "litert-xnnpack").run(feed).values()
         np.testing.assert_array_equal(ours, theirs)
     assert theirs.tolist() == [[0, 0, 0, 0] if is_fused else [-2, -2, 0, 2]]
+
+
+def test_a_sum_that_wraps_in_16_bits_is_refused() -> None:
+    y = params(1.0)
+    assert run("Add", [int8(1), int8(1)], [params(255.0), params(1.0)], y) == [127]
+    with pytest.raises(
+        UnsupportedError, match="wraps in 16 bits if the scale of an input is 256 times"
+    ):
+        run("Add", [int8(1), int8(1)], [params(256.0), params(1.0)], y)
