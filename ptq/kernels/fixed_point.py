@@ -109,8 +109,7 @@ def multiply_ties_upwards(x: Int64, multiplier: Int64 | int, shift: Int64 | int)
     """
     right = np.maximum(-np.asarray(shift, np.int64), 0)
     half = (np.int64(1) << right) >> 1
-    rounded: Int64 = (_shifted_product(x, multiplier, shift) + half) >> right
-    return rounded
+    return np.right_shift(_shifted_product(x, multiplier, shift) + half, right)
 
 
 def _shifted_product(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:

@@ -292,7 +292,7 @@ def _with_axis(quantized: QuantParams | None, axis: int) -> QuantParams | None:
 
 def _is_fused(site: Site) -> bool:
     """Whether XNNPACK fuses a clamp into an operator; of transposed convolutions it does so too."""
-    return site.op == "ConvTranspose" or litert_xnnpack_elementwise.takes(site)
+    return site.op == "ConvTranspose" or litert_xnnpack_elementwise.is_taken(site)
 
 
 def _clamp(given: Attrs, y: QuantParams | None, in_xnnpack: bool) -> tuple[int, int] | None:

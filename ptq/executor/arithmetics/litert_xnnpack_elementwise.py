@@ -53,7 +53,7 @@ def _sum_ratios(site: Site) -> tuple[FloatArray, FloatArray]:
     return activation_qparams(site, 0).scale / so, activation_qparams(site, 1).scale / so
 
 
-def takes(site: Site) -> bool:
+def is_taken(site: Site) -> bool:
     """Return whether XNNPACK takes an operator that fuses a clamp."""
     if site.op == "Mul":
         return _is_within(_product_ratio(site), _PRODUCT_RATIOS)
@@ -78,7 +78,7 @@ def fused_bounds(y: QuantParams, lo: float | None, hi: float | None) -> tuple[in
 def _clip(site: Site) -> Kernel:
     """RELU6 and RELU_N1_TO_1; XNNPACK has only those that it fuses."""
     fused = site.attrs.get(FUSED_INTO)
-    if fused is None or not takes(fused):
+    if fused is None or not is_taken(fused):
         return litert_elementwise.KERNELS["Clip"](site)
     lo, hi = fused_bounds(output_qparams(site), site.attrs.get("min"), site.attrs.get("max"))
     return lambda inputs: np.clip(require_input(site, inputs, 0), lo, hi)
@@ -86,7 +86,7 @@ def _clip(site: Site) -> Kernel:
 
 def _mul(site: Site) -> Kernel:
     ratio = _product_ratio(site)
-    if not takes(site):
+    if not is_taken(site):
         return litert_elementwise.KERNELS["Mul"](site)
     return binary_table_kernel(site, lambda qa, qb: _round_product(qa * qb, ratio))
 
@@ -105,7 +105,7 @@ def _sum(sign: int) -> KernelMaker:
                 f"ADD in LiteRT's default kernels wraps in 16 bits if the scale of an input is {largest:.3g} times "
                 f"that of the output; it is computed below {_SUM_RATIOS[1]:.0f} times"
             )
-        if not takes(site):
+        if not is_taken(site):
             return litert_elementwise.KERNELS["Add" if sign > 0 else "Sub"](site)
         shift = 20 - (int(np.frexp(largest)[1]) - 1)
         ma, mb = (int(np.rint(np.ldexp(np.float32(r), shift))) for r in (a, b))

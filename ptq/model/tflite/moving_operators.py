@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ptq.core.errors import UnsupportedError
 from ptq.model.tflite.graph_builder import GraphBuilder
-from ptq.model.tflite.image_operators import Row
 from ptq.model.tflite.parsed import ParsedOperator
 from ptq.model.tflite.schema import load_schema
 
@@ -18,17 +15,6 @@ def read_reshape(b: GraphBuilder, o: ParsedOperator) -> None:
     given = b.constant_of(o.inputs[1]) if len(o.inputs) > 1 else o.options.newShape
     shape = b.literal(np.asarray(given, np.int64))
     b.write(o.outputs[0], b.add("Reshape", [b.read(o.inputs[0]), shape]))
-
-
-def read_with_constants(op: str, *options: str) -> Row:
-    """Further inputs are constants of int64 in ONNX; options that are flags have ONNX's names."""
-
-    def row(b: GraphBuilder, o: ParsedOperator) -> None:
-        more = [b.literal(b.constant_of(i).astype(np.int64)) for i in o.inputs[1:]]
-        attrs: dict[str, Any] = {name: int(getattr(o.options, name)) for name in options}
-        b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0]), *more], **attrs))
-
-    return row
 
 
 def read_pad(b: GraphBuilder, o: ParsedOperator) -> None:

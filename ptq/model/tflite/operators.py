@@ -29,7 +29,6 @@ from ptq.model.tflite.moving_operators import (
     read_strided_slice,
     read_transpose,
     read_unpack,
-    read_with_constants,
 )
 from ptq.model.tflite.parsed import ParsedOperator
 
@@ -138,6 +137,17 @@ def _softmax(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Softmax", [value], axis=-1))
 
 
+def _with_constants(op: str, *options: str) -> Row:
+    """Further inputs are constants of int64 in ONNX; options that are flags have ONNX's names."""
+
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        more = [b.literal(b.constant_of(i).astype(np.int64)) for i in o.inputs[1:]]
+        attrs: dict[str, Any] = {name: int(getattr(o.options, name)) for name in options}
+        b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0]), *more], **attrs))
+
+    return row
+
+
 def _leaky_relu(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("LeakyRelu", [b.read(o.inputs[0])], alpha=o.options.alpha))
 
@@ -195,11 +205,11 @@ ROWS: Mapping[str, Row] = {
     "ARG_MIN": _arg("ArgMin"),
     "AVERAGE_POOL_2D": read_pool("AveragePool"),
     "BATCH_MATMUL": _matmul,
-    "BROADCAST_TO": read_with_constants("Expand"),
+    "BROADCAST_TO": _with_constants("Expand"),
     "CAST": _cast,
     "CONCATENATION": read_concat,
     "CONV_2D": read_conv,
-    "CUMSUM": read_with_constants("CumSum", "exclusive", "reverse"),
+    "CUMSUM": _with_constants("CumSum", "exclusive", "reverse"),
     "DEPTHWISE_CONV_2D": read_conv,
     "DEPTH_TO_SPACE": read_regrouping("DepthToSpace"),
     "DEQUANTIZE": _dequantize,
@@ -236,7 +246,7 @@ ROWS: Mapping[str, Row] = {
     "STRIDED_SLICE": read_strided_slice,
     "SUB": _sum("Sub"),
     "SUM": _reduce("ReduceSum"),
-    "TILE": read_with_constants("Tile"),
+    "TILE": _with_constants("Tile"),
     "TRANSPOSE": read_transpose,
     "TRANSPOSE_CONV": read_conv_transpose,
     "UNPACK": read_unpack,

@@ -38,7 +38,7 @@ _READ: Mapping[str, str] = {
     "Unpack": "axis",
 }
 """Options that a row reads, by the schema's class without its ending."""
-_TOLD_BY_TENSORS: Mapping[str, str] = {
+_KNOWN_FROM_TENSORS: Mapping[str, str] = {
     "ArgMax": "outputType",
     "ArgMin": "outputType",
     "Cast": "inDataType outDataType",
@@ -71,7 +71,7 @@ def require_read_options(o: ParsedOperator, tensor: str) -> None:
     known = {
         _OF_FLOAT_PRODUCTS,
         *_READ.get(name, "").split(),
-        *_TOLD_BY_TENSORS.get(name, "").split(),
+        *_KNOWN_FROM_TENSORS.get(name, "").split(),
     }
     defaults = vars(kind())
     for option, value in vars(o.options).items():
