@@ -110,6 +110,17 @@ def _floats_beyond_int32() -> list[Edge]:
     return [("QUANTIZE", {}, [x], 1 / 32, zero, "") for zero in (-5, 5)]
 
 
+def _products_beyond_int32() -> list[Edge]:
+    """Biases times 1.25: the first is beyond 2^31."""
+    x = _given("input", np.zeros((1, 1), np.int8), 0.5)
+    weights = _given("weights", np.ones((3, 1), np.int8), 0.5, role="const")
+    bias = _given("bias", np.int32([2**31 - 1, 2**30, -(2**31)]), 0.25, role="const")
+    given = [x, weights, bias]
+    return [
+        ("FULLY_CONNECTED", {"activation": "NONE"}, given, 0.2, zero, "litert") for zero in (-5, 5)
+    ]
+
+
 def litert_edges() -> list[Edge]:
     """Return all cases."""
     return [
@@ -119,4 +130,5 @@ def litert_edges() -> list[Edge]:
         *_transposed_below_the_stride(),
         *_comparisons_of_large_scales(),
         *_floats_beyond_int32(),
+        *_products_beyond_int32(),
     ]

@@ -84,7 +84,22 @@ def float64_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requan
     def exact(acc: NDArray[np.int64], channel: NDArray[np.intp]) -> NDArray[Any]:
         return round_half_away(acc * (effective[channel] if effective.ndim else effective))
 
-    return _make_requantizer(site, effective, np.zeros_like(effective), exact)
+    requantize = _make_requantizer(site, effective, np.zeros_like(effective), exact)
+    return requantize if np.all(effective < 1) else _wrap(site, effective, requantize)
+
+
+def _wrap(site: Site, effective: NDArray[np.float64], requantize: Requantizer) -> Requantizer:
+    """Return the requantizer where a product beyond int32 becomes the lowest int32, plus Zo, which may wrap."""
+    y = output_qparams(site)
+    lo, hi = output_bounds(site)
+    beyond = y.qtype.dtype.type(hi if y.zero_point < 0 else lo)
+
+    def wrapping(acc: Accumulator, channels: Channels) -> IntArray:
+        by = effective[channels] if effective.ndim else effective
+        is_beyond = np.abs(round_half_away(acc.astype(np.float64) * by)) >= 2.0**31
+        return np.where(is_beyond, beyond, requantize(acc, channels))
+
+    return wrapping
 
 
 def _per_tensor_or_channel(real: float | NDArray[np.float64]) -> NDArray[np.float64]:
