@@ -6,6 +6,7 @@ In reading order:
     program           what a quantized graph is as integer steps and float islands
     program_reader    how QDQ and QOperator graphs become steps
     padded_by_float   which Pad fills with a number that is no integer
+    fused_clamps      clamps that LiteRT's files fuse into the operator before them
     float_islands     which parts compute in float, as models of their own
     lookup_tables     which float islands are tables of 256 entries
     schedule          in which order steps run, and when a tensor is released

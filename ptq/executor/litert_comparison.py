@@ -85,6 +85,7 @@ def compare_with_executor(
     orders: Mapping[str, Order],
     features: Mapping[str, NDArray[np.int64]] | None = None,
     arithmetic: str = "",
+    borders: Mapping[str, str] | None = None,
 ) -> LitertComparison:
     """Run a file in LiteRT and its QDQ graph in the executor.
 
@@ -99,6 +100,7 @@ def compare_with_executor(
         orders: Stored order of the axes of the file's tensors, by name.
         features: The ONNX feature at each stored position, by name, of flattened tensors in another order.
         arithmetic: The executor's arithmetic; empty for that of the kernels.
+        borders: Names of integer tensors of the graph that have another name in the file, with that name.
 
     Raises:
         UnsupportedError: LiteRT is not installed, or its reference kernels would end the process.
@@ -106,6 +108,8 @@ def compare_with_executor(
         DataError: A sample does not fit.
     """
     shows_tensors = kernels == "reference"
+    renamed = borders or {}
+    orders = {**orders, **{ours: orders[name] for ours, name in renamed.items() if name in orders}}
     model = LitertModel(content, kernels=kernels, keep_tensors=shows_tensors)
     executor = Executor(graph, arithmetic or ARITHMETIC_OF[kernels])
     steps = [step for step in executor.program.steps if isinstance(step, Step)]
@@ -135,9 +139,10 @@ def compare_with_executor(
         if shown_model is not None and shown_model is not model:
             shown_model.run(feed)
         shown = {} if shown_model is None else _in_onnx_order(shown_model, orders, features or {})
-        borders = {n: a for n, a in shown.items() if n in written and n not in tensors}
+        shown |= {ours: shown[name] for ours, name in renamed.items() if name in shown}
+        given = {n: a for n, a in shown.items() if n in written and n not in tensors}
         taps = [*tensors, *float_parts]
-        ours = executor.run(feed, taps, borders)
+        ours = executor.run(feed, taps, given)
         local = executor.run(feed, taps, shown) if shows_tensors else ours
         for name, tally in tensors.items():
             if name in shown:

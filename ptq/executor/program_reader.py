@@ -14,6 +14,7 @@ from ptq.core.opset_changes import SCALAR_INPUTS
 from ptq.core.opspec import RUNS_ON_INTEGERS, OpSpec, OutputRule, QLinearForm, Role
 from ptq.core.types import QuantParams
 from ptq.executor.float_islands import FloatIsland, extract_islands
+from ptq.executor.fused_clamps import mark_fused_clamps
 from ptq.executor.padded_by_float import is_padded_by_float
 from ptq.executor.program import Program, Step
 from ptq.executor.schedule import sort_topologically
@@ -66,13 +67,9 @@ def read_program(
             others.append(node)
     found = extract_islands(graph, [n for n in others if operator_of(n) not in QUANTIZERS])
     steps = sort_topologically([*reader.steps, *found])
-    return Program(
-        steps=tuple(steps),
-        params=reader.params,
-        constants=reader.constants,
-        inputs=tuple(name_of(v) for v in graph.inputs),
-        outputs=tuple(name_of(v) for v in graph.outputs),
-    )
+    inputs, outputs = (tuple(map(name_of, values)) for values in (graph.inputs, graph.outputs))
+    program = Program(tuple(steps), reader.params, reader.constants, inputs, outputs)
+    return mark_fused_clamps(program)
 
 
 @dataclass

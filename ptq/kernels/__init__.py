@@ -25,6 +25,7 @@ In reading order:
     special_functions  SciPy's special functions, loaded when needed
     multiplier_shift   a real factor as an integer multiplier and a shift, rounded once
     fixed_point        gemmlowp's fixed-point arithmetic: multiplication, exp, 1/x, 1/√x, logistic, tanh
+    fixed_point_int16  its logistic and tanh in int16
     fixed_point_log    logarithm in fixed point
     interpolated_table functions of one int16 as tables of 513 entries, as TensorFlow Lite fills them
     integer_norm       standardization (layer normalization) in integers

@@ -15,7 +15,7 @@ from ptq.executor.litert_comparison import ARITHMETIC_OF, Tally, compare_with_ex
 from ptq.model.graph import Graph
 from ptq.model.session.exact_sums import has_exact_int8_sums
 from ptq.model.tflite.interpreter import Kernels, litert_version
-from ptq.model.tflite.parsed import parse_tflite
+from ptq.model.tflite.parsed import border_name, parse_tflite
 from ptq.verification.runtime_check import NO_SAMPLES
 from ptq.verification.verify import TensorDifference, Verification
 
@@ -42,9 +42,11 @@ def verify_tflite(
     kernels: Kernels = "xnnpack" if name == ARITHMETIC_OF["xnnpack"] else "reference"
     model = parse_tflite(content)
     inner = {t.name: tuple(range(len(t.signature))) for t in model.tensors if t.params is not None}
+    ends = {*model.inputs, *model.outputs}
+    borders = {border_name(name): name for name in inner if name in ends}
     found = compare_with_executor(
         content, graph, (sample.feed for sample in samples), kernels=kernels, orders=inner,
-        arithmetic=name,
+        arithmetic=name, borders=borders,
     )  # fmt: skip
     if not found.samples:
         raise DataError(NO_SAMPLES)

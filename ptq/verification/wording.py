@@ -76,7 +76,9 @@ def describe_counts(result: Verification) -> Iterator[str]:
             f"outputs, by up to {result.changed_share:.0e} of the largest value"
         )
     if result.first is not None:
-        yield _describe_first(result.first, len(list_differing(result)))
+        yield _describe_first(
+            result.first, len(list_differing(result)), bool(result.islands or result.floats)
+        )
 
 
 def explain_differences(result: Verification) -> Iterator[str]:
@@ -146,8 +148,9 @@ def rank_risks(nodes: Sequence[NodeRisk]) -> list[NodeRisk]:
     return sorted(nodes, key=lambda node: (-node.saturated, -node.saturable))
 
 
-def _describe_first(tensor: TensorDifference, count: int) -> str:
-    origin = "in this node" if tensor.differing_locally else "upstream, in float code"
+def _describe_first(tensor: TensorDifference, count: int, has_float: bool) -> str:
+    upstream = "upstream, in float code" if has_float else "upstream"
+    origin = "in this node" if tensor.differing_locally else upstream
     return (
         f"{plural(count, 'tensor')} {'differs' if count == 1 else 'differ'}; "
         f"first: {tensor.tensor}, output of {tensor.node} ({tensor.op}): "

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.core.types import INT8, INT32, UINT8, QuantParams
+from ptq.core.types import INT8, INT16, INT32, UINT8, QuantParams
 from ptq.executor.arithmetics.node_site import KernelMaker, Site
 
-_QTYPES = {"int8": INT8, "uint8": UINT8, "int32": INT32}
+_QTYPES = {"int8": INT8, "uint8": UINT8, "int16": INT16, "int32": INT32}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ def to_qparams(
     """Quantization parameters of a recorded tensor; None without a scale.
 
     Raises:
-        UnsupportedError: The type is not int8, uint8 or int32.
+        UnsupportedError: The type is not int8, uint8, int16 or int32.
     """
     if scale is None or scale.size == 0:
         return None

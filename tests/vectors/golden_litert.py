@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import kernels_of_arithmetic, litert
+from ptq.executor.arithmetics import get_arithmetic, litert, litert_xnnpack_elementwise
 from ptq.executor.arithmetics.litert_elementwise import activation_bounds
 from ptq.executor.arithmetics.node_site import Site
 from ptq.kernels.resize import LitertSampling
@@ -62,6 +62,7 @@ def _transpose_conv(a: Attrs, arrays: Arrays) -> Attrs:
         "strides": strides,
         "pads": (*begin, *end),
         "output_padding": [max(-s, 0) for s in surplus],
+        "auto_pad": "VALID" if a["padding"] == "VALID" else "NOTSET",
     }
 
 
@@ -254,16 +255,20 @@ def from_litert_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase
     constants = {n for n in described if described[n]["role"] == "const"}
     if name == "BATCH_MATMUL":
         constants.clear()  # with a constant right operand it would run as a FULLY_CONNECTED
+    bits = y.qtype.bits if y is not None else 8
     site = Site(
         op,
         translate(given, values | {"input": arrays["input"]} if "input" in arrays else values),
         tuple(quantized.get(n) for n in names),
         (y,),
         tuple(values[n] if n in constants else None for n in names),
-        _clamp(given, y),
+        bits=bits,
     )
     arithmetic = str(case.get("arithmetic", "litert"))
-    maker = kernels_of_arithmetic(arithmetic).get(op)
+    is_fused_by_xnnpack = arithmetic == "litert-xnnpack" and bits == 8 and _is_fused(site)
+    site = replace(site, clamp=_clamp(given, y, is_fused_by_xnnpack))
+    row = get_arithmetic(arithmetic)
+    maker = (row.kernels if bits == 8 else row.wide_kernels).get(op)
     golden = GoldenCase(
         arithmetic, site, tuple(values.get(n) for n in names), arrays["output"], maker
     )
@@ -285,11 +290,17 @@ def _with_axis(quantized: QuantParams | None, axis: int) -> QuantParams | None:
     return replace(quantized, axis=axis)
 
 
-def _clamp(given: Attrs, y: QuantParams | None) -> tuple[int, int] | None:
+def _is_fused(site: Site) -> bool:
+    """Whether XNNPACK fuses a clamp into an operator; of transposed convolutions it does so too."""
+    return site.op == "ConvTranspose" or litert_xnnpack_elementwise.is_taken(site)
+
+
+def _clamp(given: Attrs, y: QuantParams | None, in_xnnpack: bool) -> tuple[int, int] | None:
     """Bounds of a fused activation, in integers of the output; None without an activation."""
     activation = given.get("activation", "NONE")
     if activation == "NONE" or y is None:
         return None
     if activation not in _ACTIVATIONS:
         raise UnsupportedError(f"cases with activation {activation} cannot be read")
-    return activation_bounds(y, *_ACTIVATIONS[activation])
+    bounds = litert_xnnpack_elementwise.fused_bounds if in_xnnpack else activation_bounds
+    return bounds(y, *_ACTIVATIONS[activation])

@@ -222,6 +222,7 @@ def litert(arithmetic: str = "litert") -> None:
     """Run the LiteRT cases with the reference kernels forced, or with the default ones (``litert-xnnpack``)."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
     from flatbuffer import litert_model
+    from litert_edges import litert_edges
 
     is_reference = arithmetic == "litert"
     resolver = OpResolverType.BUILTIN_REF if is_reference else OpResolverType.AUTO
@@ -230,12 +231,15 @@ def litert(arithmetic: str = "litert") -> None:
         choices = litert_choices(Draw(200 + seed))
         extremes = litert_extremes(Draw(300)) if seed == SEEDS[-1] and is_reference else []
         products = litert_products(Draw(400 + seed))
-        every = [*litert_cases(d := Draw(seed)), *choices, *extremes, *products]
+        edges = [e[:-1] for e in litert_edges() if e[-1] in ("", arithmetic)]
+        last = edges if seed == SEEDS[-1] else []
+        every = [*litert_cases(d := Draw(seed)), *choices, *extremes, *products, *last]
         for op, attributes, tensors, near, zero in every:
             fixed, plain = near is not None and zero is not None, isinstance(near, str)
             scale = [] if plain else [near if fixed else d.scale(near or 0.03)]
             zeros = [] if plain else [int(d.q(1)[0]) if zero is None else zero]
-            dtype = np.dtype(near if plain else np.int8)
+            wide = any(t["value"].dtype == np.int16 for t in tensors)
+            dtype = np.dtype(near if plain else np.int16 if wide else np.int8)
             output = {"name": "output", "role": "output", "value": np.zeros(1, dtype),
                       "scale": scale, "zero": zeros}  # fmt: skip
             # XNNPACK takes an operator only if the file says its output's shape, which the first run tells.

@@ -30,6 +30,7 @@ In reading order:
     litert_wide              its products, sums and pools on activations of 16 bits
     litert_wide_functions    its functions on activations of 16 bits
     litert_xnnpack           its default kernels on processors, where they round otherwise
+    litert_xnnpack_elementwise  the same for its elementwise operators
     normalization            LayerNormalization and InstanceNormalization in integers
     tflite_micro             where tflite-micro differs from LiteRT
     gemmlowp                 the uint8 scheme of gemmlowp

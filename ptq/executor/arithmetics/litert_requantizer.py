@@ -20,14 +20,18 @@ from numpy.typing import NDArray
 
 from ptq.core.rounding import round_half_away
 from ptq.core.types import FloatArray, IntArray
-from ptq.executor.arithmetics.node_site import Site, output_bounds, output_qparams
+from ptq.executor.arithmetics.node_site import Site, constant_input, output_bounds, output_qparams
 from ptq.kernels.channel_broadcast import apply_per_channel, repeat_channels
-from ptq.kernels.fixed_point import multiply, quantize_multiplier
+from ptq.kernels.fixed_point import multiply, multiply_ties_upwards, quantize_multiplier
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 from ptq.kernels.thread_pool import scratch_buffer
 
 _FLOAT32_ERROR = 2.0**-12
 _MAX_WINDOW = 0.25
+_GROUP = 8
+"""Channels that LiteRT's optimized kernels take at once."""
+_GROUP = 8
+"""Channels that LiteRT's optimized kernels take at once."""
 
 ExactRounding = Callable[[NDArray[np.int64], NDArray[np.intp]], NDArray[Any]]
 """Accumulators, and the channel of each, to acc · M rounded."""
@@ -47,6 +51,29 @@ def gemmlowp_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requa
     return _make_requantizer(site, np.asarray(effective), np.asarray(window), exact)
 
 
+def grouped_requantizer(site: Site, real: NDArray[np.float64]) -> Requantizer:
+    """Return the requantizer of LiteRT's optimized kernel, which takes eight channels at once.
+
+    The right shift of gemmlowp's product rounds ties upwards there, and away from zero in the last channels.
+    """
+    y = output_qparams(site)
+    lo, hi = output_bounds(site)
+    weight = constant_input(site, 1)
+    count = 1 if weight is None else len(weight)
+    each = np.broadcast_to(np.asarray(real, np.float64).reshape(-1), count)
+    multiplier, shift = quantize_multiplier(each)
+    is_grouped = np.arange(count) < count - count % _GROUP
+
+    def requantize(acc: Accumulator, channels: Channels) -> IntArray:
+        factors, wide = (multiplier[channels], shift[channels]), acc.astype(np.int64)
+        upwards = multiply_ties_upwards(wide, *factors)
+        q = np.where(is_grouped[channels], upwards, multiply(wide, *factors)) + int(y.zero_point)
+        rounded: IntArray = np.clip(q, lo, hi).astype(y.qtype.dtype)
+        return rounded
+
+    return requantize
+
+
 def float64_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requantizer:
     """Return the requantizer Zo + round_half_away(acc · real[c]), clamped, with the product in float64.
 
@@ -57,7 +84,22 @@ def float64_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requan
     def exact(acc: NDArray[np.int64], channel: NDArray[np.intp]) -> NDArray[Any]:
         return round_half_away(acc * (effective[channel] if effective.ndim else effective))
 
-    return _make_requantizer(site, effective, np.zeros_like(effective), exact)
+    requantize = _make_requantizer(site, effective, np.zeros_like(effective), exact)
+    return requantize if np.all(effective < 1) else _wrap(site, effective, requantize)
+
+
+def _wrap(site: Site, effective: NDArray[np.float64], requantize: Requantizer) -> Requantizer:
+    """Return the requantizer where a product beyond int32 becomes the lowest int32, plus Zo, which may wrap."""
+    y = output_qparams(site)
+    lo, hi = output_bounds(site)
+    beyond = y.qtype.dtype.type(hi if y.zero_point < 0 else lo)
+
+    def wrapping(acc: Accumulator, channels: Channels) -> IntArray:
+        by = effective[channels] if effective.ndim else effective
+        is_beyond = np.abs(round_half_away(acc.astype(np.float64) * by)) >= 2.0**31
+        return np.where(is_beyond, beyond, requantize(acc, channels))
+
+    return wrapping
 
 
 def _per_tensor_or_channel(real: float | NDArray[np.float64]) -> NDArray[np.float64]:

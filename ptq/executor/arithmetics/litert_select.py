@@ -5,7 +5,8 @@ A comparison first converts each side to a common unit of 2^-8,
     c = MBQM((q − z) · 2^8, s)        multiplier from float64
 
 and compares these: real values that differ by less than the unit are equal. Above a scale of 1 the right shift has a
-negative number of bits, which C++ does not define: LiteRT on x86-64 returns the sign, with +1 for zero.
+negative number of bits, which C++ does not define: LiteRT on x86-64 returns the sign, with +1 for zero. From 2^16 on
+that holds for its vector instructions only: an operand that is broadcast along the last axis gets other integers.
 
 Maximum, minimum and their reductions and positions read the raw integers, as in all arithmetics
 (`ptq.executor.arithmetics.min_max`).
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.executor.arithmetics.min_max import COMPARISONS, BinaryFunction
 from ptq.executor.arithmetics.node_site import (
@@ -32,6 +34,7 @@ from ptq.kernels.fixed_point import Int64, rescale
 from ptq.kernels.lookup import PairTable
 
 _UNIT_BITS = 8
+_LIMIT = 2**16
 
 
 def _to_common_unit(q: Int64, params: QuantParams) -> Int64:
@@ -44,6 +47,12 @@ def _to_common_unit(q: Int64, params: QuantParams) -> Int64:
 def _comparison_maker(comparison: BinaryFunction) -> KernelMaker:
     def make(site: Site) -> Kernel:
         a, b = activation_qparams(site, 0), activation_qparams(site, 1)
+        largest = max(float(a.scale), float(b.scale))
+        if largest >= _LIMIT:
+            raise UnsupportedError(
+                f"{site.op} in LiteRT depends on its shapes for integers of scale {largest:.3g}; "
+                f"it is computed below a scale of {_LIMIT}"
+            )
 
         def compare(qa: Int64, qb: Int64) -> NDArray[Any]:
             return comparison(_to_common_unit(qa, a), _to_common_unit(qb, b))

@@ -1,6 +1,7 @@
 """LiteRT's functions on int16, to the bit.
 
-    Sigmoid, Tanh   v = x · m / 2^s in units of 1/12288;  σ between 256 entries at |v|, in 1/2^16;
+    Sigmoid, Tanh   v = x · m / 2^s in units of 1/12288;  3x at a scale within 10^-3 in log2 of 2^-12, and for Tanh
+                    6x at 2^-11;  σ between 256 entries at |v|, in 1/2^16;
                     tanh x = 2σ(2x) − 1
     Softmax         d = (x − max) in units of 10/65535;  e = exp in 1/2^15;  1 / Σe;  both from tables of 513 entries
     Abs             |x| · sx / so, with two roundings
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.types import FloatArray
 from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
 from ptq.executor.arithmetics.litert_elementwise import require_output, saturate_to_output
 from ptq.executor.arithmetics.litert_functions import float32_gelu
@@ -29,6 +31,7 @@ from ptq.executor.arithmetics.node_site import (
     output_qparams,
     require_input,
 )
+from ptq.kernels import fixed_point_int16
 from ptq.kernels.fixed_point import Int64, multiply, quantize_multiplier, rescale
 from ptq.kernels.interpolated_table import fill_table, interpolate
 from ptq.kernels.real_functions import real_function
@@ -53,16 +56,27 @@ def _sigmoid_entries() -> NDArray[np.int64]:
 _SIGMOID = _sigmoid_entries()
 
 
-def _argument(scale: float) -> Callable[[Int64], Int64]:
-    """Return the conversion of integers to units of 1/12288: a factor of up to 15 bits, and a shift."""
-    exponent = np.log2(scale)
-    if exponent == -12.0:  # a power of two that needs no shift
-        return lambda q: q * 3
-    factor, shift = scale * _UNITS, 0
+def _argument(scale: FloatArray, exponents: tuple[int, ...]) -> Callable[[Int64], Int64]:
+    """Return the conversion of integers to units of 1/12288: a factor of up to 15 bits, and a shift.
+
+    A scale of 2^-12, or another power of two that the function takes, needs no shift.
+    """
+    exponent = _nearest_exponent(scale)
+    if exponent in exponents:
+        exact = 3 << (exponent + 12)
+        return lambda q: q * exact
+    factor, shift = float(scale) * _UNITS, 0
     while factor <= _HIGHEST / 2 and shift <= 30:
         factor, shift = factor * 2, shift + 1
     whole, half = int(factor), (1 << shift) >> 1
     return lambda q: (q * whole + half) >> shift
+
+
+def _nearest_exponent(scale: FloatArray) -> int | None:
+    """Return the k of a scale that LiteRT takes for 2^k, |log2(scale) − k| < 10^-3 in float32; None of others."""
+    logarithm = np.log(np.float32(scale)) * (np.float32(1) / np.log(np.float32(2)))
+    nearest = np.rint(logarithm)
+    return int(nearest) if np.abs(logarithm - nearest) < np.float32(1e-3) else None
 
 
 def _between_entries(magnitude: Int64, bits: int) -> Int64:
@@ -88,18 +102,40 @@ def _tanh(v: Int64) -> Int64:
     return np.where(v >= 0, positive, negative) >> 8
 
 
-def _tabulated(function: Callable[[Int64], Int64]) -> KernelMaker:
+def _tabulated(function: Callable[[Int64], Int64], exponents: tuple[int, ...]) -> KernelMaker:
     def make(site: Site) -> Kernel:
-        require_output(site, UNIT, 0)
-        argument = _argument(float(activation_qparams(site).scale))
-
-        def kernel(inputs: Inputs) -> NDArray[Any]:
-            q = require_input(site, inputs, 0).astype(np.int64)
-            return saturate_to_output(site, function(argument(q)))
-
-        return kernel
+        argument = _argument(activation_qparams(site).scale, exponents)
+        return _unit_kernel(site, lambda q: function(argument(q)))
 
     return make
+
+
+def _optimized(
+    function: Callable[[Int64], Int64], reference: KernelMaker, exponents: tuple[int, ...]
+) -> KernelMaker:
+    """Return the maker of a function in fixed point at the scales 2^k, which LiteRT's default kernels have.
+
+    Args:
+        function: The function of a Q3.12, to Q0.15.
+        reference: Maker of the kernel at other scales.
+        exponents: Each k.
+    """
+
+    def make(site: Site) -> Kernel:
+        exponent = _nearest_exponent(activation_qparams(site).scale)
+        if exponent not in exponents:
+            return reference(site)
+        left = exponent + 12
+        return _unit_kernel(site, lambda q: function(np.clip(q << left, -_HIGHEST - 1, _HIGHEST)))
+
+    return make
+
+
+def _unit_kernel(site: Site, function: Callable[[Int64], Int64]) -> Kernel:
+    require_output(site, UNIT, 0)
+    return lambda inputs: saturate_to_output(
+        site, function(require_input(site, inputs, 0).astype(np.int64))
+    )
 
 
 def _softmax(site: Site) -> Kernel:
@@ -158,11 +194,19 @@ def _abs(site: Site) -> Kernel:
     return kernel
 
 
+_SIGMOID_EXPONENTS, _TANH_EXPONENTS = (-12,), (-12, -11)
+
 KERNELS: Mapping[str, KernelMaker] = {
     "Abs": _abs,
     "Exp": _interpolated,
     "Gelu": _interpolated,
-    "Sigmoid": _tabulated(_logistic),
+    "Sigmoid": _tabulated(_logistic, _SIGMOID_EXPONENTS),
     "Softmax": softmax_over_trailing_axes(_softmax),
-    "Tanh": _tabulated(_tanh),
+    "Tanh": _tabulated(_tanh, _TANH_EXPONENTS),
 }
+
+OPTIMIZED: Mapping[str, KernelMaker] = {
+    "Sigmoid": _optimized(fixed_point_int16.logistic, KERNELS["Sigmoid"], _SIGMOID_EXPONENTS),
+    "Tanh": _optimized(fixed_point_int16.tanh, KERNELS["Tanh"], _TANH_EXPONENTS),
+}
+"""Where LiteRT's default kernels differ."""

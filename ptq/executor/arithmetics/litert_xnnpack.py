@@ -2,16 +2,15 @@
 
     Conv, ConvTranspose, Gemm,  q = zo + rne(float32(acc) · ((sx · sw[c]) / so))                      in float32
     MatMul by a constant matrix, or by a tensor of zero point 0
-    Mul                         q = zo + rne(float32((a − za)(b − zb)) · ((sa · sb) / so))            in float32
+    ConvTranspose, SAME and a kernel below the stride: MBQM as in `litert`, but ties of the right shift go upwards in
+                                full groups of 8 channels
     Mean                        q = rne(float32(Σx) · m + (zo − n · zx · m)),   m = (sx / so) · (1 / n)   in float32
+    Sum                         the same, m = sx / so
     Softmax                     q = −128 + ⌊e · (1 / (Σ e · so)) + 1/2⌋,   e = exp(−sx · β · (max − x))  in float32
     LogSoftmax                  q = 127 + rne((sx · x − (sx · max + log Σ exp)) / so)                 in float32
-    Add, Sub                    q = zo + floor(((a − za) · ma ± (b − zb) · mb + 2^(s−1)) / 2^s),
-                                ma = rne(sa / so · 2^s),   s = 20 − floor(log2(max(sa, sb) / so))
-    Requantize, LeakyRelu       q = zo + ((zx − x) · 2^7 · m + 2^14) >> 15,   m = rne(−256 · sx / so)
-                                LeakyRelu below zero: m times alpha
     Resize linear               weights in 1/2048 of a pixel, one rounding upwards of 2^22
     QuantizeLinear              q = zo + rne(r · (1 / so))                                            in float32
+    the elementwise operators of `litert_xnnpack_elementwise`
 
 rne rounds ties to even. XNNPACK takes an operator only within ranges of its scales; outside them, and for operators
 that it does not have on int8, LiteRT runs kernels of its own.
@@ -28,16 +27,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray, IntArray
-from ptq.executor.arithmetics import linear, litert, litert_wide, ort
+from ptq.executor.arithmetics import (
+    linear,
+    litert,
+    litert_wide,
+    litert_wide_functions,
+    litert_xnnpack_elementwise,
+    ort,
+)
 from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
 from ptq.executor.arithmetics.litert_elementwise import (
-    binary_table_kernel,
     require_output,
     require_same_scale,
     saturate_to_output,
-    unary_table_kernel,
 )
 from ptq.executor.arithmetics.litert_image import image_sampler
+from ptq.executor.arithmetics.litert_requantizer import grouped_requantizer
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
@@ -47,16 +52,13 @@ from ptq.executor.arithmetics.node_site import (
     constant_input,
     output_bounds,
     output_qparams,
+    product_scale_ratio,
     reduced_axes,
     require_input,
 )
+from ptq.executor.arithmetics.quantizers import replace_nan
 from ptq.kernels.axis_sums import axis_sums
-from ptq.kernels.fixed_point import Int64
 from ptq.kernels.resize import xnnpack_bilinear
-
-_SUM_RATIOS = (2.0**-10, 2.0**8)
-_PRODUCT_RATIOS = (2.0**-16, 2.0**8)
-_RATIOS = (2.0**-8, 2.0**7)
 
 
 def _conv(site: Site) -> Kernel:
@@ -64,9 +66,31 @@ def _conv(site: Site) -> Kernel:
 
 
 def _conv_transpose(site: Site) -> Kernel:
+    if _is_beyond_xnnpack(site):
+        return linear.conv_transpose(site, grouped_requantizer(site, product_scale_ratio(site)))
     return linear.conv_transpose(
         site, ort.product_requantizer(site, activation_qparams(site).scale)
     )
+
+
+def _is_beyond_xnnpack(site: Site) -> bool:
+    """Whether a TRANSPOSE_CONV has the padding SAME and a kernel smaller than its stride.
+
+    A file has SAME where it fits, as ptq writes it: half of what is cut off stands in front, and the output has one
+    stride for each position of the input. ``auto_pad`` says that a file has VALID nevertheless.
+    """
+    weight, strides = constant_input(site, 1), site.attrs.get("strides", ())
+    if weight is None or site.attrs.get("auto_pad") == "VALID":
+        return False
+    zeros = (0,) * len(strides)
+    pads = tuple(site.attrs.get("pads", 2 * zeros))
+    added = tuple(site.attrs.get("output_padding", zeros))
+    rows = zip(
+        weight.shape[1:-1], strides, pads[: len(strides)], pads[len(strides) :], added, strict=True
+    )
+    spans = [(k, s, begin, begin + end - more) for k, s, begin, end, more in rows]
+    is_same = all(b == max(cut, 0) // 2 and 0 < k - cut <= s for k, s, b, cut in spans)
+    return is_same and any(k < s for k, s, _, _ in spans)
 
 
 def _gemm(site: Site) -> Kernel:
@@ -82,85 +106,27 @@ def _matmul(site: Site) -> Kernel:
     return linear.matmul(site, ort.product_requantizer(site, activation_qparams(site).scale))
 
 
-def _is_within(ratio: float | FloatArray, bounds: tuple[float, float]) -> bool:
-    return bounds[0] <= float(ratio) < bounds[1]
-
-
-def _mul(site: Site) -> Kernel:
-    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
-    ratio = np.float32(a.scale * b.scale) / output_qparams(site).scale
-    if not _is_within(ratio, _PRODUCT_RATIOS):
-        return litert.KERNELS["Mul"](site)
-    return binary_table_kernel(site, lambda qa, qb: _round_product(qa * qb, ratio))
-
-
-def _round_product(acc: Int64, ratio: FloatArray) -> NDArray[np.float32]:
-    value: NDArray[np.float32] = np.rint(acc.astype(np.float32) * np.float32(ratio))
-    return value
-
-
-def _sum(sign: int) -> KernelMaker:
-    def make(site: Site) -> Kernel:
-        so = output_qparams(site).scale
-        a, b = (activation_qparams(site, i).scale / so for i in (0, 1))
-        largest = np.maximum(a, b)
-        if not _is_within(largest, _SUM_RATIOS):
-            return litert.KERNELS["Add" if sign > 0 else "Sub"](site)
-        shift = 20 - (int(np.frexp(largest)[1]) - 1)
-        ma, mb = (int(np.rint(np.ldexp(np.float32(r), shift))) for r in (a, b))
-
-        def total(qa: Int64, qb: Int64) -> Int64:
-            return (qa * ma + sign * qb * mb + (1 << (shift - 1))) >> shift
-
-        return binary_table_kernel(site, total)
-
-    return make
-
-
-def _fixed_factor(ratio: float | FloatArray) -> int:
-    return int(np.rint(np.float32(-256.0) * np.float32(ratio)))
-
-
-def _scale_by(q: Int64, factor: int) -> Int64:
-    """The rescaling of q = x − zx by −factor / 256, with one rounding upwards."""
-    return ((-q << 7) * factor + (1 << 14)) >> 15
-
-
-def _requantize(site: Site) -> Kernel:
-    ratio = activation_qparams(site).scale / output_qparams(site).scale
-    if not _is_within(ratio, _RATIOS):
-        return litert.KERNELS["Requantize"](site)
-    return unary_table_kernel(site, lambda q: _scale_by(q, _fixed_factor(ratio)))
-
-
-def _leaky_relu(site: Site) -> Kernel:
-    ratio = activation_qparams(site).scale / output_qparams(site).scale
-    below = ratio * np.float32(site.attrs.get("alpha", 0.01))
-    if not _is_within(ratio, _RATIOS) or not _is_within(np.abs(below), _RATIOS):
-        return litert.KERNELS["LeakyRelu"](site)
-    factors = _fixed_factor(ratio), _fixed_factor(below)
-    return unary_table_kernel(
-        site, lambda q: np.where(q >= 0, _scale_by(q, factors[0]), _scale_by(q, factors[1]))
-    )
-
-
-def _mean_kernel(site: Site, total: NDArray[np.int64], count: int) -> IntArray:
+def _scale_sums(site: Site, total: NDArray[np.int64], count: int, divisor: int) -> IntArray:
+    """Return sums of ``count`` raw integers each, divided, in integers of the output."""
     x, y = activation_qparams(site), output_qparams(site)
-    n = np.float32(max(count, 1))
-    factor = np.float32(x.scale / y.scale) * (np.float32(1) / n)
-    offset = np.float32(y.zero_point) - np.float32(n * np.float32(x.zero_point)) * factor
-    value = np.rint(total.astype(np.float32) * factor + offset)
+    factor = np.float32(x.scale / y.scale) * (np.float32(1) / np.float32(divisor))
+    zeros = np.float32(np.float32(count) * np.float32(x.zero_point))
+    value = np.rint(total.astype(np.float32) * factor + (np.float32(y.zero_point) - zeros * factor))
     q: IntArray = np.clip(value, *output_bounds(site)).astype(y.qtype.dtype)
     return q
 
 
-def _reduce_mean(site: Site) -> Kernel:
+def _reduce(site: Site) -> Kernel:
+    """MEAN and SUM."""
     output_qparams(site)
     keepdims = bool(site.attrs.get("keepdims", 1))
+    is_mean = site.op == "ReduceMean"
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         axes = reduced_axes(site, inputs)
-        return _mean_kernel(site, *axis_sums(require_input(site, inputs, 0), axes, keepdims))
+        total, count = axis_sums(require_input(site, inputs, 0), axes, keepdims)
+        elements = max(count, 1)
+        return _scale_sums(site, total, elements, elements if is_mean else 1)
 
     return kernel
 
@@ -170,7 +136,8 @@ def _global_average_pool(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
-        return _mean_kernel(site, *axis_sums(q, range(1, q.ndim - 1), keepdims=True))
+        total, count = axis_sums(q, range(1, q.ndim - 1), keepdims=True)
+        return _scale_sums(site, total, max(count, 1), max(count, 1))
 
     return kernel
 
@@ -227,27 +194,34 @@ def _log_softmax(site: Site) -> Kernel:
 
 def _quantize(site: Site) -> Kernel:
     y = output_qparams(site)
-    return lambda inputs: y.quantize_by_inverse(require_input(site, inputs, 0))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        x = require_input(site, inputs, 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return replace_nan(y.quantize_by_inverse(x), x, y.qtype.hi)
+
+    return kernel
 
 
 KERNELS: Mapping[str, KernelMaker] = {
     **litert.KERNELS,
-    "Add": _sum(1),
+    **litert_xnnpack_elementwise.KERNELS,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,
     "GlobalAveragePool": _global_average_pool,
-    "LeakyRelu": _leaky_relu,
     "LogSoftmax": softmax_over_trailing_axes(_log_softmax),
     "MatMul": _matmul,
-    "Mul": _mul,
     "QuantizeLinear": _quantize,
-    "ReduceMean": _reduce_mean,
-    "Requantize": _requantize,
+    "ReduceMean": _reduce,
+    "ReduceSum": _reduce,
     "Resize linear": require_same_scale(image_sampler(xnnpack_bilinear)),
     "Softmax": softmax_over_trailing_axes(_softmax),
-    "Sub": _sum(-1),
 }
 
-WIDE_KERNELS: Mapping[str, KernelMaker] = {**litert_wide.KERNELS, "QuantizeLinear": _quantize}
-"""Activations of 16 bits: XNNPACK takes none of them, and LiteRT's own kernels round as its reference kernels do."""
+WIDE_KERNELS: Mapping[str, KernelMaker] = {
+    **litert_wide.KERNELS,
+    **litert_wide_functions.OPTIMIZED,
+    "QuantizeLinear": _quantize,
+}
+"""Activations of 16 bits: XNNPACK takes none of them; most of LiteRT's own kernels round as its reference kernels."""

@@ -16,6 +16,10 @@ Kernel = Callable[[Sequence[NDArray[Any] | None]], NDArray[Any]]
 """Runs one node: all its inputs by position (None if absent) to one of its outputs."""
 
 
+FUSED_INTO = "fused_into"
+"""Attribute of a clamp: the site of the operator that it is fused into; absent of one that stands alone."""
+
+
 @dataclass(frozen=True, eq=False)
 class Site:
     """One node of an integer program.

@@ -70,10 +70,14 @@ def _horner(x: FloatArray, coefficients: tuple[float, ...]) -> FloatArray:
     return value
 
 
-def _round_and_clamp(site: Site, value: NDArray[Any]) -> IntArray:
-    """Round half to even a value that already contains the zero point, and clamp it."""
+def round_and_clamp(site: Site, value: NDArray[Any]) -> IntArray:
+    """Round half to even a value that already contains the zero point, and clamp it.
+
+    From 2^31 on it is the lowest integer: x86's conversion to int32 gives the lowest one there.
+    """
     lo, hi = output_bounds(site)
-    q: IntArray = np.rint(np.clip(value, lo, hi)).astype(output_qparams(site).qtype.dtype)
+    within = np.where(value >= 2.0**31, lo, np.clip(value, lo, hi))
+    q: IntArray = np.rint(within).astype(output_qparams(site).qtype.dtype)
     return q
 
 
@@ -152,7 +156,7 @@ def _sum_table(site: Site, a: QuantParams, b: QuantParams) -> PairTable:
     fixed = y.zero_point.astype(np.float32) - both
 
     def total(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> IntArray:
-        return _round_and_clamp(site, fma(qa, ratio_a, fma(qb, ratio_b, fixed)))
+        return round_and_clamp(site, fma(qa, ratio_a, fma(qb, ratio_b, fixed)))
 
     return PairTable(total, a.qtype, b.qtype)
 
@@ -164,7 +168,7 @@ def _mul(site: Site) -> Kernel:
 
     def scaled(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> IntArray:
         exact = ((qa - a.zero_point) * (qb - b.zero_point)).astype(np.float32)
-        return _round_and_clamp(site, exact * ratio + offset)
+        return round_and_clamp(site, exact * ratio + offset)
 
     table = PairTable(scaled, a.qtype, b.qtype)
     return lambda inputs: table(require_input(site, inputs, 0), require_input(site, inputs, 1))

@@ -28,6 +28,7 @@ from ptq.executor.arithmetics.node_site import (
     output_qparams,
     require_input,
 )
+from ptq.executor.arithmetics.ort_elementwise import round_and_clamp
 from ptq.kernels.axis_sums import axis_sums
 from ptq.kernels.lookup import lookup, tabulate
 from ptq.kernels.pool import sequential_window_sum
@@ -36,7 +37,6 @@ from ptq.kernels.window import window_axes
 
 def _average_pool(site: Site) -> Kernel:
     x, y = activation_qparams(site), output_qparams(site)
-    lo, hi = output_bounds(site)
     window = pool_window(site)
     counted = bool(site.attrs.get("count_include_pad", 0))
     reals = tabulate(x.dequantize, x.qtype)
@@ -50,9 +50,7 @@ def _average_pool(site: Site) -> Kernel:
         values = lookup(reals, _drop_skipped_positions(x_q, window))
         axes = window_axes(values.shape[1:-1], **window)
         sums, counts = sequential_window_sum(values, axes, count_include_pad=counted)
-        q = sums / counts.astype(np.float32) / y.scale + offset
-        rounded: IntArray = np.clip(np.rint(q), lo, hi).astype(y.qtype.dtype)
-        return rounded
+        return round_and_clamp(site, sums / counts.astype(np.float32) / y.scale + offset)
 
     return kernel
 

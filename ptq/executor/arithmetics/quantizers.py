@@ -4,14 +4,21 @@
     QuantizeLinear    ONNX Runtime: q = rne(r / s) + z      ties to even
                       LiteRT:       q = round(r / s) + z    ties away from zero
 
-The quotient is float32 in both; the result saturates. Only ONNX Runtime's takes a scale for each channel.
+The quotient is float32 in both; the result saturates. What is not a number is the lowest integer in ONNX Runtime.
+LiteRT takes it, and a quotient of 2^31 or more of either sign, for the lowest int32, and adds z, which may wrap.
+Only ONNX Runtime's takes a scale for each channel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ptq.executor.arithmetics.node_site import (
+    Inputs,
     Kernel,
     KernelMaker,
     Site,
@@ -28,12 +35,34 @@ def _dequantize(site: Site) -> Kernel:
 
 def _ort_quantize(site: Site) -> Kernel:
     params = site.outputs[0] or output_qparams(site)
-    return lambda inputs: params.quantize(require_input(site, inputs, 0))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        x = require_input(site, inputs, 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return replace_nan(params.quantize(x), x, params.qtype.lo)
+
+    return kernel
+
+
+def replace_nan(q: NDArray[Any], x: NDArray[Any], instead: int) -> NDArray[Any]:
+    """Return the integers of x with another one where x is not a number."""
+    missing = np.isnan(x)
+    return np.where(missing, q.dtype.type(instead), q) if missing.any() else q
 
 
 def _litert_quantize(site: Site) -> Kernel:
     y = output_qparams(site)
-    return lambda inputs: y.quantize_half_away(require_input(site, inputs, 0))
+    # the lowest int32, which a conversion beyond int32 gives, plus the zero point
+    beyond = y.qtype.dtype.type(y.qtype.hi if y.zero_point < 0 else y.qtype.lo)
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        x = require_input(site, inputs, 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_within = np.abs(x / y.scale) < 2.0**31
+            q = y.quantize_half_away(x)
+        return q if is_within.all() else np.where(is_within, q, beyond)
+
+    return kernel
 
 
 ORT: Mapping[str, KernelMaker] = {

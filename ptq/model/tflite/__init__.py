@@ -12,4 +12,6 @@ Further files:
 - ``crashes``: `.tflite` models that would end the process in LiteRT's kernels; they are refused.
 - ``describe_orders``: which inputs and outputs a file stores in other axes than the ONNX model.
 - ``image_operators``: LiteRT's convolutions, products, pools and resizing as ONNX nodes.
+- ``moving_operators``: its operators that move elements.
+- ``options``: which options of an operator are read; others are refused.
 """

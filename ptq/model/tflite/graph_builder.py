@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from ptq.core.errors import UnsupportedError
 from ptq.core.opset_changes import WIDE_QUANTIZER_OPSET
 from ptq.core.types import FLOAT32
-from ptq.model.tflite.parsed import ParsedModel, ParsedTensor
+from ptq.model.tflite.parsed import ParsedModel, ParsedTensor, border_name
 
 OPSET = 20
 _IR_VERSIONS = {OPSET: 9, WIDE_QUANTIZER_OPSET: 10}
@@ -157,7 +157,7 @@ class GraphBuilder:
             return
         name = tensor.name
         if name in self.model.inputs or name in self.model.outputs:  # that is the float value
-            name = self.unique(f"{name}_quantized")
+            name = self.unique(border_name(name))
         self.add("QuantizeLinear", [value, *self._parameters(tensor)], name)
         self._real[number] = self._dequantize(name, tensor)
 
@@ -174,12 +174,12 @@ class GraphBuilder:
         """A tensor with its channels first."""
         if number not in self._first:
             value = self.add_helper("Transpose", [self.read(number)], perm=_FIRST)
-            self._first[number] = self._requantize(number, value, "channels_first")
+            self._first[number] = self.requantize(number, value, "channels_first")
         return self._first[number]
 
     def write_image(self, number: int, value: str) -> None:
         """Let a value with its channels first be the content of a tensor."""
-        first = self._requantize(number, value, "channels_first")
+        first = self.requantize(number, value, "channels_first")
         self._first[number] = first
         self.write(number, self.add_helper("Transpose", [first], perm=_LAST))
 
@@ -193,13 +193,13 @@ class GraphBuilder:
             raise UnsupportedError(
                 f"several axes of {self.tensor(number).name} are open; fix the shape of the input"
             )
-        rows = self._requantize(number, value, "before_reshape")
+        rows = self.requantize(number, value, "before_reshape")
         target = self.literal(np.asarray(shape, np.int64))
-        return self._requantize(number, self.add_helper("Reshape", [rows, target]), "reshaped")
+        return self.requantize(number, self.add_helper("Reshape", [rows, target]), "reshaped")
 
     def squeeze(self, number: int, value: str, axes: Sequence[int]) -> str:
         """A value with the scale of a tensor without some axes of length 1."""
-        value = self._requantize(number, value, "before_squeeze")
+        value = self.requantize(number, value, "before_squeeze")
         return self.add_helper("Squeeze", [value, self.literal(np.asarray(axes, np.int64))])
 
     def activate(self, number: int, value: str, activation: str) -> str:
@@ -207,18 +207,19 @@ class GraphBuilder:
         bounds = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
         if activation == "NONE":
             return value
-        if activation not in bounds:
-            raise UnsupportedError(
-                f"activation {activation} of {self.tensor(number).name} is unknown"
-            )
-        before = self._requantize(number, value, "before_activation")
+        tensor = self.tensor(number)
+        if activation not in bounds or (tensor.params is None and tensor.dtype.kind in "iu"):
+            of = f"{tensor.name} ({tensor.dtype})"
+            raise UnsupportedError(f"activation {activation} of {of} is not read")
+        before = self.requantize(number, value, "before_activation")
         lo, hi = bounds[activation]
         if hi is None:
             return self.add("Relu", [before])
         pair = [self.literal(np.float32(bound)) for bound in (lo, hi)]
         return self.add("Clip", [before, *pair])
 
-    def _requantize(self, number: int, value: str, suffix: str) -> str:
+    def requantize(self, number: int, value: str, suffix: str) -> str:
+        """A value with the scale of a tensor, quantized if the tensor is."""
         tensor = self.tensor(number)
         if tensor.params is None:
             return value

@@ -57,14 +57,30 @@ def _count_pads(image: str, size: int, window: int, stride: int) -> int:
     return count_same_pads(size, window, stride)
 
 
+def _read_bias(b: GraphBuilder, o: ParsedOperator, at: int, activation: int) -> list[str]:
+    """The bias at a position of the inputs, if there is one.
+
+    Raises:
+        UnsupportedError: It has 32 bits beside an activation of 16: LiteRT rounds such a product by another rule.
+    """
+    if len(o.inputs) <= at or o.inputs[at] < 0:
+        return []
+    number = o.inputs[at]
+    bias = b.tensor(number)
+    if b.tensor(activation).dtype == np.int16 and bias.dtype != np.int64:
+        raise UnsupportedError(
+            f"bias {bias.name} of {o.builtin} on int16 is {bias.dtype}; only int64 is read there"
+        )
+    return [b.read_weight(number, b.constant_of(number), 0)]
+
+
 def read_conv(b: GraphBuilder, o: ParsedOperator) -> None:
     """CONV_2D and DEPTHWISE_CONV_2D as Conv."""
     array, depthwise = b.constant_of(o.inputs[1]), o.builtin == "DEPTHWISE_CONV_2D"
     weight = array.transpose(3, 0, 1, 2) if depthwise else array.transpose(0, 3, 1, 2)
     channels = b.tensor(o.inputs[0]).signature[-1]
     inputs = [b.read_image(o.inputs[0]), b.read_weight(o.inputs[1], weight, 0)]
-    if len(o.inputs) > 2 and o.inputs[2] >= 0:
-        inputs.append(b.read_weight(o.inputs[2], b.constant_of(o.inputs[2]), 0))
+    inputs += _read_bias(b, o, 2, o.inputs[0])
     group = channels // weight.shape[1]
     y = b.add(
         "Conv",
@@ -88,11 +104,13 @@ def read_conv_transpose(b: GraphBuilder, o: ParsedOperator) -> None:
     begins = [max(s, 0) // 2 for s in surplus]
     ends = [max(s, 0) - p for s, p in zip(surplus, begins, strict=True)]
     inputs = [b.read_image(o.inputs[2]), b.read_weight(o.inputs[1], weight, 1)]
-    if len(o.inputs) > 3:
-        inputs.append(b.read_weight(o.inputs[3], b.constant_of(o.inputs[3]), 0))
+    inputs += _read_bias(b, o, 3, o.inputs[2])
+    # nothing is cut off with VALID; LiteRT's default kernels read which of the two a file has
+    is_valid = _name_in("Padding", o.options.padding) == "VALID"
+    padding: dict[str, Any] = {"auto_pad": "VALID"} if is_valid else {"pads": [*begins, *ends]}
     y = b.add(
         "ConvTranspose", inputs, kernel_shape=weight.shape[2:], strides=strides,
-        pads=[*begins, *ends], output_padding=[max(-s, 0) for s in surplus],
+        output_padding=[max(-s, 0) for s in surplus], **padding,
     )  # fmt: skip
     b.write_image(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
 
@@ -105,16 +123,14 @@ def read_fully_connected(b: GraphBuilder, o: ParsedOperator) -> None:
     """
     weight, x = b.constant_of(o.inputs[1]), o.inputs[0]
     source, rank = b.read(x), len(b.tensor(x).signature)
-    has_bias = len(o.inputs) > 2 and o.inputs[2] >= 0
-    if rank > 2 and not has_bias and o.options.keepNumDims:
+    bias = _read_bias(b, o, 2, x)
+    if rank > 2 and not bias and o.options.keepNumDims:
         y = b.add("MatMul", [source, b.read_weight(o.inputs[1], weight.T, 1)])
         b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
         return
     if rank != 2:
         source = b.reshape(x, source, (-1, weight.shape[1]))
-    inputs = [source, b.read_weight(o.inputs[1], weight, 0)]
-    if has_bias:
-        inputs.append(b.read_weight(o.inputs[2], b.constant_of(o.inputs[2]), 0))
+    inputs = [source, b.read_weight(o.inputs[1], weight, 0), *bias]
     result, shape = o.outputs[0], b.tensor(o.outputs[0]).signature
     y = b.activate(result, b.add("Gemm", inputs, transB=1), activation_of(o))
     b.write(result, y if len(shape) == 2 else b.reshape(result, y, shape))
@@ -142,9 +158,18 @@ def read_regrouping(op: str) -> Row:
 
 
 def read_resize(b: GraphBuilder, o: ParsedOperator) -> None:
-    """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR as Resize."""
+    """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR as Resize.
+
+    Raises:
+        UnsupportedError: It has both options for the positions of pixels.
+    """
     height, width = (int(n) for n in b.constant_of(o.inputs[1]))
     linear = o.builtin == "RESIZE_BILINEAR"
+    if o.options.alignCorners and o.options.halfPixelCenters:
+        name = b.tensor(o.outputs[0]).name
+        raise UnsupportedError(
+            f"{o.builtin} (tensor {name}) has align_corners and half_pixel_centers, which is not read"
+        )
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     if o.options.alignCorners:
         how = {

@@ -19,6 +19,17 @@ from ptq.model.tflite.image_operators import (
     read_regrouping,
     read_resize,
 )
+from ptq.model.tflite.moving_operators import (
+    read_concat,
+    read_gather,
+    read_pad,
+    read_reshape,
+    read_slice,
+    read_split,
+    read_strided_slice,
+    read_transpose,
+    read_unpack,
+)
 from ptq.model.tflite.parsed import ParsedOperator
 
 
@@ -36,11 +47,26 @@ def _plain(op: str) -> Row:
     """An operator with the same operands in ONNX, and perhaps a fused activation."""
 
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
-        if all(b.tensor(i).dtype == np.int32 and b.tensor(i).params is None for i in o.inputs):
-            b.write(o.outputs[0], b.add(op, [b.read(i) for i in o.inputs]))
-            return
         y = b.add(op, [b.read(i) for i in o.inputs])
         b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+
+    return row
+
+
+def _sum(op: str) -> Row:
+    """ADD and SUB; LiteRT shifts integers of 16 bits where the file allows it and all scales are powers of two."""
+
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        tensors = [b.tensor(number) for number in (*o.inputs, *o.outputs)]
+        wide = [t.params.scale for t in tensors if t.params is not None and t.dtype == np.int16]
+        if len(wide) == len(tensors) and o.options.potScaleInt16:
+            exponents = np.log2(np.asarray(wide, np.float64))
+            if np.all(np.abs(exponents - np.rint(exponents)) < _NEAR_POWER_OF_TWO):
+                raise UnsupportedError(
+                    f"operator {o.builtin} (tensor {tensors[-1].name}) of the .tflite file shifts int16 "
+                    "(`pot_scale_int16`), which is not read"
+                )
+        _plain(op)(b, o)
 
     return row
 
@@ -50,9 +76,12 @@ def _with(op: str, **attrs: Any) -> Row:
 
 
 def _clip(lo: float, hi: float) -> Row:
+    """A clamp that stands alone; quantizers before it part it from one that the operator before it fuses."""
+
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
         pair = [b.literal(np.float32(bound)) for bound in (lo, hi)]
-        b.write(o.outputs[0], b.add("Clip", [b.read(o.inputs[0]), *pair]))
+        value = b.requantize(o.inputs[0], b.read(o.inputs[0]), "before_clamp")
+        b.write(o.outputs[0], b.add("Clip", [value, *pair]))
 
     return row
 
@@ -72,99 +101,6 @@ def _arg(op: str) -> Row:
         b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0])], axis=axis, keepdims=0))
 
     return row
-
-
-def _reshape(b: GraphBuilder, o: ParsedOperator) -> None:
-    shape = b.literal(np.asarray(b.constant_of(o.inputs[1]), np.int64))
-    b.write(o.outputs[0], b.add("Reshape", [b.read(o.inputs[0]), shape]))
-
-
-def _with_constants(op: str, *options: str) -> Row:
-    """Further inputs are constants of int64 in ONNX; options that are flags have ONNX's names."""
-
-    def row(b: GraphBuilder, o: ParsedOperator) -> None:
-        more = [b.literal(b.constant_of(i).astype(np.int64)) for i in o.inputs[1:]]
-        attrs: dict[str, Any] = {name: int(getattr(o.options, name)) for name in options}
-        b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0]), *more], **attrs))
-
-    return row
-
-
-def _pad(b: GraphBuilder, o: ParsedOperator) -> None:
-    pads = b.literal(b.constant_of(o.inputs[1]).T.reshape(-1).astype(np.int64))
-    inputs, attrs = [b.read(o.inputs[0]), pads], {}
-    if o.builtin == "PADV2":
-        content, params = b.constant_of(o.inputs[2]), b.tensor(o.inputs[2]).params
-        real = content if params is None else params.dequantize(content)
-        inputs.append(b.literal(np.float32(real.reshape(()))))
-    if o.builtin == "MIRROR_PAD":
-        attrs["mode"] = "reflect"
-    b.write(o.outputs[0], b.add("Pad", inputs, **attrs))
-
-
-def _transpose(b: GraphBuilder, o: ParsedOperator) -> None:
-    perm = [int(p) for p in b.constant_of(o.inputs[1])]
-    b.write(o.outputs[0], b.add("Transpose", [b.read(o.inputs[0])], perm=perm))
-
-
-def _gather(b: GraphBuilder, o: ParsedOperator) -> None:
-    source, positions, y = o.inputs[0], b.read(o.inputs[1]), o.outputs[0]
-    content, tensor = b.tensor(source).content, b.tensor(y)
-    if content is not None and tensor.params is not None:  # a table of integers
-        table = b.literal(content, b.tensor(source).name)
-        b.write_integers(y, "Gather", [table, positions], axis=o.options.axis)
-        return
-    b.write(y, b.add("Gather", [b.read(source), positions], axis=o.options.axis))
-
-
-def _slice(b: GraphBuilder, o: ParsedOperator) -> None:
-    begins, sizes = (b.constant_of(i).astype(np.int64) for i in o.inputs[1:3])
-    ends = np.where(sizes == -1, np.iinfo(np.int64).max, begins + sizes)
-    pair = [b.literal(begins), b.literal(ends)]
-    b.write(o.outputs[0], b.add("Slice", [b.read(o.inputs[0]), *pair]))
-
-
-def _strided_slice(b: GraphBuilder, o: ParsedOperator) -> None:
-    options = o.options
-    if options.ellipsisMask or options.newAxisMask:
-        raise UnsupportedError("STRIDED_SLICE that adds axes is not read")
-    begins, ends, steps = (b.constant_of(i).astype(np.int64) for i in o.inputs[1:4])
-    removed = [axis for axis in range(len(steps)) if options.shrinkAxisMask >> axis & 1]
-    if np.any(steps[removed] < 0):
-        raise UnsupportedError("STRIDED_SLICE that removes an axis by a negative step is not read")
-    limit = np.iinfo(np.int64).max
-    for axis, step in enumerate(steps):
-        if options.beginMask >> axis & 1:
-            begins[axis] = 0 if step > 0 else limit
-        if options.endMask >> axis & 1:
-            ends[axis] = limit if step > 0 else -limit
-    for axis in removed:  # one element, whatever end and step say
-        ends[axis], steps[axis] = (begins[axis] + 1 if begins[axis] != -1 else limit), 1
-    axes = b.literal(np.arange(len(steps)))
-    inputs = [b.read(o.inputs[0]), b.literal(begins), b.literal(ends), axes, b.literal(steps)]
-    y = b.add("Slice", inputs)
-    b.write(o.outputs[0], b.squeeze(o.outputs[0], y, removed) if removed else y)
-
-
-def _split(b: GraphBuilder, o: ParsedOperator) -> None:
-    is_equal = o.builtin == "SPLIT"
-    source, at = (o.inputs[1], o.inputs[0]) if is_equal else (o.inputs[0], o.inputs[2])
-    axis = int(np.reshape(b.constant_of(at), ()))
-    sizes = [b.tensor(y).signature[axis] for y in o.outputs]
-    names = [b.unique("part") for _ in o.outputs]
-    lengths = b.literal(np.asarray(sizes, np.int64))
-    b.add_split([b.read(source), lengths], names, axis)
-    for y, name in zip(o.outputs, names, strict=True):
-        b.write(y, name)
-
-
-def _unpack(b: GraphBuilder, o: ParsedOperator) -> None:
-    names = [b.unique("part") for _ in o.outputs]
-    axis = o.options.axis % len(b.tensor(o.inputs[0]).signature)
-    lengths = b.literal(np.ones(len(names), np.int64))
-    b.add_split([b.read(o.inputs[0]), lengths], names, axis)
-    for y, name in zip(o.outputs, names, strict=True):
-        b.write(y, b.squeeze(y, name, [axis]))
 
 
 def _cast(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -193,6 +129,25 @@ def _quantize(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], value)
 
 
+def _softmax(b: GraphBuilder, o: ParsedOperator) -> None:
+    """SOFTMAX; ONNX has no factor beta, so a product stands before it."""
+    value, beta = b.read(o.inputs[0]), np.float32(o.options.beta)
+    if beta != 1:
+        value = b.add("Mul", [value, b.literal(beta, "beta")])
+    b.write(o.outputs[0], b.add("Softmax", [value], axis=-1))
+
+
+def _with_constants(op: str, *options: str) -> Row:
+    """Further inputs are constants of int64 in ONNX; options that are flags have ONNX's names."""
+
+    def row(b: GraphBuilder, o: ParsedOperator) -> None:
+        more = [b.literal(b.constant_of(i).astype(np.int64)) for i in o.inputs[1:]]
+        attrs: dict[str, Any] = {name: int(getattr(o.options, name)) for name in options}
+        b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0]), *more], **attrs))
+
+    return row
+
+
 def _leaky_relu(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("LeakyRelu", [b.read(o.inputs[0])], alpha=o.options.alpha))
 
@@ -200,11 +155,6 @@ def _leaky_relu(b: GraphBuilder, o: ParsedOperator) -> None:
 def _gelu(b: GraphBuilder, o: ParsedOperator) -> None:
     how = "tanh" if o.options.approximate else "none"
     b.write(o.outputs[0], b.add("Gelu", [b.read(o.inputs[0])], approximate=how))
-
-
-def _concat(b: GraphBuilder, o: ParsedOperator) -> None:
-    y = b.add("Concat", [b.read(i) for i in o.inputs], axis=o.options.axis)
-    b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
 
 
 def _rsqrt(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -236,65 +186,69 @@ def _squared_difference(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Mul", [difference, difference]))
 
 
+_NEAR_POWER_OF_TWO = 1e-3
+"""Distance of log2 within which LiteRT takes a scale for a power of two."""
 _SAME = {
-    "ABS": "Abs", "ADD": "Add", "CEIL": "Ceil", "COS": "Cos", "DIV": "Div", "ELU": "Elu", "EQUAL": "Equal",
+    "ABS": "Abs", "CEIL": "Ceil", "COS": "Cos", "DIV": "Div", "ELU": "Elu", "EQUAL": "Equal",
     "EXP": "Exp", "FLOOR": "Floor", "GREATER": "Greater", "GREATER_EQUAL": "GreaterOrEqual",
     "HARD_SWISH": "HardSwish", "LESS": "Less", "LESS_EQUAL": "LessOrEqual", "LOG": "Log",
     "LOGICAL_AND": "And", "LOGICAL_NOT": "Not", "LOGICAL_OR": "Or", "LOGISTIC": "Sigmoid",
     "MAXIMUM": "Max", "MINIMUM": "Min", "MUL": "Mul", "NEG": "Neg", "POW": "Pow", "PRELU": "PRelu",
     "RELU": "Relu", "ROUND": "Round", "SELECT_V2": "Where", "SIGN": "Sign", "SIN": "Sin", "SQRT": "Sqrt",
-    "SUB": "Sub", "TANH": "Tanh",
+    "TANH": "Tanh",
 }  # fmt: skip
 
 ROWS: Mapping[str, Row] = {
     **{builtin: _plain(op) for builtin, op in _SAME.items()},
+    "ADD": _sum("Add"),
     "ARG_MAX": _arg("ArgMax"),
     "ARG_MIN": _arg("ArgMin"),
     "AVERAGE_POOL_2D": read_pool("AveragePool"),
     "BATCH_MATMUL": _matmul,
     "BROADCAST_TO": _with_constants("Expand"),
     "CAST": _cast,
-    "CONCATENATION": _concat,
+    "CONCATENATION": read_concat,
     "CONV_2D": read_conv,
     "CUMSUM": _with_constants("CumSum", "exclusive", "reverse"),
     "DEPTHWISE_CONV_2D": read_conv,
     "DEPTH_TO_SPACE": read_regrouping("DepthToSpace"),
     "DEQUANTIZE": _dequantize,
     "FULLY_CONNECTED": read_fully_connected,
-    "GATHER": _gather,
+    "GATHER": read_gather,
     "GELU": _gelu,
     "L2_NORMALIZATION": _with("LpNormalization", axis=-1, p=2),
     "LEAKY_RELU": _leaky_relu,
     "LOG_SOFTMAX": _with("LogSoftmax", axis=-1),
     "MAX_POOL_2D": read_pool("MaxPool"),
     "MEAN": _reduce("ReduceMean"),
-    "MIRROR_PAD": _pad,
+    "MIRROR_PAD": read_pad,
     "NOT_EQUAL": _not_equal,
-    "PAD": _pad,
-    "PADV2": _pad,
+    "PAD": read_pad,
+    "PADV2": read_pad,
     "QUANTIZE": _quantize,
     "REDUCE_MAX": _reduce("ReduceMax"),
     "REDUCE_MIN": _reduce("ReduceMin"),
     "REDUCE_PROD": _reduce("ReduceProd"),
     "RELU6": _clip(0.0, 6.0),
     "RELU_N1_TO_1": _clip(-1.0, 1.0),
-    "RESHAPE": _reshape,
+    "RESHAPE": read_reshape,
     "RESIZE_BILINEAR": read_resize,
     "RESIZE_NEAREST_NEIGHBOR": read_resize,
     "RSQRT": _rsqrt,
     "SELECT": _select,
-    "SLICE": _slice,
-    "SOFTMAX": _with("Softmax", axis=-1),
+    "SLICE": read_slice,
+    "SOFTMAX": _softmax,
     "SPACE_TO_DEPTH": read_regrouping("SpaceToDepth"),
-    "SPLIT": _split,
-    "SPLIT_V": _split,
+    "SPLIT": read_split,
+    "SPLIT_V": read_split,
     "SQUARED_DIFFERENCE": _squared_difference,
     "SQUARE": _square,
-    "STRIDED_SLICE": _strided_slice,
+    "STRIDED_SLICE": read_strided_slice,
+    "SUB": _sum("Sub"),
     "SUM": _reduce("ReduceSum"),
     "TILE": _with_constants("Tile"),
-    "TRANSPOSE": _transpose,
+    "TRANSPOSE": read_transpose,
     "TRANSPOSE_CONV": read_conv_transpose,
-    "UNPACK": _unpack,
+    "UNPACK": read_unpack,
 }
 """Rows by the name of the builtin operator."""

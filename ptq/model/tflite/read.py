@@ -12,6 +12,7 @@ import onnx.shape_inference
 from ptq.core.errors import UnsupportedError
 from ptq.model.tflite.graph_builder import GraphBuilder
 from ptq.model.tflite.operators import ROWS
+from ptq.model.tflite.options import require_read_options
 from ptq.model.tflite.parsed import parse_tflite
 
 
@@ -27,10 +28,11 @@ def read_tflite(content: bytes) -> onnx.ModelProto:
     builder.read_inputs()
     for o in model.operators:
         row = ROWS.get(o.builtin)
+        name = model.tensors[o.outputs[0]].name if o.outputs else ""
         if row is None:
-            name = model.tensors[o.outputs[0]].name if o.outputs else ""
             raise UnsupportedError(
                 f"operator {o.builtin} (tensor {name}) of the .tflite file is not read"
             )
+        require_read_options(o, name)
         row(builder, o)
     return onnx.shape_inference.infer_shapes(builder.to_proto())

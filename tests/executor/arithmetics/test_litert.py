@@ -166,3 +166,10 @@ def test_unsigned_integers_follow_the_same_rule_as_signed_ones() -> None:
         expected = run(op, [a, b], signed[:2], signed[2]).astype(int) + 128
         shifted = [(v.astype(int) + 128).astype(np.uint8) for v in (a, b)]
         np.testing.assert_array_equal(run(op, shifted, unsigned[:2], unsigned[2]), expected)
+
+
+def test_a_comparison_that_depends_on_shapes_is_refused() -> None:
+    with pytest.raises(
+        UnsupportedError, match=r"Less in LiteRT depends on its shapes .* 6\.55e\+04"
+    ):
+        run("Less", [int8(1), int8(1)], [params(2.0**16), params(1.5)], None)

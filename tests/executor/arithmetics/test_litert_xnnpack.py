@@ -12,11 +12,13 @@ import pytest
 from litert_cases import CASES, feeds_of, graph_of
 from qdq_builder import QdqBuilder
 
+from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.arithmetics import litert, litert_xnnpack
 from ptq.executor.arithmetics.node_site import Site
 from ptq.executor.executor import Executor
 from ptq.executor.tflite_export import encode_tflite
+from ptq.model.open import open_model
 
 
 def params(scale: float, zero_point: int = 0) -> QuantParams:
@@ -78,8 +80,9 @@ def test_a_softmax_of_many_values_is_that_of_litert() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "scales"), [("Mul", (1.0, 1.0, 2.0**-9)), ("Add", (1.0, 1.0, 2.0**-9)), ("Sub", (2.0**-12, 2.0**-12, 1.0))]
-)  # fmt: skip
+    ("op", "scales"),
+    [("Mul", (1.0, 1.0, 2.0**-9)), *((op, (2.0**-12, 2.0**-12, 1.0)) for op in ("Add", "Sub"))],
+)
 def test_outside_xnnpacks_scales_litert_has_kernels_of_its_own(op: str, scales: Any) -> None:
     a, b, y = (params(scale) for scale in scales)
     values = [np.arange(-128, 128).astype(np.int8), np.arange(127, -129, -1).astype(np.int8)]
@@ -100,3 +103,33 @@ def test_litert_computes_the_same_with_its_default_kernels(case: str) -> None:
     theirs = LitertModel(encode_tflite(graph).content).run(feed)
     for name, array in ours.items():
         np.testing.assert_array_equal(theirs[name], array)
+
+
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_the_bounds_of_a_clamp_are_those_of_the_kernel_that_has_it(is_fused: bool) -> None:
+    # 1 / 2 is half a step: XNNPACK, which has only fused clamps, rounds it to even; LiteRT's own kernel does not
+    pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+    from ptq.model.tflite.interpreter import LitertModel
+
+    b = QdqBuilder()
+    x = b.input(["N", 4], 2.0, 0)
+    y = b.requantize(b.node("MatMul", x, b.integers(np.eye(4, dtype=np.int8), scale=1.0)), 2.0, 0)
+    bounds = [b.constant(np.float32(bound)) for bound in (-1, 1)]
+    clamped = b.requantize(b.node("Clip", y if is_fused else x, *bounds), 2.0, 0)
+    b.output(clamped)
+    content = encode_tflite(graph := b.to_graph()).content
+    feed = {"input0": np.array([[-8, -2, 0, 8]], np.float32)}
+    [theirs] = LitertModel(content).run(feed).values()
+    for read in (graph, open_model(content)):
+        [ours] = Executor(read, "litert-xnnpack").run(feed).values()
+        np.testing.assert_array_equal(ours, theirs)
+    assert theirs.tolist() == [[0, 0, 0, 0] if is_fused else [-2, -2, 0, 2]]
+
+
+def test_a_sum_that_wraps_in_16_bits_is_refused() -> None:
+    y = params(1.0)
+    assert run("Add", [int8(1), int8(1)], [params(255.0), params(1.0)], y) == [127]
+    with pytest.raises(
+        UnsupportedError, match="wraps in 16 bits if the scale of an input is 256 times"
+    ):
+        run("Add", [int8(1), int8(1)], [params(256.0), params(1.0)], y)

@@ -13,7 +13,7 @@ from qlinear import (
     quantized_inputs,
 )
 
-from ptq.core.types import INT8, UINT8, QuantParams
+from ptq.core.types import INT8, UINT8, QType, QuantParams
 from ptq.executor.arithmetics import quantizers
 from ptq.executor.arithmetics.node_site import Site
 from ptq.executor.arithmetics.ort_elementwise import KERNELS
@@ -176,3 +176,32 @@ def test_tables_are_dequantize_then_float_then_quantize(cases: RandomOperands, o
     attrs = {"min": -0.5, "max": 1.5} if op == "Clip" else {}
     kernel = KERNELS[op](Site(op, attrs, (xp,), (yp,), (None,)))
     assert_same_integers(kernel([x]), theirs)
+
+
+@pytest.mark.parametrize(("op", "scale"), [("Add", 1e-7), ("Mul", 5e-6)])
+def test_a_result_from_two_to_the_31_steps_on_is_the_lowest_integer(op: str, scale: float) -> None:
+    x = np.array([[1, 64, 103, 104, 107, 108]], np.uint8)
+    one, y = (QuantParams.per_tensor(s, 0, UINT8) for s in (1.0, scale))
+    arrays = {
+        "a": x,
+        **qparam_inputs("a", one),
+        "b": x,
+        **qparam_inputs("b", one),
+        **qparam_inputs("y", y),
+    }
+    theirs = onnxruntime_output(f"QLinear{op}", "com.microsoft", list(arrays), arrays, ["a", "b"])
+    assert theirs[0, 0] == 255
+    assert theirs[0, -1] == 0
+    ours = KERNELS[op](Site(op, {}, (one, one), (y,)))([x, x])
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("qtype", [INT8, UINT8])
+def test_what_is_not_a_number_is_quantized_to_the_lowest_integer(qtype: QType) -> None:
+    y = QuantParams.per_tensor(0.1, 5, qtype)
+    arrays = {"x": np.array([np.nan, 1, np.inf, -np.inf], np.float32), **qparam_inputs("y", y)}
+    theirs = onnxruntime_output("QuantizeLinear", "", list(arrays), arrays, ["x"])
+    ours = quantizers.ORT["QuantizeLinear"](Site("QuantizeLinear", {}, (None,), (y,)))(
+        [arrays["x"]]
+    )
+    np.testing.assert_array_equal(ours, theirs)

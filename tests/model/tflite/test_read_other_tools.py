@@ -11,75 +11,13 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.executor import Executor
-from ptq.model.node import name_of
 from ptq.model.open import open_model
-from ptq.verification.node_status import node_statuses
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
 
-import flatbuffers
-
-from ptq.model.tflite.interpreter import LitertModel
-from ptq.model.tflite.schema import load_schema, tensor_type
+from tflite_file import FileBuilder, require_integers_of_litert
 
 RNG = np.random.default_rng(3)
-
-
-class FileBuilder:
-    """A file of one operator; int8 tensors have scale 0.05, and int32 biases the product of two."""
-
-    def __init__(self) -> None:
-        self.schema = load_schema()
-        self.model = self.schema.ModelT()
-        self.model.version = 3
-        self.model.buffers = [self.schema.BufferT()]
-        self.graph = self.schema.SubGraphT()
-        self.graph.tensors, self.graph.operators = [], []
-
-    def tensor(
-        self, name: str, shape: Any, dtype: Any = np.int8, content: Any = None, scale: float = 0
-    ) -> int:
-        tensor, dtype = self.schema.TensorT(), np.dtype(dtype)
-        tensor.name, tensor.type = name.encode(), tensor_type(dtype)
-        tensor.shape, tensor.shapeSignature = [abs(n) for n in shape], [*shape]
-        if content is not None:
-            tensor.buffer = len(self.model.buffers)
-            self.model.buffers.append(self.schema.BufferT())
-            data = np.frombuffer(np.asarray(content, dtype).tobytes(), np.uint8)
-            self.model.buffers[-1].data = data
-        if scale:
-            tensor.quantization = self.schema.QuantizationParametersT()
-            tensor.quantization.scale, tensor.quantization.zeroPoint = [scale], [0]
-        self.graph.tensors.append(tensor)
-        return len(self.graph.tensors) - 1
-
-    def build(self, builtin: str, inputs: list[int], outputs: list[int], options: Any) -> bytes:
-        code, operator = self.schema.OperatorCodeT(), self.schema.OperatorT()
-        code.builtinCode = getattr(self.schema.BuiltinOperator, builtin)
-        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
-        operator.inputs, operator.outputs = inputs, outputs
-        if options is not None:
-            kind = type(options).__name__.removesuffix("T")
-            operator.builtinOptionsType = getattr(self.schema.BuiltinOptions, kind)
-            operator.builtinOptions = options
-        self.graph.operators = [operator]
-        self.graph.inputs = [i for i in inputs if not self.graph.tensors[i].buffer]
-        self.graph.outputs = outputs
-        self.model.operatorCodes, self.model.subgraphs = [code], [self.graph]
-        builder = flatbuffers.Builder()
-        builder.Finish(self.model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
-
-
-def _compare(content: bytes, feed: dict[str, Any], *, integers: bool = True) -> None:
-    graph = open_model(content)
-    found = Executor(graph, "litert").run(feed)
-    for name, array in LitertModel(content, kernels="reference").run(feed).items():
-        np.testing.assert_array_equal(found[name], array)
-    if integers:
-        assert "float" not in {s.runs for s in node_statuses(graph, "litert") if s.op == "Gemm"}
-    assert {name_of(v) for v in graph.outputs} == {*found}
 
 
 def _fully_connected(shape: tuple[int, ...], *, keeps: bool) -> bytes:
@@ -105,7 +43,7 @@ def test_a_product_of_several_axes_with_a_bias_is_an_integer_product_of_rows(
 ) -> None:
     given = tuple(3 if n == -1 else n for n in shape)
     feed = {"x": RNG.normal(0, 2, given).astype(np.float32)}
-    _compare(_fully_connected(shape, keeps=keeps), feed)
+    require_integers_of_litert(_fully_connected(shape, keeps=keeps), feed)
 
 
 def test_a_product_of_several_open_axes_is_refused() -> None:
@@ -122,7 +60,7 @@ def test_a_slice_that_removes_an_axis_keeps_one_element_of_it(begin: int) -> Non
     options = b.schema.StridedSliceOptionsT()
     options.beginMask, options.endMask, options.shrinkAxisMask = 1, 1, 2
     content = b.build("STRIDED_SLICE", inputs, [b.tensor("y", (-1, 2), scale=0.05)], options)
-    _compare(content, {"x": RNG.normal(0, 2, (3, 4, 6)).astype(np.float32)})
+    require_integers_of_litert(content, {"x": RNG.normal(0, 2, (3, 4, 6)).astype(np.float32)})
 
 
 @pytest.mark.parametrize("begin_mask", [1, 3])
@@ -144,14 +82,16 @@ def test_unpacked_parts_lose_their_axis() -> None:
     options.num, options.axis = 3, -2
     outputs = [b.tensor(f"y{k}", (-1, 4), scale=0.05) for k in range(3)]
     content = b.build("UNPACK", [b.tensor("x", (-1, 3, 4), scale=0.05)], outputs, options)
-    _compare(content, {"x": RNG.normal(0, 2, (1, 3, 4)).astype(np.float32)})
+    require_integers_of_litert(content, {"x": RNG.normal(0, 2, (1, 3, 4)).astype(np.float32)})
 
 
 def test_a_square_is_a_product_with_itself() -> None:
     b = FileBuilder()
     x, y = (b.tensor(name, (2, 4), np.float32) for name in "xy")
     feed = {"x": RNG.normal(0, 2, (2, 4)).astype(np.float32)}
-    _compare(b.build("SQUARE", [x], [y], b.schema.SquareOptionsT()), feed, integers=False)
+    require_integers_of_litert(
+        b.build("SQUARE", [x], [y], b.schema.SquareOptionsT()), feed, integers=False
+    )
 
 
 def test_comparisons_and_choices_are_read() -> None:
@@ -162,14 +102,16 @@ def test_comparisons_and_choices_are_read() -> None:
         b.tensor("y", (2, 3), np.bool_),
     )
     feed = {"x": np.int32([[1, 2, 3], [4, 5, 6]]), "z": np.int32([[1, 0, 3], [0, 5, 0]])}
-    _compare(b.build("NOT_EQUAL", [x, z], [y], b.schema.NotEqualOptionsT()), feed, integers=False)
+    require_integers_of_litert(
+        b.build("NOT_EQUAL", [x, z], [y], b.schema.NotEqualOptionsT()), feed, integers=False
+    )
     b = FileBuilder()
     which = b.tensor("which", (2, 3), np.bool_)
     x, z, y = (b.tensor(name, (2, 3), np.float32) for name in "xzy")
     feed = {name: array.astype(np.float32) for name, array in feed.items()}
     feed["which"] = np.array([[True, False, True], [False, False, True]])
     options = b.schema.SelectOptionsT()
-    _compare(b.build("SELECT", [which, x, z], [y], options), feed, integers=False)
+    require_integers_of_litert(b.build("SELECT", [which, x, z], [y], options), feed, integers=False)
 
 
 @pytest.mark.parametrize("rows", [3, -1])
@@ -182,7 +124,7 @@ def test_a_condition_of_one_axis_chooses_whole_rows(rows: int, kind: Any) -> Non
     feed: dict[str, Any] = {n: RNG.normal(0, 2, (3, 3, 2)).astype(np.float32) for n in "xz"}
     feed["which"] = np.array([True, False, True])
     content = b.build("SELECT", [which, x, z], [y], b.schema.SelectOptionsT())
-    _compare(content, feed, integers=False)
+    require_integers_of_litert(content, feed, integers=False)
 
 
 def test_a_choice_by_a_condition_of_another_shape_is_refused() -> None:
