@@ -1,13 +1,13 @@
 """Shapes that a written model does not declare: inferred ones of inner tensors with an open axis.
 
 A reader infers them itself. One that gets the batch as a number, as tract does, finds that the declared symbol
-contradicts it.
+contradicts it. What operators of other domains write stays declared: ONNX infers neither its type nor its shape.
 """
 
 from __future__ import annotations
 
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import ONNX_DOMAINS, name_of
 
 
 def without_inferred_shapes(graph: Graph, given: Graph) -> Graph:
@@ -19,7 +19,8 @@ def without_inferred_shapes(graph: Graph, given: Graph) -> Graph:
     """
     declared = {name_of(v) for node in given.nodes for v in node.outputs if v.shape is not None}
     changed = graph.copy()
-    for value in (v for node in changed.nodes for v in node.outputs):
+    standard = (node for node in changed.nodes if node.domain in ONNX_DOMAINS)
+    for value in (v for node in standard for v in node.outputs):
         if value.shape is None or value.is_graph_output() or name_of(value) in declared:
             continue
         if any(not isinstance(length, int) for length in value.shape):

@@ -483,5 +483,20 @@ def test_a_fixed_batch_leaves_no_shape_arithmetic(batch: int) -> None:
     assert not left & {"Shape", "Slice", "Expand", "Concat"}
 
 
+def test_types_that_onnx_does_not_infer_stay_declared() -> None:
+    """QGemm returns float here, as the Softmax behind it needs; ONNX has no rule for it."""
+    model = build_network(
+        "z = Gemm(x, w)\ny = Softmax(z)", {"x": ("N", 8)}, w=gaussian_array(8, 4, scale=0.3)
+    )
+    data = {"x": gaussian_array(16, 8, seed=5)}
+    made = ptq.quantize(model, data, form="qoperator", effort="fast", threads=1, force=True)
+    assert [node.op_type for node in made.model.graph.node] == [
+        "QuantizeLinear",
+        "QGemm",
+        "Softmax",
+    ]
+    assert not any(found.differing for found in ptq.verify(made.model, data, threads=1).tensors)
+
+
 def has_open_axis(value: onnx.ValueInfoProto) -> bool:
     return any(not side.HasField("dim_value") for side in value.type.tensor_type.shape.dim)
