@@ -55,13 +55,13 @@ def build_result(
     file = encode_tflite(graph, border) if job.options.form == "tflite" else None
     bordered, notes = apply_border(graph, border, metadata=metadata)
     bordered = without_inferred_shapes(bordered, job.source)
-    # serialized again, a model has other bytes than its file
     report = add_file_facts(
         report,
         job,
         graph,
         file,
         notes if file is None else (*describe_orders(file.content), *notes),
+        # serialized again, a model has other bytes than its file
         float_bytes=count_file_bytes(source) if source else serialized_size(job.source.model),
         int8_bytes=serialized_size(bordered.model) if file is None else len(file.content),
     )

@@ -30,8 +30,6 @@ _FLOAT32_ERROR = 2.0**-12
 _MAX_WINDOW = 0.25
 _GROUP = 8
 """Channels that LiteRT's optimized kernels take at once."""
-_GROUP = 8
-"""Channels that LiteRT's optimized kernels take at once."""
 
 ExactRounding = Callable[[NDArray[np.int64], NDArray[np.intp]], NDArray[Any]]
 """Accumulators, and the channel of each, to acc · M rounded."""
