@@ -165,6 +165,11 @@ class Plan:
                 f"(graph {self.graph[:12]}…, this one is {digest[:12]}…)"
             )
 
+    @property
+    def is_per_tensor(self) -> bool:
+        """Whether no weight has scales for its channels, so that opsets from 10 on can be kept."""
+        return all(params.axis is None for params in self.operands.values())
+
     def find_weight_qparams(self, node: str) -> QuantParams | None:
         """The parameters of a node's weight; None if the plan does not quantize it."""
         return self.operands.get((node, WEIGHT_INPUT))

@@ -86,7 +86,7 @@ def open_job(
     source, prepared = open_and_prepare(
         model,
         opset=options.opset,
-        per_tensor=options.per_tensor,
+        per_tensor=options.per_tensor if given.plan is None else given.plan.is_per_tensor,
         known=given.names,
         digest=given.digest,
         float_functions=options.target_row(given.plan).has_float_functions,

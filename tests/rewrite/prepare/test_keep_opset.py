@@ -163,6 +163,14 @@ def test_an_old_opset_is_kept_with_one_scale_for_each_weight(opset: int, form: s
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_a_plan_with_one_scale_for_each_weight_keeps_an_old_opset() -> None:
+    model = network("y = Gemm(x, w, b)", 12)
+    given = {"opset": "keep", "rounding": "nearest", "threads": 1, "force": True}
+    made = ptq.quantize(model, {"x": SAMPLES}, per_tensor=True, **given)
+    again = ptq.quantize(model, plan=made.plan, **given)
+    assert again.model.graph == made.model.graph
+
+
 @pytest.mark.parametrize(
     ("node", "opset", "reason"),
     [
