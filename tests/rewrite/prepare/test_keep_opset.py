@@ -167,7 +167,7 @@ def test_a_plan_with_one_scale_for_each_weight_keeps_an_old_opset() -> None:
     model = network("y = Gemm(x, w, b)", 12)
     given = {"opset": "keep", "rounding": "nearest", "threads": 1, "force": True}
     made = ptq.quantize(model, {"x": SAMPLES}, per_tensor=True, **given)
-    again = ptq.quantize(model, plan=made.plan, **given)
+    again = ptq.quantize(model, {"x": SAMPLES}, plan=made.plan, **given)
     assert again.model.graph == made.model.graph
 
 
