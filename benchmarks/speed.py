@@ -51,8 +51,6 @@ BUILT = ("bert_base", "resnet50", "light_vgg19")
 OPENED = ("light_vgg19",)
 """Networks whose float pass includes the opening of the model: their weights are made there."""
 README = "sample_data"
-BY_HAND = ("two_gigabytes",)
-"""Networks that take many minutes: they are measured only if they are named."""
 EFFORTS = ("default", "fast")
 
 

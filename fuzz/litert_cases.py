@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 
 Tensor = dict[str, Any]
-SOFTMAX_LIMIT = (
-    512  # LiteRT's softmax aborts the process where its sum of exponentials reaches this
-)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ Shapes = Mapping[str, tuple[int, ...]]
 def find_batch_inputs(graph: Graph, sample: Shapes | None) -> list[Value]:
     """The inputs whose axis 0 is the batch; all of them if ``sample`` is None.
 
-    The batch is axis 0 of the first input that leaves it open, of those whose name for it an output has too if there
-    are any. Another input has the batch if its axis 0 has the same name, or the same length in a sample. Without a
-    sample it has the batch, unless another of its axes has the name.
+    The batch is axis 0 of the first input that leaves it open. An input whose name for it an output has too comes
+    before the others. Another input has the batch if its axis 0 has the same name, or the same length in a sample.
+    Without a sample it has the batch, unless another of its axes has the name.
     """
     ranked = [value for value in graph.inputs if shape_of(value)]
     ends = {_axis_name(value, 0) for value in graph.outputs if shape_of(value)} - {None}

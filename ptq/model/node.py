@@ -51,6 +51,11 @@ def operator_of(node: Node) -> str:
     return node.op_type if node.domain in ONNX_DOMAINS else f"{node.domain}::{node.op_type}"
 
 
+def onnx_operator_of(node: Node) -> str:
+    """Name of the operator; an operator of ONNX Runtime's own domain has the name of ONNX's."""
+    return operator_of(node).removeprefix(MICROSOFT_PREFIX)
+
+
 def spec_name(node: Node) -> str:
     """Key of the node in ``ptq.core.ops``: its operator; for a Resize with the mode, ``Resize linear``."""
     op = operator_of(node)

@@ -18,7 +18,7 @@ Error injection (`ptq.optimization.mixed_precision.attribution.error_injection`)
 not count on that sample. An error that is not finite makes the share huge (`error_attribution` there), so the source
 counts as the most harmful one.
 
-Emulator of a target (`ptq.optimization.target_runtime`): nothing is left out. A value that is not finite makes the
+Emulator of a target (`ptq.api.target_runtime`): nothing is left out. A value that is not finite makes the
 ratio NaN or infinite, which the line shows.
 
 Runtime check (`ptq.verification.runtime_check`): a shape that differs is an error of a million times the energy so

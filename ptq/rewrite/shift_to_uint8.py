@@ -21,7 +21,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ptq.core.ops import QLINEAR_FORMS
-from ptq.core.opspec import MICROSOFT_PREFIX, Role
+from ptq.core.opspec import Role
 from ptq.core.types import IntArray
 from ptq.model.graph import Graph
 from ptq.model.node import (
@@ -32,6 +32,7 @@ from ptq.model.node import (
     dtype_of,
     is_constant,
     name_of,
+    onnx_operator_of,
     operator_of,
     require_constant,
     spec_of,
@@ -82,10 +83,10 @@ def shift_pairs(graph: Graph) -> frozenset[str]:
 
 def shifted_pair_reader(node: Node) -> Node | None:
     """The DequantizeLinear after a QuantizeLinear if ONNX Runtime shifts the pair; else None."""
-    if _onnx_operator(node) != "QuantizeLinear" or node.outputs[0].is_graph_output():
+    if onnx_operator_of(node) != "QuantizeLinear" or node.outputs[0].is_graph_output():
         return None
     readers = consumers_of(node.outputs[0])
-    if len(readers) != 1 or _onnx_operator(readers[0]) != "DequantizeLinear":
+    if len(readers) != 1 or onnx_operator_of(readers[0]) != "DequantizeLinear":
         return None
     real = readers[0].outputs[0]
     if len(list(real.uses())) + real.is_graph_output() != 1:
@@ -195,11 +196,6 @@ def _add_zero_point(graph: Graph, node: Node, scale: int, zero_point: int) -> No
 def _has_int8_zero_point(quantizer: Node) -> bool:
     array = constant_of(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else None
     return array is not None and array.dtype == _INT8 and array.size == 1
-
-
-def _onnx_operator(node: Node) -> str:
-    """The operator; quantizers of Microsoft's domain count as ONNX's."""
-    return operator_of(node).removeprefix(MICROSOFT_PREFIX)
 
 
 def _has_mixed_signedness(op: QuantizedOp) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ptq.core.ops import QLINEAR_FORMS
-from ptq.core.opspec import MICROSOFT_PREFIX, OpSpec, OutputRule, QLinearForm, Role
+from ptq.core.opspec import OpSpec, OutputRule, QLinearForm, Role
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program_reader import read_program
@@ -24,6 +24,7 @@ from ptq.model.node import (
     dtype_of,
     is_constant,
     name_of,
+    onnx_operator_of,
     operator_of,
     spec_of,
 )
@@ -144,7 +145,7 @@ def _operand_reason(role: Role, value: Value) -> str:
 
 def _float_value_reason(value: Value) -> str:
     maker = value.producer()
-    if maker is None or _plain_name(maker) != "DequantizeLinear":
+    if maker is None or onnx_operator_of(maker) != "DequantizeLinear":
         return "is a float constant" if is_constant(value) else "is computed in float"
     return _quantizer_reason(maker, maker.inputs[0])
 
@@ -159,7 +160,9 @@ def _output_reason(value: Value) -> str:
     if value.is_graph_output():
         return f"{what} is a float output of the model"
     readers = consumers_of(value)
-    quantizers = [node for node in readers if _plain_name(node) in ("QuantizeLinear", _DYNAMIC)]
+    quantizers = [
+        node for node in readers if onnx_operator_of(node) in ("QuantizeLinear", _DYNAMIC)
+    ]
     if not quantizers:
         return f"{what} has no QuantizeLinear after it"
     if len(readers) > 1:
@@ -167,14 +170,9 @@ def _output_reason(value: Value) -> str:
     return f"{what} {_quantizer_reason(quantizers[0], quantizers[0].outputs[0])}"
 
 
-def _plain_name(node: Node) -> str:
-    """The operator, whether it is ONNX's own or that of the same name of ONNX Runtime."""
-    return operator_of(node).removeprefix(MICROSOFT_PREFIX)
-
-
 def _quantizer_reason(quantizer: Node, integers: Value | None) -> str:
     """Why a quantizer is not one of 8-bit integers with constant scales along at most one axis."""
-    scales = None if _plain_name(quantizer) == _DYNAMIC else constant_of(quantizer.inputs[1])
+    scales = None if onnx_operator_of(quantizer) == _DYNAMIC else constant_of(quantizer.inputs[1])
     if scales is None:
         return "has a scale that is computed at run time"
     if scales.ndim > 1 or attributes_of(quantizer).get("block_size", 0):

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ptq.core.decibels import sqnr_db
 from ptq.core.errors import DataError
-from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
@@ -25,7 +24,7 @@ from ptq.data.sample_source import name_sample
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, Node, Value, name_of, operator_of
+from ptq.model.node import QUANTIZERS, Node, Value, name_of, onnx_operator_of, operator_of
 from ptq.model.qdq.qdq_units import read_quantizer
 from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.model.session.session import Session
@@ -198,7 +197,7 @@ def _quantized_tensors(graph: Graph) -> Mapping[str, tuple[Node, QuantParams | N
     """The outputs of quantizers in graph order, each with the node that computes the values and the parameters."""
     found = {}
     for node in graph.nodes:
-        if operator_of(node).removeprefix(MICROSOFT_PREFIX) != "QuantizeLinear":
+        if onnx_operator_of(node) != "QuantizeLinear":
             continue
         if node.inputs[0] is None:
             continue

@@ -18,7 +18,6 @@ from ptq.evaluation.presentation.html import render_page
 from ptq.evaluation.presentation.html_rankings import render_ranking_page
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
-IN_THE_MODELS_ORDER = tuple(COLOURS)
 MODEL = build_network(
     "f = Flatten(x)\ny = Gemm(f, w, b)",
     {"x": ("n", 3, 1, 1)},

@@ -16,8 +16,8 @@ from foreign_models import (
 )
 from networks import gaussian_array
 from old_runtime import skip_before
-from ptq.verification.verbs import portability
 
+from ptq.api.portability import portability
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.executor.executor import Executor

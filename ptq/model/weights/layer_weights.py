@@ -13,8 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.opspec import BIAS_INPUT, MICROSOFT_PREFIX, WEIGHT_INPUT
-from ptq.model.node import Node, attributes_of, constant_shape, dtype_of, operator_of
+from ptq.core.opspec import BIAS_INPUT, WEIGHT_INPUT
+from ptq.model.node import (
+    Node,
+    attributes_of,
+    constant_shape,
+    dtype_of,
+    onnx_operator_of,
+    operator_of,
+)
 from ptq.model.weights.matrix_layout import input_output_matrix, matrix_channel_axis
 
 _CONV_AXES = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
@@ -23,7 +30,7 @@ _MATRIX_OPS = frozenset(["Gemm", "MatMul", "MatMulIntegerToFloat", "QGemm", "QLi
 
 def channel_axis(node: Node, rank: int) -> int | None:
     """Axis of the weight along which its output channels lie; None for an operator without weight layout."""
-    op = operator_of(node).removeprefix(MICROSOFT_PREFIX)
+    op = onnx_operator_of(node)
     if op in _MATRIX_OPS:
         return matrix_channel_axis(attributes_of(node), rank)
     return _CONV_AXES.get(op)
@@ -38,7 +45,7 @@ def summation_order_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] | N
         None if products are not added in pairs of neighbours: products of vectors, a depthwise Conv, and any operator
         but Conv, Gemm and MatMul.
     """
-    op, attributes = operator_of(node).removeprefix(MICROSOFT_PREFIX), attributes_of(node)
+    op, attributes = onnx_operator_of(node), attributes_of(node)
     if op in _MATRIX_OPS:
         return input_output_matrix(weight, attributes) if weight.ndim > 1 else None
     depthwise = weight.shape[1:2] == (1,) and len(weight) == attributes.get("group", 1)
@@ -56,10 +63,7 @@ def channel_pair_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] | None
     Returns:
         None for a depthwise Conv, which adds its products one by one, and any operator but Conv and ConvTranspose.
     """
-    op, group = (
-        operator_of(node).removeprefix(MICROSOFT_PREFIX),
-        attributes_of(node).get("group", 1),
-    )
+    op, group = onnx_operator_of(node), attributes_of(node).get("group", 1)
     axis = _CONV_AXES.get(op)
     if axis is None or (axis == 0 and weight.shape[1] == 1 and len(weight) == group):
         return None

@@ -6,7 +6,7 @@ import numpy as np
 
 from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, Node, constant_of, operator_of
+from ptq.model.node import QUANTIZERS, Node, constant_of, onnx_operator_of, operator_of
 from ptq.model.qdq.qdq_units import implied_type
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.upgrade_opset import MIN_QDQ_OPSET, upgrade_opset
@@ -34,7 +34,7 @@ def use_onnx_domain(graph: Graph) -> list[Change]:
     """
     count = 0
     for node in graph.nodes:
-        kind = operator_of(node).removeprefix(MICROSOFT_PREFIX)
+        kind = onnx_operator_of(node)
         if not operator_of(node).startswith(MICROSOFT_PREFIX) or kind not in QUANTIZERS:
             continue
         zero_point = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
