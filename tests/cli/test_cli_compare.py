@@ -38,6 +38,7 @@ def right(model, data) -> Path:
     return Path("right.npz")
 
 
+@pytest.mark.usefixtures("folder")
 def test_a_sample_with_another_shape_is_the_reason_for_no_sqnr(ptq):
     nodes = "g = Greater(x, t)\nn = NonZero(g)\ny = Cast<to = 1>(n)"
     for name, above in (("old.onnx", 0.0), ("new.onnx", 0.5)):
