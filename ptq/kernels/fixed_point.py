@@ -13,7 +13,7 @@ line 48/17 − 32/17 · (1 + x)/2. With e = exp(−|x|) the logistic function of
 tangent is (1 − e²)/(1 + e²). For 1/√x, x is scaled by a power of four into [2^27, 2^29). Five Newton steps
 y ← y · (3 − x·y²)/2 from y = 1 give it in Q3.28. (gemmlowp, fixedpoint.h; TensorFlow Lite.)
 
-All functions take and return int64 arrays whose values fit int32, and broadcast.
+All functions take integers whose values fit int32, compute in int64, return int64 arrays, and broadcast.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def doubling_high_mul(a: Int64, b: Int64 | int) -> Int64:
     One addition serves both signs. gemmlowp divides a negative product with truncation, after a smaller nudge 1 −
     2^30. That equals the floor of the product with the nudge 2^30.
     """
-    high = (a * np.int64(b) if isinstance(b, int) else a * b) + (1 << 30)
+    high = np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << 30)
     high >>= 31
     saturated: Int64 = np.minimum(high, INT32_MAX)
     return saturated
@@ -58,7 +58,7 @@ def divide_by_power_of_two(x: Int64, exponent: Int64 | int) -> Int64:
 
     Error bound: 1/2. (gemmlowp, fixedpoint.h, RoundingDivideByPOT.)
     """
-    power = np.asarray(exponent, np.int64)
+    x, power = np.asarray(x, np.int64), np.asarray(exponent, np.int64)
     half = (np.int64(1) << power) >> 1
     # x >> 63 subtracts one from a negative x, so that its ties go to the lower integer.
     away = np.where(power > 0, x >> 63, 0)
@@ -73,7 +73,7 @@ def multiply_by_power_of_two(x: Int64, exponent: int) -> Int64:
     """
     if exponent <= 0:
         return divide_by_power_of_two(x, -exponent)
-    saturated: Int64 = np.clip(x << exponent, INT32_MIN, INT32_MAX)
+    saturated: Int64 = np.clip(np.asarray(x, np.int64) << exponent, INT32_MIN, INT32_MAX)
     return saturated
 
 

@@ -38,8 +38,8 @@ def right(model, data) -> Path:
     return Path("right.npz")
 
 
-def test_a_sample_with_another_shape_is_the_reason_for_no_sqnr(ptq, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("folder")
+def test_a_sample_with_another_shape_is_the_reason_for_no_sqnr(ptq):
     nodes = "g = Greater(x, t)\nn = NonZero(g)\ny = Cast<to = 1>(n)"
     for name, above in (("old.onnx", 0.0), ("new.onnx", 0.5)):
         onnx.save(build_network(nodes, {"x": ("N", 8)}, t=np.float32(above)), name)

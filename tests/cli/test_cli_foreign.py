@@ -128,4 +128,4 @@ def test_findings_of_one_rule_are_one_row_with_their_number(quantized: dict[str,
 def test_the_findings_are_printed_with_node_and_clause(quantized: dict[str, Path]) -> None:
     text = CliRunner().invoke(app, ["lint", str(quantized["ort"])]).stdout
     assert "activation-type" in text
-    assert "/stem/conv/Conv" in text
+    assert "/block2/expand/conv/Conv" in text

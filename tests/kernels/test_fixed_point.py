@@ -130,3 +130,18 @@ def test_a_multiplier_a_channel_is_that_channels_multiplier() -> None:
     reals = np.array([0.7, 0.001, 0.25, 3.0])
     each = [rescale(x[:, c], float(real)) for c, real in enumerate(reals)]
     np.testing.assert_array_equal(rescale(x, reals), np.stack(each, axis=1))
+
+
+def test_int32_arrays_give_what_int64_arrays_give() -> None:
+    values = np.array([2**30, 123456789, -(2**31), -7], np.int32)
+    wide = values.astype(np.int64)
+    for function, more in (
+        (doubling_high_mul, 2**30 + 5),
+        (divide_by_power_of_two, 3),
+        (multiply_by_power_of_two, 2),
+    ):
+        found = function(values, more)  # type: ignore[arg-type] # a caller's mistake
+        assert found.dtype == np.int64
+        assert found.tolist() == function(wide, more).tolist()
+    product = doubling_high_mul(values, values)  # type: ignore[arg-type]
+    assert product.tolist() == doubling_high_mul(wide, wide).tolist()

@@ -13,7 +13,7 @@ COMPAT_FILES = frozenset(
     solver/partition/test_partition.py calibration/test_collect.py evaluation/test_evaluate.py
     evaluation/test_intervals.py verification/test_golden.py verification/test_verify.py
     optimization/test_range_search.py optimization/equalization/test_candidates.py cli/test_cli_commands.py
-    test_api.py data/sources/test_packages.py data/formats/test_texts.py test_results.py page/test_layout.py
+    api/test_api.py data/sources/test_packages.py data/formats/test_texts.py test_results.py page/test_layout.py
     """.split()  # noqa: SIM905 # easier to read and to extend
 )
 """Files of the subset that runs with the lowest dependencies: of each package, what touches a library."""

@@ -46,8 +46,9 @@ def _ort_quantize(site: Site) -> Kernel:
 
 def replace_nan(q: NDArray[Any], x: NDArray[Any], instead: int) -> NDArray[Any]:
     """Return the integers of x with another one where x is not a number."""
-    missing = np.isnan(x)
-    return np.where(missing, q.dtype.type(instead), q) if missing.any() else q
+    if not np.isnan(np.max(x, initial=-np.inf)):  # one pass, and no array
+        return q
+    return np.where(np.isnan(x), q.dtype.type(instead), q)
 
 
 def _litert_quantize(site: Site) -> Kernel:

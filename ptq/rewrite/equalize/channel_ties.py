@@ -5,34 +5,42 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.union_find import UnionFind
-
 GroupNumbers = NDArray[np.int64]
 
 
 class ChannelTies:
-    """Groups of the numbers from 0 on; 0 exists from the start."""
+    """Groups of the numbers from 0 on; 0 exists from the start.
+
+    `ptq.core.union_find` has the same for elements of any kind; a model has 100,000 channels and more.
+    """
 
     def __init__(self) -> None:
-        self._groups = UnionFind([0])
+        self._parent = [0]
 
     def add_elements(self, count: int) -> GroupNumbers:
         """Add this many numbers, each a group of its own; the new numbers."""
-        added = np.arange(count) + len(self._groups)
-        for number in added.tolist():
-            self._groups.add(number)
-        return added
+        start = len(self._parent)
+        self._parent.extend(range(start, start + count))
+        return np.arange(start, start + count)
 
     def union(self, first: GroupNumbers, second: GroupNumbers) -> None:
         """Unite the groups of numbers, pair by pair."""
-        find_root = self._groups.find_root
         for a, b in zip(first.tolist(), second.tolist(), strict=True):
-            one, other = find_root(a), find_root(b)
-            self._groups.union(min(one, other), max(one, other))
+            one, other = self._find_root(a), self._find_root(b)
+            self._parent[max(one, other)] = min(one, other)
 
     def group_numbers(self) -> tuple[int, GroupNumbers]:
         """The number of groups, and the group of each number, counted without gaps; 0 is in group 0."""
-        numbers = range(len(self._groups))
-        roots = np.array([self._groups.find_root(number) for number in numbers])
+        roots = np.array(self._parent)
+        while (roots[roots] != roots).any():
+            roots = roots[roots]
         is_root = roots == np.arange(len(roots))
         return int(is_root.sum()), (np.cumsum(is_root) - 1)[roots]
+
+    def _find_root(self, number: int) -> int:
+        root = number
+        while self._parent[root] != root:
+            root = self._parent[root]
+        while self._parent[number] != root:
+            self._parent[number], number = root, self._parent[number]
+        return root

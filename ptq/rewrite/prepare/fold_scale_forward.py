@@ -30,6 +30,7 @@ from ptq.model.node import (
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.match import scalar_constant
+from ptq.rewrite.prepare.activation_pattern import find_activations
 
 _HOMOGENEOUS_OPS = frozenset(
     [
@@ -87,12 +88,16 @@ def _graph_of(value: Value) -> Any:
     return None if node is None else node.graph
 
 
-def fold_scale_forward(graph: Graph) -> list[Change]:
-    """Fold positive scalar factors into the weights behind them, in place."""
+def fold_scale_forward(graph: Graph, *, float_functions: bool = False) -> list[Change]:
+    """Fold positive scalar factors into the weights behind them, in place.
+
+    With ``float_functions`` the factor of a Gelu in several operators stays: runtimes fuse the whole pattern.
+    """
     count = 0
+    functions = {node for node, _ in find_activations(graph)} if float_functions else set()
     for node in reversed(graph.nodes):
         found = _match_factor(node)
-        if found is None:
+        if found is None or node in functions:
             continue
         x, factor = found
         paths, y = _FactorPaths(), node.outputs[0]

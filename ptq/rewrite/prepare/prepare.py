@@ -107,8 +107,9 @@ KEEPING_OPSET: Mapping[Rewrite, Rewrite] = {
 OF_FLOAT_FUNCTIONS: Mapping[Rewrite, Rewrite] = {
     upgrade_opset: partial(upgrade_opset, version=MIN_QDQ_OPSET),
     fuse_activations: partial(fuse_activations, float_functions=True),
+    fold_scale_forward: partial(fold_scale_forward, float_functions=True),
 }
-"""The rewrites that raise the opset for functions on integers, each with the form that raises it for layers only."""
+"""Rewrites that raise the opset for functions on integers or take their factor, each in the form for layers only."""
 
 
 @dataclass(frozen=True, eq=False)

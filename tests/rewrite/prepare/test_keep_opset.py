@@ -9,7 +9,9 @@ from networks import build_network, gaussian_array
 
 import ptq
 from ptq.model.graph import Graph
+from ptq.model.node import operator_of
 from ptq.model.session.session import Session
+from ptq.rewrite.match import scalar_constant
 from ptq.rewrite.prepare.prepare import prepare
 
 GELU = """
@@ -213,6 +215,17 @@ def test_no_opset_is_raised_for_a_function_that_the_target_computes_in_float(
     assert not [change for change in result.report.changes if "opset" in change]
     assert {r.fate for r in result.report.nodes if r.op == "Gemm"} == {"int8"}
     assert not [reason for reason in result.plan.floats.values() if "opset" in reason]
+
+
+@pytest.mark.parametrize(("function", "last"), [("Gelu", 0.5), ("HardSwish", 1 / 6)])
+def test_a_function_in_several_operators_keeps_its_factor(function: str, last: float) -> None:
+    graph = Graph.from_proto(network(FUNCTIONS[function][0], 13))
+    pieces = prepare(graph, float_functions=True).graph
+    [behind] = [node for node in pieces.nodes if node.outputs[0].name == "y"]
+    factor = behind.inputs[0].producer()
+    assert operator_of(factor) == "Mul"
+    [constant] = [scalar_constant(value) for value in factor.inputs if value.producer() is None]
+    assert constant == pytest.approx(last)
 
 
 def test_an_old_opset_is_raised_to_what_the_quantizers_need() -> None:

@@ -152,7 +152,7 @@ def test_the_runtime_that_the_target_is_for_measures_accuracy_and_budget(
         (_RefusedModel, "cannot load it: no kernel for Relu", "the model"),
         (
             _FailingModel,
-            "fails on a sample, so accuracy is that of ONNX Runtime: data[0]: index",
+            "fails on a sample, so accuracy is that of ONNX Runtime: eval_data[0]: index",
             "a sample",
         ),
     ],
