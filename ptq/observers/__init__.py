@@ -18,6 +18,7 @@ input_quantiles: values of the inputs over the calibration samples
 sample_prefixes: short digests of the samples that statistics count
 sample_listing: which shards of a listing of samples statistics count
 sample_identity: which samples statistics count, and which versions and processor counted them
+npy_header: the header of an .npy file
 npz_bytes: named arrays as the bytes of an .npz, and whether two have equal ones
 calibration_file: `Calibration`: the statistics of a whole graph, and its file
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.observers.npy_header import parse_npy_header
+
 
 def have_equal_arrays(mine: Mapping[str, NDArray[Any]], theirs: Mapping[str, NDArray[Any]]) -> bool:
     """Whether both have the same names, each with an equal array."""
@@ -45,7 +47,8 @@ def decode_arrays(content: bytes) -> dict[str, NDArray[Any]]:
             stream = io.BytesIO(archive.read(entry))
             if np.lib.format.read_magic(stream) != (1, 0):
                 raise ValueError("version")
-            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+            stream.seek(0)
+            shape, _, dtype = parse_npy_header(stream)
             array = np.frombuffer(stream.read(), dtype).reshape(shape)
             arrays[entry.filename.removesuffix(".npy")] = array
     return arrays

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from ptq.core import files
@@ -31,6 +30,7 @@ from ptq.data.formats.npz_rows import (
     skip_bytes,
 )
 from ptq.data.input_spec import MAX_SAMPLE_BYTES
+from ptq.observers.npy_header import parse_npy_header
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,7 @@ def read_header(stream: IO[bytes], size: int, where: str) -> ArrayHeader:
         DataError: It is not an .npy file, it is a pickle, or its size differs from the declared size.
     """
     try:
-        version = npy.read_magic(stream)
-        parse = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = parse(stream)
+        shape, fortran, dtype = parse_npy_header(stream)
     except zipfile.BadZipFile:
         raise
     # A hostile header reaches the tokenizer and numpy's dtype parser, whose exceptions are undocumented.
