@@ -15,12 +15,12 @@ from ptq.solver.quantizer import QuantizedModel
 _ARRAYS = "arrays, fed as given"
 
 
-def find_preprocess(job: Job, made: QuantizedModel) -> Record | None:
+def find_preprocess(job: Job, quantized: QuantizedModel) -> Record | None:
     """The preprocessing under which the ranges were chosen; else that of the samples; None if there are none."""
     recorded = job.given.recorded
     if recorded is not None:
         return recorded.record
-    known = made.calibrated_model.calibration.preprocess
+    known = quantized.calibrated_model.calibration.preprocess
     used = job.samples.calibration or job.samples.evaluation
     if known is not None or used is None:
         return known

@@ -20,15 +20,17 @@ from ptq.model.tflite.describe_orders import describe_orders
 from ptq.optimization.job import Job
 from ptq.rewrite.border.apply import apply_border
 from ptq.rewrite.border.open_shapes import without_inferred_shapes
+from ptq.rewrite.tflite.write import TfliteOptions
 from ptq.solver.quantizer import QuantizedModel
 
 
 def build_result(
     job: Job,
-    made: QuantizedModel,
+    quantized: QuantizedModel,
     report: Report,
     reading: SampleOptions,
     source: Path | None,
+    border: TfliteOptions,
     *,
     metadata: bool,
 ) -> Result:
@@ -36,22 +38,25 @@ def build_result(
 
     Args:
         job: What was asked.
-        made: The quantized model.
+        quantized: The quantized model.
         report: The completed report.
         reading: How the user wants samples read.
         source: File of the float model; None if it was in memory.
+        border: Element types of inputs and outputs, and batch, with the shapes of a sample.
         metadata: Whether the model's metadata record preprocessing and provenance.
     """
-    applied = find_preprocess(job, made)
-    plan = made.plan if made.plan.preprocess is not None else replace(made.plan, preprocess=applied)
-    graph = made.quantized_graph
+    applied = find_preprocess(job, quantized)
+    plan, graph = quantized.plan, quantized.quantized_graph
+    if plan.preprocess is None:
+        plan = replace(plan, preprocess=applied)
     if metadata:
         graph = graph.copy()
         if applied is not None:
             write_record(graph, PREPROCESS, applied)
         plan_digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
-        write_record(graph, PROVENANCE, build_provenance(job, made, report, reading, plan_digest))
-    border = job.options.to_tflite_options(job.samples)
+        write_record(
+            graph, PROVENANCE, build_provenance(job, quantized, report, reading, plan_digest)
+        )
     file = encode_tflite(graph, border) if job.options.form == "tflite" else None
     bordered, notes = apply_border(graph, border, metadata=metadata)
     bordered = without_inferred_shapes(bordered, job.source)
@@ -65,6 +70,6 @@ def build_result(
         float_bytes=count_file_bytes(source) if source else serialized_size(job.source.model),
         int8_bytes=serialized_size(bordered.model) if file is None else len(file.content),
     )
-    calibration = made.calibrated_model.calibration
+    calibration = quantized.calibrated_model.calibration
     tflite = None if file is None else file.content
     return Result(bordered, plan, report, calibration, source, tflite)

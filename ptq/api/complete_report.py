@@ -33,7 +33,7 @@ from ptq.solver.quantizer import QuantizedModel
 def complete_report(
     report: Report,
     job: Job,
-    made: QuantizedModel,
+    quantized: QuantizedModel,
     inside: TargetRuntime | None,
     tflite: TfliteOptions,
     *,
@@ -45,7 +45,7 @@ def complete_report(
     Args:
         report: What was measured.
         job: What was asked.
-        made: The quantized model, as its runtime takes it.
+        quantized: The quantized model, as its runtime takes it.
         inside: The runtime that it is for, with the model; None if it is ONNX Runtime.
         tflite: How a `.tflite` file is written.
         estimated_speed: Speed relative to float by the table of times; None without one.
@@ -53,11 +53,11 @@ def complete_report(
     """
     report = replace(
         report, estimated_speed=estimated_speed, frontier=frontier,
-        cost_note=describe_choice(get_target(made.plan.target)),
+        cost_note=describe_choice(get_target(quantized.plan.target)),
     )  # fmt: skip
-    report = describe_in_target_runtime(report, made, inside, job.samples, tflite, job.run)
-    report = add_speed_findings(report, made.quantized_graph)
-    applied = find_preprocess(job, made)
+    report = describe_in_target_runtime(report, quantized, inside, job.samples, tflite, job.run)
+    report = add_speed_findings(report, quantized.quantized_graph)
+    applied = find_preprocess(job, quantized)
     if applied is None:
         return report
     return replace(

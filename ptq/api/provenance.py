@@ -31,21 +31,21 @@ _DIGITS = 4
 
 
 def build_provenance(
-    job: Job, made: QuantizedModel, report: Report, reading: SampleOptions, plan_digest: str
+    job: Job, quantized: QuantizedModel, report: Report, reading: SampleOptions, plan_digest: str
 ) -> Record:
     """How a model was made.
 
     Args:
         job: What was asked.
-        made: The quantized model.
+        quantized: The quantized model.
         report: What was measured, with the preprocessing.
         reading: How the user wants samples read.
         plan_digest: SHA-256 of the plan.
     """
     options = list_result_options(job.options, reading)
-    options |= {"target": made.plan.target, "weights": made.recipe.weights}
+    options |= {"target": quantized.plan.target, "weights": quantized.recipe.weights}
     drop = None if report.evaluation is None else report.evaluation.forms["int8"].drop
-    inputs = calibration_inputs(made.calibrated_model).to_record()
+    inputs = calibration_inputs(quantized.calibrated_model).to_record()
     return {
         "tool": "ptq",
         "version": version("onnx-ptq"),
@@ -61,7 +61,7 @@ def build_provenance(
         **({"calibration_inputs": inputs} if inputs else {}),
         "onnxruntime": library_versions()["onnxruntime"],
         "processor": describe_processor(),
-        "float_nodes": group_float_nodes(made.plan.floats),
+        "float_nodes": group_float_nodes(quantized.plan.floats),
         "drop": None if drop is None else _describe_drop(drop, report),
     }
 

@@ -247,7 +247,9 @@ def quantize(
     report = complete_report(
         report, job, finished, inside, tflite, estimated_speed=estimate_speed(made), frontier=frontier,
     )  # fmt: skip
-    result = build_result(job, finished, report, reading, source_path(model), metadata=metadata)
+    result = build_result(
+        job, finished, report, reading, source_path(model), tflite, metadata=metadata
+    )
     if not force:
         require_gain(result.report, result)
     if options.strict:

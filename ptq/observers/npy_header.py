@@ -7,7 +7,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-_ATTEMPTS = 5
+_RETRIES = 4
 
 
 def parse_npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -23,13 +23,15 @@ def parse_npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype
         Exception: It is no such header. numpy documents ValueError; its parsers raise others too.
     """
     start = stream.tell()
-    for attempt in range(_ATTEMPTS):
+    for _ in range(_RETRIES):
         try:
-            version = npy.read_magic(stream)
-            parse = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            return parse(stream)
+            return _parse(stream)
         except SystemError:
-            if attempt == _ATTEMPTS - 1:
-                raise
             stream.seek(start)
-    raise AssertionError
+    return _parse(stream)
+
+
+def _parse(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = npy.read_magic(stream)
+    parse = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    return parse(stream)
