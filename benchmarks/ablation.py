@@ -18,13 +18,13 @@ import ptq
 from ptq.api import quantize as verb
 from ptq.core import targets
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of, operator_of
-from ptq.observers.input_means import InputMean, input_means
+from ptq.model.node import get_constant, get_operator
+from ptq.observers.input_means import InputMean, compute_input_means
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.equalize.channel_groups import group_channels
-from ptq.rewrite.equalize.scale_channels import factors_by_group, scale_channels
+from ptq.rewrite.equalize.scale_channels import scale_channels, to_group_factors
 from ptq.rewrite.prepare.prepare import open_and_prepare
 from ptq.solver.scales import weight_qparams
 
@@ -95,9 +95,9 @@ def write_float_weights(model: Path, result: ptq.Result, path: Path) -> None:
     """Write the model with float weights and quantized activations; correct biases for the activations."""
     graph = _prepared_graph(model, result)
     kept = {
-        node.name or "": constant_of(node.inputs[1]) for node in graph.nodes if _has_weight(node)
+        node.name or "": get_constant(node.inputs[1]) for node in graph.nodes if _has_weight(node)
     }
-    means = input_means(result.calibration, result.plan.tensors)
+    means = compute_input_means(result.calibration, result.plan.tensors)
     graph, _ = correct_biases(graph, result.plan, means, _without_none(kept))
     bare = replace(result.plan, operands={}, edges={}, folded={}, clamps={})
     path.write_bytes(to_qdq(graph, bare).to_bytes())
@@ -109,7 +109,7 @@ def write_float_activations(model: Path, result: ptq.Result, path: Path) -> None
     rounded = _without_none(
         {node.name or "": _dequantized_weight(node) for node in result.graph.nodes}
     )
-    means = input_means(result.calibration, result.plan.tensors)
+    means = compute_input_means(result.calibration, result.plan.tensors)
     alone = {name: InputMean(mean.float_mean, 0.0) for name, mean in means.items()}
     graph, _ = correct_biases(graph, result.plan, alone, rounded)
     path.write_bytes(replace_weights(graph, rounded).to_bytes())
@@ -126,7 +126,7 @@ def _prepared_graph(model: Path, result: ptq.Result) -> Graph:
     graph = open_and_prepare(model)[1].graph
     factors, between = result.plan.channel_factors, result.plan.boundaries
     return scale_channels(
-        graph, factors_by_group(group_channels(graph, boundaries=between), factors), between
+        graph, to_group_factors(group_channels(graph, boundaries=between), factors), between
     )
 
 
@@ -141,14 +141,14 @@ def _without_none(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def _dequantized_weight(node: Any) -> Any:
     """Return the node's dequantized weight; None if no DequantizeLinear computes it."""
     source = node.inputs[1].producer() if _has_weight(node) else None
-    if source is None or operator_of(source) != "DequantizeLinear":
+    if source is None or get_operator(source) != "DequantizeLinear":
         return None
-    integers, scale = (constant_of(value) for value in source.inputs[:2])
+    integers, scale = (get_constant(value) for value in source.inputs[:2])
     if integers is None or scale is None or integers.ndim < 2:
         return None
     axis = source.attributes["axis"].as_int() if "axis" in source.attributes else 1
     shape = [1] * integers.ndim
     shape[axis] = -1
-    zero_point = constant_of(source.inputs[2]) if len(source.inputs) > 2 else np.zeros(1)
+    zero_point = get_constant(source.inputs[2]) if len(source.inputs) > 2 else np.zeros(1)
     assert zero_point is not None
     return (integers.astype(np.float32) - zero_point.reshape(shape)) * scale.reshape(shape)

@@ -59,12 +59,12 @@ from result_files import describe_code, write_result
 
 import ptq
 from ptq.data import Preprocess, Sample, Samples, open_samples
-from ptq.data.splits import list_input_specs, takes_any_batch
+from ptq.data.splits import has_free_batch, list_input_specs
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.runs.engines import session_engine
+from ptq.evaluation.runs.engines import make_session_engine
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, Value, name_of
+from ptq.model.node import QUANTIZERS, Value, get_name
 from ptq.model.session.exact_sums import has_exact_int8_sums
 from ptq.model.session.session import Session
 
@@ -293,15 +293,15 @@ def benchmark_task(task: Task, rows: Mapping[str, Quantizer], limit: int | None)
             except Exception as error:  # a peer may fail in any way; the table says so
                 failed[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
     found = evaluate_engines(
-        session_engine(before),
-        {name: session_engine(session) for name, session in sessions.items()},
+        make_session_engine(before),
+        {name: make_session_engine(session) for name, session in sessions.items()},
         samples,
-        [name_of(v) for v in graph.outputs],
-        batch=BATCH if takes_any_batch(graph) else 1,
+        [get_name(v) for v in graph.outputs],
+        batch=BATCH if has_free_batch(graph) else 1,
     )
     faster = measure_speedups(before, sessions, next(iter(samples)).feed)
     graphs = {"": graph} | {name: made[name] for name in sessions}
-    clear = logits_sqnr(graphs, [name_of(v) for v in graph.outputs].index(found.head), samples)
+    clear = logits_sqnr(graphs, [get_name(v) for v in graph.outputs].index(found.head), samples)
     return list_figures(found, spent, faster, failed, len(calibration), clear)
 
 
@@ -336,7 +336,7 @@ def softmax_input(output: Value) -> str | None:
         if first is None:
             return None
         if node.op_type == "Softmax":
-            return name_of(first)
+            return get_name(first)
         if node.op_type not in (*QUANTIZERS, "Identity", "Reshape"):
             return None
         node = first.producer()

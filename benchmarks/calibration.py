@@ -21,14 +21,14 @@ from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, c
 from rich.console import Console
 from rich.table import Table
 
-from ptq.calibration.calibration import tensors_to_collect
-from ptq.calibration.collect import BatchBuffers, count_values, empty_statistics
+from ptq.calibration.calibration import list_tensors_to_collect
+from ptq.calibration.collect import BatchBuffers, count_values, start_statistics
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.data import Sample, open_samples
 from ptq.data.splits import list_input_specs
 from ptq.kernels.thread_pool import limit_threads
 from ptq.model.graph import Graph
-from ptq.model.session.exposed_session import session_with_outputs
+from ptq.model.session.exposed_session import open_session_with_outputs
 from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare
 
@@ -92,9 +92,9 @@ def main() -> None:
 
     graph = prepare(Graph.load(options.model)).graph
     samples = list(open_samples(options.data, list_input_specs(graph), limit=options.samples))
-    observed = tensors_to_collect(graph)
+    observed = list_tensors_to_collect(graph)
     plain = Session(graph, threads=options.threads)
-    session = session_with_outputs(graph, observed, threads=options.threads)
+    session = open_session_with_outputs(graph, observed, threads=options.threads)
 
     buffers = BatchBuffers(session, observed.names, DEFAULT_RUN.calibration_batch)
 
@@ -108,7 +108,7 @@ def main() -> None:
                 session,
                 samples,
                 observed,
-                empty_statistics(observed),
+                start_statistics(observed),
                 DEFAULT_RUN.calibration_batch,
             ),
         }

@@ -44,7 +44,7 @@ from unseen import decision_agreement
 import ptq
 from ptq.core.wording import format_change
 from ptq.evaluation.drop import ERROR
-from ptq.evaluation.intervals import bootstrap_means, percentile_interval
+from ptq.evaluation.intervals import bootstrap_means, compute_percentile_interval
 from ptq.evaluation.presentation.verdict import describe_verdict
 from ptq.evaluation.report.benefit_check import check_benefit
 from ptq.model.graph import Graph
@@ -257,7 +257,7 @@ def compare_decisions(task: Task, model: Path) -> tuple[float, float, float]:
         for sample in task.open(task.evaluation)
     ]
     rows: NDArray[np.float64] = 100 * (1 - np.asarray(shares, np.float64))[:, None]
-    lo, hi = percentile_interval(bootstrap_means(rows)[:, 0])
+    lo, hi = compute_percentile_interval(bootstrap_means(rows)[:, 0])
     return float(rows.mean()), lo, hi
 
 

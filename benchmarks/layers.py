@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.executor.arithmetics import get_kernels
 from ptq.executor.arithmetics.node_site import Kernel, Site
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.weights.layer_weights import input_output_matrix
+from ptq.model.weights.layer_weights import view_input_output_matrix
 
 OPS = ("Conv", "Gemm")
 
@@ -36,7 +36,7 @@ class Layer:
         """Weights with shape O·spatial·I, or (O, K)."""
         w = self.site.constants[1]
         assert w is not None
-        return input_output_matrix(w, self.site.attrs).T if self.site.op == "Gemm" else w
+        return view_input_output_matrix(w, self.site.attrs).T if self.site.op == "Gemm" else w
 
     @property
     def bias(self) -> NDArray[Any]:
@@ -69,7 +69,7 @@ class Layer:
 def record_layers(quantized: Graph, feed: dict[str, NDArray[Any]], name: str) -> list[Layer]:
     """Run a network in an arithmetic and record its layers, except kinds that LiteRT lacks."""
     found: list[Layer] = []
-    kernels = kernels_of_arithmetic(name)
+    kernels = get_kernels(name)
 
     def recording(site: Site) -> Kernel:
         kernel = kernels[site.op](site)

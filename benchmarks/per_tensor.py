@@ -18,11 +18,11 @@ from accuracy import BATCH, Task, find_tasks, list_figures, quantize_task
 from accuracy_tables import PER_TENSOR, format_result
 from result_files import describe_code, write_result
 
-from ptq.data.splits import takes_any_batch
+from ptq.data.splits import has_free_batch
 from ptq.evaluation.evaluate import evaluate_engines
-from ptq.evaluation.runs.engines import open_integer_engine, session_engine
+from ptq.evaluation.runs.engines import make_session_engine, open_integer_engine
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session.exact_sums import has_exact_int8_sums
 from ptq.model.session.session import Session
 
@@ -45,17 +45,17 @@ def measure_task(task: Task) -> dict[str, Any]:
             quantize_task(task, **options).save(path)
             made = Graph.load(path)
             integers = options.get("target") == LITERT
-            engines[f"{name}, ONNX Runtime" if integers else name] = session_engine(
+            engines[f"{name}, ONNX Runtime" if integers else name] = make_session_engine(
                 Session(made, threads=1)
             )
             if integers:
                 engines[f"{name}, LiteRT's integers"] = open_integer_engine(made, LITERT)
     found = evaluate_engines(
-        session_engine(Session(graph, threads=1)),
+        make_session_engine(Session(graph, threads=1)),
         engines,
         task.open(task.evaluation),
-        [name_of(output) for output in graph.outputs],
-        batch=BATCH if takes_any_batch(graph) else 1,
+        [get_name(output) for output in graph.outputs],
+        batch=BATCH if has_free_batch(graph) else 1,
     )
     return list_figures(found, {}, {}, {}, len(list(task.open(task.calibration))), {})
 

@@ -45,23 +45,23 @@ def time_evaluations(
     from ptq.core.run_options import DEFAULT_RUN
     from ptq.data.splits import SampleOptions
     from ptq.evaluation.evaluate import evaluate_engines
-    from ptq.evaluation.runs.engines import integer_engine, session_engine
-    from ptq.model.node import name_of
+    from ptq.evaluation.runs.engines import make_integer_engine, make_session_engine
+    from ptq.model.node import get_name
     from ptq.model.open import open_model
     from ptq.model.session.session import Session
-    from ptq.verification.ort_like_executor import executor_matching_ort
+    from ptq.verification.ort_like_executor import build_ort_like_executor
 
     start = time.process_time()
     graph, quantized = open_model(float_model), open_model(int8_model)
     samples = SampleOptions().open(folder, quantized)  # prepared as the model records
     evaluate_engines(
-        session_engine(Session(graph, threads=threads)),
+        make_session_engine(Session(graph, threads=threads)),
         {
-            "int8": session_engine(Session(quantized, threads=threads)),
-            "integers": integer_engine(executor_matching_ort(quantized, "ort"), quantized),
+            "int8": make_session_engine(Session(quantized, threads=threads)),
+            "integers": make_integer_engine(build_ort_like_executor(quantized, "ort"), quantized),
         },
         samples,
-        [name_of(v) for v in graph.outputs],
+        [get_name(v) for v in graph.outputs],
         batch=DEFAULT_RUN.evaluation_batch,
     )
     return time.process_time() - start, len(samples)

@@ -30,8 +30,8 @@ from other_readers import open_in_tract, open_in_tvm
 from result_files import read_commit
 
 import ptq
-from ptq.core.decibels import sqnr_db
-from ptq.evaluation.intervals import bootstrap_sums, percentile_interval
+from ptq.core.decibels import to_sqnr_db
+from ptq.evaluation.intervals import bootstrap_sums, compute_percentile_interval
 from ptq.executor.runtimes.registry import open_in_runtime
 from ptq.executor.runtimes.runtime import summarize_placement
 from ptq.model.graph import Graph
@@ -66,7 +66,7 @@ def find_noise(
 def compare_noise(one: NDArray[np.float64], other: NDArray[np.float64]) -> Row:
     """By how many dB the SQNR of the first is higher, with its paired 95 % interval over samples."""
     draws = bootstrap_sums(np.stack([one, other], axis=1))
-    ends = percentile_interval(10 * np.log10(draws[:, 1] / draws[:, 0]))
+    ends = compute_percentile_interval(10 * np.log10(draws[:, 1] / draws[:, 0]))
     difference = float(10 * np.log10(other.sum() / one.sum()))
     return {"than_ort": [round(value, 2) for value in (difference, *ends)]}
 
@@ -77,7 +77,7 @@ def measure_accuracy(found: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any
     noise = float(find_noise(found, wanted).sum())
     same = [np.argmax(w) == np.argmax(f) for w, f in zip(wanted, found, strict=True)]
     return {
-        "sqnr": round(float(sqnr_db(signal, noise)), 2),
+        "sqnr": round(float(to_sqnr_db(signal, noise)), 2),
         "agrees": round(100 * float(np.mean(same)), 2),
     }
 

@@ -9,7 +9,7 @@ import typer
 from ptq.core.errors import BudgetError, UsageError
 
 from .github import write_annotations
-from .one_line import one_line
+from .one_line import to_one_line
 
 if TYPE_CHECKING:
     from ptq.evaluation.drop import Budget
@@ -47,6 +47,6 @@ def exit_if_exceeded(budget: Budget, *, strict: bool) -> None:
 
 def _exit(why: str) -> NoReturn:
     """End with one line on standard error. The result is written before, so no error takes its place."""
-    typer.echo(f"error: {one_line(why)}", err=True)
+    typer.echo(f"error: {to_one_line(why)}", err=True)
     write_annotations("error", [why])
     raise typer.Exit(BudgetError.exit_code)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ptq.core import files, remote
 
-from .invocation import current_invocation
+from .invocation import get_current_invocation
 
 READ_OPTIONS = frozenset(
     {"alphabet", "boxes", "config", "cost-table", "preprocess", "tokenizer", "transcripts"}
@@ -23,7 +23,7 @@ _CALLABLES = ("data", "eval", "metric")
 
 def list_given_files() -> Iterator[Path]:
     """The files that options of the running command name, and its file of options."""
-    invocation = current_invocation()
+    invocation = get_current_invocation()
     for name in sorted(READ_OPTIONS & invocation.options.keys()):
         yield Path(invocation.options[name])
     if invocation.config:
@@ -37,7 +37,7 @@ def find_input(path: Path, sources: Sequence[Path]) -> str | None:
         path: The output.
         sources: What the command reads.
     """
-    options = current_invocation().options
+    options = get_current_invocation().options
     modules = [str(options[name]) for name in _CALLABLES if name in options]
     for source in sources:
         if source.is_dir():

@@ -68,14 +68,14 @@ class Invocation:
 _current: ContextVar[Invocation] = ContextVar("invocation")
 
 
-def current_invocation() -> Invocation:
+def get_current_invocation() -> Invocation:
     """The running command; an empty one outside of the command line."""
     return _current.get(Invocation())
 
 
 def describe_origin(option: str) -> str:
     """``, which ptq.toml sets`` for an option that a file of options sets; else empty."""
-    invocation = current_invocation()
+    invocation = get_current_invocation()
     return f", which {invocation.config} sets" if option in invocation.configured else ""
 
 
@@ -92,7 +92,7 @@ def find_json_place(arguments: Sequence[str]) -> str | None:
     Args:
         arguments: The command line, for errors that happen before it is read.
     """
-    checked = current_invocation().json
+    checked = get_current_invocation().json
     if checked is not None:
         return checked
     place = None
@@ -111,11 +111,11 @@ def record_invocation(command: Callable[..., None]) -> Callable[..., None]:
     own = inspect.signature(command, eval_str=True)
 
     def recorded(ctx: typer.Context, **arguments: Any) -> None:
-        _current.set(replace(_describe(ctx), arguments=current_invocation().arguments))
+        _current.set(replace(_describe(ctx), arguments=get_current_invocation().arguments))
         if arguments.get("json") != STANDARD_OUTPUT:
             command(ctx=ctx, **arguments)
             return
-        current_invocation().stdout = sys.stdout
+        get_current_invocation().stdout = sys.stdout
         with redirect_stdout(sys.stderr):  # what the user's code prints must not end in the JSON
             command(ctx=ctx, **arguments)
 
@@ -125,20 +125,22 @@ def record_invocation(command: Callable[..., None]) -> Callable[..., None]:
     return recorded
 
 
-def long_name(parameter: Any) -> str:
+def get_long_name(parameter: Any) -> str:
     """Name of an option as users write it, without dashes; the name of an argument."""
     names = [name for name in parameter.opts if name.startswith("--")]
     return names[0].removeprefix("--") if names else str(parameter.name)
 
 
 def _describe(ctx: typer.Context) -> Invocation:
-    values = {long_name(p): ctx.params.get(str(p.name)) for p in ctx.command.params}
+    values = {get_long_name(p): ctx.params.get(str(p.name)) for p in ctx.command.params}
     given = {n: v for n, v in values.items() if v is not None and n not in _OMITTED}
     return Invocation(
         command=ctx.info_name or "",
         options={name: _to_plain(value) for name, value in given.items()},
         files=(_SOURCES & given.keys() | {n for n, v in given.items() if _has_paths(v)}) - _OUTPUTS,
-        configured=frozenset(long_name(p) for p in ctx.command.params if _is_configured(ctx, p)),
+        configured=frozenset(
+            get_long_name(p) for p in ctx.command.params if _is_configured(ctx, p)
+        ),
         config=str(getattr(ctx.default_map, "path", "")),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptq.core.remote import show
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """Replace line breaks by spaces and control characters by U+FFFD; names in files may contain them.
 
     URLs are shown without user, password and query.

@@ -16,15 +16,15 @@ from ptq.core.option_checks import find_similar
 from ptq.core.wording import plural
 
 from .given_files import find_input, list_given_files
-from .invocation import STANDARD_OUTPUT, current_invocation, describe_origin
-from .one_line import one_line
+from .invocation import STANDARD_OUTPUT, describe_origin, get_current_invocation
+from .one_line import to_one_line
 from .verbosity import is_quiet
 
 MAX_LISTED_SAMPLES = 100
 """Bad samples listed on standard error; the JSON report lists all."""
 
 
-def default_output(model: Path, form: str = "qdq") -> Path:
+def choose_default_output(model: Path, form: str = "qdq") -> Path:
     """Default output of ``quantize``, in the current folder."""
     return Path(f"{model.stem}.int8.{'tflite' if form == 'tflite' else 'onnx'}")
 
@@ -112,7 +112,7 @@ def check_outputs(
         files.check_writable(path, 0 if index else room)
     existing = [path for path in paths if files.has_file(path)]
     if existing:  # weights, and what a pattern names, are files that exist
-        sources += [file for source in sources for file in weight_files(source)]
+        sources += [file for source in sources for file in list_weight_files(source)]
     for index, path in enumerate(paths):
         for source in sources:
             if files.is_same_file(path, source):
@@ -142,25 +142,25 @@ def check_outputs(
         raise UsageError(
             f"output {replaced[0]} exists and --no-clobber is set; give another name or remove it"
         )
-    current_invocation().json = json
+    get_current_invocation().json = json
     return replaced
 
 
-def weight_files(model: Path) -> Sequence[Path]:
+def list_weight_files(model: Path) -> Sequence[Path]:
     """The files beside an ``.onnx`` file that hold its weights; none for other files."""
     if model.suffix != ".onnx":
         return ()
     from ptq.model.open import (
-        model_files,  # loads onnx, which errors and operator tables do not need
+        list_model_files,  # loads onnx, which errors and operator tables do not need
     )
 
-    return model_files(model)[1:]
+    return list_model_files(model)[1:]
 
 
 def print_replaced(replaced: Sequence[Path]) -> None:
     """Name on standard error the files that the command replaced."""
     for path in () if is_quiet() else replaced:
-        typer.echo(f"replaced {one_line(str(path))}", err=True)
+        typer.echo(f"replaced {to_one_line(str(path))}", err=True)
 
 
 def check_model_output(
@@ -185,9 +185,9 @@ def check_model_output(
         UsageError: See `check_outputs`.
         PtqError: See `check_outputs`.
     """
-    from ptq.model.open import model_files
+    from ptq.model.open import list_model_files
 
-    sources = model_files(model)
+    sources = list_model_files(model)
     room = sum(file.stat().st_size for file in sources if os.path.isfile(file))
     return check_outputs(
         [*sources, *inputs], outputs, json,
@@ -201,7 +201,7 @@ def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         return
     typer.echo(f"skipped {plural(len(skipped), 'bad sample')}:", err=True)
     for _, reason in skipped[:MAX_LISTED_SAMPLES]:
-        typer.echo(f"  {one_line(reason)}", err=True)
+        typer.echo(f"  {to_one_line(reason)}", err=True)
     if len(skipped) > MAX_LISTED_SAMPLES:
         typer.echo(f"  and {len(skipped) - MAX_LISTED_SAMPLES} more", err=True)
 
@@ -229,7 +229,7 @@ def write_json(document: str, path: str | None) -> bool:
     if path is None:
         return False
     if path == STANDARD_OUTPUT:
-        (current_invocation().stdout or sys.stdout).write(document)
+        (get_current_invocation().stdout or sys.stdout).write(document)
         return True
     files.write(Path(path), document.encode())
     return False

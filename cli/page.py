@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ptq.core.remote import show
 
 from .documents.write_document import digest_inputs
-from .invocation import current_invocation
+from .invocation import get_current_invocation
 
 if TYPE_CHECKING:
     from ptq.page.page import RunFact
@@ -46,7 +46,7 @@ def write_page(
 
 def _describe_run(output: Path | None, following: str) -> list[RunFact]:
     facts = [("ptq", version("onnx-ptq"))]
-    arguments = current_invocation().arguments or tuple(sys.argv[1:])
+    arguments = get_current_invocation().arguments or tuple(sys.argv[1:])
     facts.append(("command", show(shlex.join(["ptq", *arguments]))))
     if output is not None:
         facts.append(("written", show(output)))

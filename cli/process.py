@@ -28,7 +28,7 @@ from ptq.core import lazy_modules
 from . import signals
 from .github import write_annotations
 from .invocation import find_json_place, reset_invocation
-from .one_line import one_line
+from .one_line import to_one_line
 from .options.parsers import format_option, rename_options
 from .verbosity import reset_verbosity
 
@@ -52,15 +52,15 @@ def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
     reset_verbosity()
     try:
         code = _run(app, arguments)
-        if _OWN_PROCESS.is_set() and signals.signal_exit_code() is None:
+        if _OWN_PROCESS.is_set() and signals.read_signal_exit_code() is None:
             signals.end_at_once()
     except KeyboardInterrupt:
         code = signals.INTERRUPTED
     except SystemExit:
         code = signals.TERMINATED
-        if signals.signal_exit_code() is None:
+        if signals.read_signal_exit_code() is None:
             raise
-    signal_code = signals.signal_exit_code()
+    signal_code = signals.read_signal_exit_code()
     code = code if signal_code is None else signal_code
     if code == signals.INTERRUPTED:
         typer.echo("interrupted", err=True)
@@ -76,7 +76,7 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
         return 1
     except Exception as error:
         # a signal's exception can arrive as another one, for example an ImportError
-        if (signal_code := signals.signal_exit_code()) is not None:
+        if (signal_code := signals.read_signal_exit_code()) is not None:
             return signal_code
         given = sys.argv[1:] if arguments is None else arguments
         code, text = explain(error, given)
@@ -85,10 +85,10 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
             _discard_output()
         if os.environ.get("PTQ_TRACEBACK"):
             traceback.print_exception(error)
-        typer.echo(f"error: {one_line(text)}{_name_help(error)}", err=True)
-        write_annotations("error", [one_line(text)])
+        typer.echo(f"error: {to_one_line(text)}{_name_help(error)}", err=True)
+        write_annotations("error", [to_one_line(text)])
         if not isinstance(error, OSError):
-            document = error_kind(error), one_line(text), code, _find_command(app, given)
+            document = name_error_kind(error), to_one_line(text), code, _find_command(app, given)
             _write_error_document(given, *document)
         return code
     return returned if isinstance(returned, int) else 0
@@ -113,15 +113,15 @@ def _write_error_document(
         return
     from ptq.core.errors import PtqError
 
-    from .documents.write_document import error_to_json
+    from .documents.write_document import format_error_json
     from .outputs import write_json
 
     with contextlib.suppress(PtqError, OSError):
-        write_json(error_to_json(kind, message, code, command), place)
+        write_json(format_error_json(kind, message, code, command), place)
         sys.stdout.flush()
 
 
-def error_kind(error: Exception) -> str:
+def name_error_kind(error: Exception) -> str:
     """Name of the kind of an error in JSON documents."""
     from ptq.core import errors
 

@@ -53,7 +53,7 @@ def _end(number: int, _: FrameType | None) -> None:
     os._exit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
 
-def signal_exit_code() -> int | None:
+def read_signal_exit_code() -> int | None:
     """Return the exit code if a signal came, and ignore further signals; else None."""
     if not _raised:
         return None

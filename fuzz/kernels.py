@@ -27,7 +27,7 @@ from litert_moves import DATA_MOVEMENT
 from ort_cases import ORT_CASES, OrtCase, ort_output
 
 from ptq.core.errors import PtqError
-from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.executor.arithmetics import get_kernels
 
 Arrays = dict[str, Any]
 
@@ -117,7 +117,7 @@ RUNTIMES: Mapping[str, tuple[Mapping[str, Callable[[Draw], Any]], Callable[..., 
 
 
 def _with_arithmetic(name: str, trial: GoldenCase) -> GoldenCase:
-    return replace(trial, label=name, maker=kernels_of_arithmetic(name).get(trial.site.op))
+    return replace(trial, label=name, maker=get_kernels(name).get(trial.site.op))
 
 
 def main() -> int:

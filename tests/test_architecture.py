@@ -241,7 +241,7 @@ def test_the_index_of_a_package_names_all_its_files(package: Path) -> None:
 def test_a_node_is_looked_up_in_the_operator_table_by_its_name_there():
     # the name of the operator alone finds no Resize
     look_up = re.compile(
-        r"\bOPS(?:\.get\(|\[)(?!spec_name\(|step\.op)|_of\(\w+\) (?:not )?in OPS\b|(?<!\.)\bop in OPS\b"
+        r"\bOPS(?:\.get\(|\[)(?!get_spec_name\(|step\.op)|operator\(\w+\) (?:not )?in OPS\b|(?<!\.)\bop in OPS\b"
     )
     wrong = [m for m, path in SOURCES.items() if look_up.search(path.read_text(encoding="utf-8"))]
     assert wrong == []

@@ -16,7 +16,7 @@ from ptq_cli.process import run
 import ptq
 from ptq.core.wording import describe_size_ratio
 from ptq.evaluation.report import benefit_check
-from ptq.model.proto.serialize import serialized_size
+from ptq.model.proto.serialize import count_serialized_bytes
 
 WIDTH = 16
 
@@ -114,7 +114,7 @@ def test_the_first_line_of_a_tflite_file_has_the_size_of_that_file():
 
 def test_the_first_line_of_a_model_with_integer_inputs_has_its_size():
     made = quantize(tiny_network(), target="litert", io="int8")
-    ratio = describe_size_ratio(made.report.float_bytes, serialized_size(made.graph.model))
+    ratio = describe_size_ratio(made.report.float_bytes, count_serialized_bytes(made.graph.model))
     assert made.report.warnings[0].startswith(f"the quantized model: {ratio} ")
 
 

@@ -20,7 +20,7 @@ from parts import CONV, WB
 
 import ptq
 from ptq.evaluation.budget import check_budget
-from ptq.evaluation.drop import agreement_drop
+from ptq.evaluation.drop import measure_agreement_drop
 from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
 from ptq.evaluation.report.report_data import Diagnosis
@@ -88,7 +88,7 @@ def test_metrics_are_finite_or_infinite_floats_with_the_documented_names(result)
 def test_the_metrics_count_every_warning_and_name_an_undecided_budget_and_a_slow_result(
     result,
 ) -> None:
-    drop = agreement_drop([True] * 12)
+    drop = measure_agreement_drop([True] * 12)
     report = replace(
         result.report, budget=check_budget(drop, 1.0), speed=0.8, speed_interval=(0.7, 0.9),
         min_speedup=1.5,

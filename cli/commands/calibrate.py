@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from ..options import shared as o
 from ..options.parsers import parse_count, parse_keep_samples
 from ..options.preprocessing import Images, add_image_options
@@ -137,7 +137,7 @@ def calibrate(
                 keep_samples=keep_samples, opset=opset,
                 progress=progress,
             )  # fmt: skip
-            collected = [*earlier, NamedStatistics(one_line(data), new)]
+            collected = [*earlier, NamedStatistics(to_one_line(data), new)]
         # more shards are expected to come if this one is named
         calibration = merge_named(
             collected,

@@ -47,7 +47,7 @@ def convert(
     """
     from ptq.api import convert as verb
     from ptq.core.errors import UsageError
-    from ptq.verification.conversion import not_converted, runs_in_float
+    from ptq.verification.conversion import list_float_statuses, list_unconverted
 
     from .. import outputs
     from ..documents.document_types import ConversionSummary
@@ -64,7 +64,7 @@ def convert(
     replaced = outputs.check_outputs([quantized], [output], json, no_clobber=no_clobber)
     converted = verb.convert(quantized, form, integers=integers, io=io, static_batch=static_batch)
     graph = converted.graph
-    float_nodes = not_converted(graph) if form == "qoperator" else runs_in_float(graph)
+    float_nodes = list_unconverted(graph) if form == "qoperator" else list_float_statuses(graph)
     if form == "tflite":
         float_nodes = ()
     converted.save(output)

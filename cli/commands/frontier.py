@@ -108,7 +108,7 @@ def frontier(
         raise UsageError(f"{plot}: the picture is an SVG; give a name that ends with .svg")
     if save is not None and save.exists() and not save.is_dir():
         raise UsageError(f"{save}: is a file; give a folder for the plans")
-    path = output or outputs.default_output(model)
+    path = output or outputs.choose_default_output(model)
     saved = [] if save is None else list_saved_files(save)
     made = [plot, page, *([path] if point is not None else []), *saved]
     replaced = outputs.check_outputs([model, data, eval_data], made, json, no_clobber=no_clobber)

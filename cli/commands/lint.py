@@ -39,7 +39,7 @@ def lint(
     from ptq.core.errors import ModelError
     from ptq.data.preprocessing.recorded_preprocess import read_preprocess
     from ptq.model.metadata import read_target
-    from ptq.model.open import open_model, tflite_content
+    from ptq.model.open import open_model, read_tflite_content
     from ptq.verification.lint import choose_rules
     from ptq.verification.slow_integers import find_slow_patterns
 
@@ -59,7 +59,7 @@ def lint(
             target=target or choose_rules(graph),
             made_for=read_target(graph),
         )
-        if tflite_content(quantized) is None:
+        if read_tflite_content(quantized) is None:
             with contextlib.suppress(ModelError):  # models for other runtimes may not load here
                 render_slow_patterns(find_slow_patterns(graph))
     if any(finding.severity == "error" for finding in findings):

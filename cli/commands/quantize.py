@@ -189,7 +189,7 @@ def quantize(
     if data is None and stats is None and plan is None:
         raise UsageError("no calibration data: give --data, --stats or --plan")
     form = outputs.choose_form(form, output)
-    path = output or outputs.default_output(model, form)
+    path = output or outputs.choose_default_output(model, form)
     outputs.check_also(also, path, form)
     replaced = outputs.check_model_output(
         model, [data, eval_data, stats, plan], [path, also, save_plan, page], json,

@@ -53,7 +53,7 @@ def tune(
     from .. import outputs
     from ..documents.document_types import TuneSummary
     from ..documents.write_document import write_document
-    from ..one_line import one_line
+    from ..one_line import to_one_line
     from ..progress.show_progress import show_progress
     from ..render import screen
 
@@ -77,7 +77,7 @@ def tune(
             ),
             *map(screen.format_paragraph, _describe_left_out(tuned)),
             screen.format_paragraph(
-                one_line(f"Written: {output}. Next: ptq quantize … --cost-table {output}")
+                to_one_line(f"Written: {output}. Next: ptq quantize … --cost-table {output}")
             ),
         )
     outputs.print_replaced(replaced)
@@ -88,11 +88,11 @@ def _describe_left_out(tuned: Tuned) -> Iterator[str]:
     from ptq.api.tune import LATE
     from ptq.core.wording import plural
 
-    from ..one_line import one_line
+    from ..one_line import to_one_line
 
     late = sum(why == LATE for _, why in tuned.left_out)
     if late and not is_verbose():
         yield f"{plural(late, 'kernel')} not timed: {LATE}; -v lists them, --seconds gives more time"
     for key, why in tuned.left_out:
         if why != LATE or is_verbose():
-            yield one_line(f"not timed: {key} ({why})")
+            yield to_one_line(f"not timed: {key} ({why})")

@@ -71,7 +71,7 @@ def verify(
     from ptq.api.portability import portability as find_risks
     from ptq.data.splits import SampleOptions
     from ptq.data.workers.start_workers import resolve_data
-    from ptq.model.open import tflite_content
+    from ptq.model.open import read_tflite_content
     from ptq.rewrite.border.element_types import open_with_float_border
     from ptq.verification.html import render_verification_page
 
@@ -85,7 +85,7 @@ def verify(
 
     outputs.check_outputs([quantized, data], [page], json, appended=summary)
     risks, graph = None, open_with_float_border(quantized)
-    is_tflite = tflite_content(quantized) is not None
+    is_tflite = read_tflite_content(quantized) is not None
     reading = SampleOptions(images, samples, skip_bad_samples, cache=cache)
     opened = reading.open(resolve_data(data, cluster), graph)
     with show_progress() as progress:

@@ -9,11 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptq.core.json_text import dump_json
+from ptq.core.json_text import format_json
 from ptq.core.remote import show
 
-from ..invocation import current_invocation
-from ..outputs import weight_files, write_json
+from ..invocation import get_current_invocation
+from ..outputs import list_weight_files, write_json
 from .document_header import SCHEMA_VERSION, ErrorBody, ErrorDocument, Header
 
 if TYPE_CHECKING:
@@ -44,25 +44,25 @@ def write_document(
     if place is None:
         return False
     if isinstance(result, Sequence):
-        return write_json(dump_json([asdict(row) for row in result]), place)
+        return write_json(format_json([asdict(row) for row in result]), place)
     further = {k: asdict(v) if is_dataclass(v) else v for k, v in more.items()}  # type: ignore[arg-type]
     document = {
         **asdict(_header(output, getattr(result, "warnings", ()))),
         **asdict(result),
         **further,
     }
-    return write_json(dump_json(document), place)
+    return write_json(format_json(document), place)
 
 
-def error_to_json(kind: str, message: str, exit_code: int, command: str) -> str:
+def format_error_json(kind: str, message: str, exit_code: int, command: str) -> str:
     """Write an error as JSON text; ``command`` is named where no command has started."""
     body = ErrorBody(kind, message, exit_code)
-    command = current_invocation().command or command
-    return dump_json(asdict(ErrorDocument(SCHEMA_VERSION, version("onnx-ptq"), command, body)))
+    command = get_current_invocation().command or command
+    return format_json(asdict(ErrorDocument(SCHEMA_VERSION, version("onnx-ptq"), command, body)))
 
 
 def _header(output: Path | None, warnings: tuple[str, ...]) -> Header:
-    invocation = current_invocation()
+    invocation = get_current_invocation()
     return Header(
         ptq_version=version("onnx-ptq"),
         command=invocation.command,
@@ -75,7 +75,7 @@ def _header(output: Path | None, warnings: tuple[str, ...]) -> Header:
 
 def digest_inputs(output: Path | None) -> dict[str, str]:
     """Digest of each file that the running command reads by an option, and of its output."""
-    invocation = current_invocation()
+    invocation = get_current_invocation()
     named = {name: invocation.options[name] for name in sorted(invocation.files)}
     if output is not None:
         named["output"] = show(output)
@@ -91,7 +91,7 @@ def _digest_files(options: Mapping[str, Any]) -> dict[str, str]:
         for index, path in enumerate(paths):
             key = name if len(paths) == 1 else f"{name}/{index}"
             digests[key] = _digest(path)
-            for further in weight_files(path):
+            for further in list_weight_files(path):
                 if further.is_file():
                     digests[f"{key}/{further.name}"] = _digest(further)
     return digests

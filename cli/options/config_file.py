@@ -22,7 +22,7 @@ import typer
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import find_similar
 
-from ..invocation import long_name
+from ..invocation import get_long_name
 from . import shared as o
 from .parsers import OPTION_NAMES
 
@@ -138,9 +138,9 @@ def _read_tables(path: Path) -> dict[str, Any]:
 
 def _options_of(command: Any) -> dict[str, Any]:
     """Options of a command that a file can set, by their long names."""
-    if not any(long_name(p) == "config" for p in command.params):
+    if not any(get_long_name(p) == "config" for p in command.params):
         return {}
-    named = {long_name(p): p for p in command.params if p.param_type_name == "option"}
+    named = {get_long_name(p): p for p in command.params if p.param_type_name == "option"}
     return {name: p for name, p in named.items() if name not in NOT_IN_FILES}
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..invocation import long_name
+from ..invocation import get_long_name
 from ..verbosity import is_quiet
 
 STARTER = """\
@@ -126,7 +126,7 @@ def _describe_options(ctx: typer.Context) -> Iterator[str]:
 
     yield f"[{ctx.info_name}]\n"
     for parameter in ctx.command.params:
-        name, value = long_name(parameter), ctx.params.get(str(parameter.name))
+        name, value = get_long_name(parameter), ctx.params.get(str(parameter.name))
         if parameter.param_type_name != "option" or name in NOT_IN_FILES:
             continue
         if value not in (None, [], (), parameter.default):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from ..verbosity import QUIET, ErrorStreamHandler, is_quiet, is_verbose
 
 _LEVELS = (logging.INFO, logging.DEBUG)
@@ -21,7 +21,7 @@ class _LineFormatter(logging.Formatter):
     """The level and the message on one line, without control characters of names in it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"{record.levelname.lower()}: {one_line(record.getMessage())}"
+        return f"{record.levelname.lower()}: {to_one_line(record.getMessage())}"
 
 
 def _set_verbose(count: int) -> int:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from ..verbosity import is_quiet, is_verbose
 from .progress_lines import ProgressLines
 from .progress_state import ProgressState, Snapshot, describe_steps
@@ -73,7 +73,7 @@ def show_bar(console: Console) -> Iterator[ProgressState]:
 @contextmanager
 def write_lines() -> Iterator[ProgressState]:
     """Yield a callback that writes lines, and let a thread look at the clock until the work ends."""
-    lines = ProgressLines(lambda line: typer.echo(one_line(line), err=True))
+    lines = ProgressLines(lambda line: typer.echo(to_one_line(line), err=True))
     state, ended = ProgressState(lines.observe), threading.Event()
 
     def watch() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ptq.core.wording import format_size, plural
 from ptq.executor.runtimes.registry import RUNTIMES
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from .screen import format_heading, format_paragraph, format_questions, format_table, show
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def render_benchmark(result: Benchmark) -> None:
         format_heading(
             f"{plural(len(result.models), 'model')}{where}, {plural(result.rounds, 'round')} in turns, {threads}"
         ),
-        format_paragraph(one_line(f"{inputs}: {shapes}") + guess),
+        format_paragraph(to_one_line(f"{inputs}: {shapes}") + guess),
     )
     table = format_table(
         "\nmodel", "\nsize", "load\nms", "run\nms", "\n(95 % CI)", "\nspeed", "\n(95 % CI)", "peak\nmemory",
@@ -36,7 +36,7 @@ def render_benchmark(result: Benchmark) -> None:
     )  # fmt: skip
     for timed in result.models:
         table.add_row(
-            one_line(timed.model),
+            to_one_line(timed.model),
             format_size(timed.bytes),
             f"{timed.load_ms:.0f}",
             f"{timed.run_ms:.3g}",
@@ -47,7 +47,7 @@ def render_benchmark(result: Benchmark) -> None:
         )
     show(table)
     for timed in result.models:
-        show(*(format_paragraph(one_line(f"{timed.model}: {reason}")) for reason in timed.slow))
+        show(*(format_paragraph(to_one_line(f"{timed.model}: {reason}")) for reason in timed.slow))
     if any(timed.speed_interval and timed.speed_interval[1] < 1 for timed in result.models):
         show(*format_questions("slower-than-float"))
 

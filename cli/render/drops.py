@@ -13,7 +13,7 @@ from ptq.evaluation.presentation.estimate_wording import describe_ranking
 from ptq.evaluation.presentation.report_wording import SEARCH_TITLE, describe_search
 from ptq.evaluation.task_wording import describe_task
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from .screen import (
     format_applied,
     format_heading,
@@ -40,7 +40,7 @@ def render_drops(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
         if form.drop is not None:
             names_by_drop.setdefault(describe_drop(form.drop), []).append(titles[name])
     for text, names in names_by_drop.items():
-        yield format_paragraph(one_line(f"{' and '.join(names)}: {text}"))
+        yield format_paragraph(to_one_line(f"{' and '.join(names)}: {text}"))
 
 
 def render_budget(budget: Budget) -> RenderableType:
@@ -66,7 +66,7 @@ def render_ranking(result: Ranking) -> None:
         ),
         *format_applied(result.applied_preprocess, warned=True),
         *([] if result.labels is None else [format_paragraph(str(result.labels))]),
-        *(format_paragraph(one_line(line)) for line in describe_task(result.task)),
+        *(format_paragraph(to_one_line(line)) for line in describe_task(result.task)),
     )
     show(
         format_paragraph(
@@ -86,7 +86,7 @@ def render_ranking(result: Ranking) -> None:
             format_decibels(cost.won_db),
             "" if cost.measured_db is None else format_change(cost.measured_db, 1),
             "" if cost.together_db is None else format_change(cost.together_db, 1),
-            one_line(f"{cost.op} {cost.node} ({cost.rounds}){along}"),
+            to_one_line(f"{cost.op} {cost.node} ({cost.rounds}){along}"),
         )
     show(table)
     if len(shown) > MAX_RANKED_NODES:

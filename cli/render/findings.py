@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ptq.core.wording import plural
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from .screen import (
     format_heading,
     format_paragraph,
@@ -69,7 +69,7 @@ def render_findings(
 
 def render_slow_patterns(found: Sequence[SlowPattern]) -> None:
     """Print the usual reasons for slow integers, a line each."""
-    show(*(format_paragraph(one_line(f"{p.cause} (ONNX Runtime): {p}")) for p in found))
+    show(*(format_paragraph(to_one_line(f"{p.cause} (ONNX Runtime): {p}")) for p in found))
 
 
 def _describe(group: Sequence[Finding]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ptq.core.wording import format_decibels
 from ptq.evaluation.presentation.estimate_wording import describe_frontier
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from .screen import format_heading, format_paragraph, format_table, format_warnings, show
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def render_frontier(result: FrontierReport, written: Path | None) -> None:
     show(*format_warnings(result.warnings, result.suspects))
     show(
         format_heading(
-            one_line(f"{result.model}, target {result.target}: speed against error, estimated")
+            to_one_line(f"{result.model}, target {result.target}: speed against error, estimated")
         )
     )
     speed, bar = "speed\n× float", "\nspeed"
@@ -43,4 +43,4 @@ def render_frontier(result: FrontierReport, written: Path | None) -> None:
     show(table)
     show(*map(format_paragraph, describe_frontier(result)))
     if written is not None:
-        show(format_paragraph(one_line(f"Written: {written}")))
+        show(format_paragraph(to_one_line(f"Written: {written}")))

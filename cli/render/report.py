@@ -16,7 +16,7 @@ from ptq.evaluation.presentation.questions import list_topics
 from ptq.evaluation.presentation.report_wording import NOT_MEASURED, TOO_OPTIMISTIC
 from ptq.evaluation.presentation.verdict import describe_verdict
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from ..verbosity import is_quiet, is_verbose
 from .drops import render_budget, render_search
 from .screen import (
@@ -71,7 +71,7 @@ def render_report(
         title = f"Lowest SQNR: {count} of {plural(len(result.tensors), 'tensor')}{more}"
         show(format_heading(title), _worst_tensors_table(result, count, histograms or {}))
     show(*_verdict(result, output), *format_questions(*list_topics(result)))
-    typer.echo(f"Written: {one_line(output)}. Next: {one_line(next_command)}")
+    typer.echo(f"Written: {to_one_line(output)}. Next: {to_one_line(next_command)}")
 
 
 def _verdict(result: Report, output: str) -> Iterator[RenderableType]:
@@ -129,6 +129,6 @@ def _worst_tensors_table(result: Report, count: int, histograms: Mapping[str, st
             format_percent(row.saturation, 3),
             f"{row.lo:.3g} … {row.hi:.3g}",
             *([histograms.get(row.name, "")] if drawn else []),
-            one_line(f"{row.name} ({row.why.partition(';')[0]})"),
+            to_one_line(f"{row.name} ({row.why.partition(';')[0]})"),
         )
     return table

@@ -17,7 +17,7 @@ from rich.text import Text
 from ptq.core.preprocess_wording import describe_preprocessing
 from ptq.core.topics import Topic, name_command
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from ..verbosity import is_quiet
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ def _choose_width() -> int | None:
 
 def format_heading(text: str) -> Text:
     """Heading of a section."""
-    return Text(one_line(text), "bold")
+    return Text(to_one_line(text), "bold")
 
 
 def format_paragraph(text: str, style: str = "") -> Padding:
     """Paragraph under a heading, without control characters."""
-    return Padding(Text(one_line(text), style), (0, 0, 0, 2), expand=False)
+    return Padding(Text(to_one_line(text), style), (0, 0, 0, 2), expand=False)
 
 
 def format_warnings(

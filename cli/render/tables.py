@@ -25,7 +25,7 @@ from ptq.evaluation.presentation.report_wording import NOT_LABELLED, NOTHING_QUA
 from ptq.evaluation.task_wording import describe_forms, describe_task
 from ptq.executor.runtimes.runtime import describe_placement
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from ..verbosity import is_quiet, is_verbose
 from .drops import render_budget, render_drops
 from .provenance import render_provenance
@@ -66,7 +66,7 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str) -> None:
         *format_applied(result.applied_preprocess, warned=True),
     )
     show(*render_forms(result, title_forms(result, arithmetic)))
-    show(*(format_paragraph(one_line(line)) for line in describe_placement(result.placement)))
+    show(*(format_paragraph(to_one_line(line)) for line in describe_placement(result.placement)))
     if result.needs_labels:
         show(format_paragraph(NOT_LABELLED))
     if result.budget is not None:
@@ -77,7 +77,7 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
     """Accuracy and fidelity of all forms of a model, their drops, and further outputs."""
     if result.labels is not None:
         yield format_paragraph(str(result.labels))
-    yield from (format_paragraph(one_line(line)) for line in describe_task(result.task))
+    yield from (format_paragraph(to_one_line(line)) for line in describe_task(result.task))
     reference = next(iter(result.forms))
     base = result.forms[reference].accuracy
     others = [form for name, form in result.forms.items() if name != reference]
@@ -110,8 +110,8 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
                 table.add_row(*cells)
         yield table
     yield from render_drops(result, titles)
-    yield from (format_paragraph(one_line(line)) for line in describe_forms(result, titles))
-    yield from (format_paragraph(one_line(line)) for line in _other_shapes(result, titles))
+    yield from (format_paragraph(to_one_line(line)) for line in describe_forms(result, titles))
+    yield from (format_paragraph(to_one_line(line)) for line in _other_shapes(result, titles))
     if base is not None and base.labelled < result.samples:
         yield format_paragraph(f"top-1 on {base.labelled} labelled samples of {result.samples}")
     further = [name for name in (others[0].outputs if others else ()) if name != result.head]
@@ -194,7 +194,7 @@ def _group_nodes(rows: Sequence[NodeRow]) -> Table:
         rest = len(group) - MAX_NAMES
         names += f" and {plural(rest, 'node')} more (-v lists them)" if rest > 0 else ""
         table.add_row(
-            str(len(group)), fate, one_line(op), one_line(f"{names}: {why}" if why else names)
+            str(len(group)), fate, to_one_line(op), to_one_line(f"{names}: {why}" if why else names)
         )
     return table
 
@@ -257,4 +257,4 @@ def render_calibration(result: Calibration, path: Path, next_command: str) -> No
         format_paragraph(_describe_stats_alone(result)),
         *map(format_paragraph, _describe_identity(result)),
     )
-    typer.echo(f"  Written: {one_line(str(path))}. Next: {one_line(next_command)}")
+    typer.echo(f"  Written: {to_one_line(str(path))}. Next: {to_one_line(next_command)}")

@@ -21,7 +21,7 @@ from ptq.verification.wording import (
     rank_risks,
 )
 
-from ..one_line import one_line
+from ..one_line import to_one_line
 from .screen import (
     format_applied,
     format_heading,
@@ -61,7 +61,7 @@ def _differences_table(differing: Sequence[TensorDifference]) -> Table:
                  left=["tensor", "operator"])  # fmt: skip
     for t in differing[:MAX_ENTRIES]:
         table.add_row(
-            one_line(t.tensor), t.op,
+            to_one_line(t.tensor), t.op,
             *map(str, (t.differing, t.differing_locally, t.elements)), describe_largest(t),
         )  # fmt: skip
     return table
@@ -79,7 +79,7 @@ def render_conversion(summary: ConversionSummary, path: Path) -> None:
         heading = f"not verified: {summary.load_failure.rstrip('.')}. {advice}."
     reasons = [(s.op, s.why.removeprefix("must stay float: ")) for s in summary.float_nodes]
     show(format_heading(heading), *render_float_reasons(reasons))
-    show(f"Written: {one_line(str(path))}")
+    show(f"Written: {to_one_line(str(path))}")
 
 
 def render_portability(result: Portability) -> None:
@@ -109,6 +109,6 @@ def _risks_table(nodes: Sequence[NodeRisk]) -> Table:
     for node in rank_risks(nodes)[:MAX_ENTRIES]:
         figures = (node.channels, node.saturable, node.elements, node.saturated)
         table.add_row(
-            f"{one_line(node.node)} ({node.op})", *map(str, figures), describe_largest(node)
+            f"{to_one_line(node.node)} ({node.op})", *map(str, figures), describe_largest(node)
         )
     return table

@@ -30,29 +30,29 @@ from ptq.data.made_inputs import make_feed
 from ptq.data.sample_source import name_sample
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, list_input_specs
-from ptq.evaluation.intervals import Interval, median_interval
+from ptq.evaluation.intervals import Interval, compute_median_interval
 from ptq.evaluation.speed import summarize_ratios, time_in_turns
 from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.registry import RuntimeName, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, RuntimeModel, describe_fallback
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.graph import Graph
-from ptq.model.node import axis_names, dtype_of, name_of
+from ptq.model.node import get_axis_names, get_dtype, get_name
 from ptq.model.open import (
     Model,
     count_file_bytes,
     display_name,
+    get_source_path,
     is_quantized,
     open_model,
-    source_path,
-    tflite_content,
+    read_tflite_content,
 )
-from ptq.model.proto.serialize import serialized_size
+from ptq.model.proto.serialize import count_serialized_bytes
 from ptq.model.session.failure import explain_failure
 from ptq.model.session.session import Session
 from ptq.model.tflite.schema import SUFFIX
 from ptq.rewrite.border.batch import require_own_batch
-from ptq.rewrite.border.element_types import border_feed, open_with_float_border
+from ptq.rewrite.border.element_types import open_with_float_border, to_border_feed
 from ptq.verification.slow_integers import find_slow_patterns
 
 DEFAULT_SECONDS = 3.0
@@ -157,7 +157,7 @@ def benchmark(
     given = _list_models(models)
     if not given:
         raise UsageError("no model to time; give at least one")
-    contents = [tflite_content(model) for model in given]
+    contents = [read_tflite_content(model) for model in given]
     is_chosen = runtime is None and contents.count(None) < len(given)
     runtime = runtime or ("litert" if is_chosen else "ort")
     seconds = require_number("seconds", seconds, least=0)
@@ -171,7 +171,7 @@ def benchmark(
     opened = _read_feeds(floats[0], data, reading)
     for graph, model in zip(floats, given, strict=True):
         require_own_batch(graph, opened[0].feed, display_name(model))
-    feeds = [[border_feed(graph, sample.feed) for sample in opened] for graph in graphs]
+    feeds = [[to_border_feed(graph, sample.feed) for sample in opened] for graph in graphs]
     advance = run.start_stage("loading", len(graphs))
     sessions, load_times = list[Session | RuntimeModel](), list[float]()
     for model, graph, content, own in zip(given, graphs, contents, feeds, strict=True):
@@ -189,16 +189,18 @@ def benchmark(
     del sessions
     timed = []
     for index, (model, graph) in enumerate(zip(given, graphs, strict=True)):
-        path = source_path(model)
+        path = get_source_path(model)
         times = [1000 * row[index] for row in rounds]
         speed = summarize_ratios([row[0] / row[index] for row in rounds]) if index else None
         timed.append(
             TimedModel(
                 model=display_name(model),
-                bytes=serialized_size(graph.model) if path is None else count_file_bytes(path),
+                bytes=count_serialized_bytes(graph.model)
+                if path is None
+                else count_file_bytes(path),
                 load_ms=1000 * load_times[index],
                 run_ms=float(np.median(times)),
-                run_interval=median_interval(times),
+                run_interval=compute_median_interval(times),
                 speed=None if speed is None else speed.ratio,
                 speed_interval=None if speed is None else speed.interval,
                 peak_bytes=measure_peak_memory(path, feeds[index][0], threads)
@@ -220,7 +222,7 @@ def _list_models(models: Model | Sequence[Model]) -> list[Model]:
 
 def _read_feeds(graph: Graph, data: DataSource | None, reading: SampleOptions) -> list[Sample]:
     if data is None:
-        names = {name_of(value): axis_names(value) for value in graph.inputs}
+        names = {get_name(value): get_axis_names(value) for value in graph.inputs}
         return [Sample("inputs made from shapes", make_feed(list_input_specs(graph), names))]
     if isinstance(data, (str, os.PathLike)) and Path(data).suffix.lower() in (".onnx", SUFFIX):
         raise UsageError(f"data {data} is a model; give all models as a list", "data")
@@ -271,7 +273,7 @@ def _run_first(session: Session | RuntimeModel, sample: Sample, *, made: bool) -
 
 
 def _require_same_inputs(first: Graph, other: Graph, name: str) -> None:
-    types = [{name_of(v): str(dtype_of(v)) for v in graph.inputs} for graph in (first, other)]
+    types = [{get_name(v): str(get_dtype(v)) for v in graph.inputs} for graph in (first, other)]
     if types[0] != types[1]:
         inputs = [", ".join(f"{k} {v}" for k, v in found.items()) for found in types]
         raise ModelError(

@@ -15,7 +15,7 @@ from ptq.evaluation.result import Result
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
 from ptq.model.open import count_file_bytes
-from ptq.model.proto.serialize import serialized_size
+from ptq.model.proto.serialize import count_serialized_bytes
 from ptq.model.tflite.describe_orders import describe_orders
 from ptq.optimization.job import Job
 from ptq.rewrite.border.apply import apply_border
@@ -67,8 +67,10 @@ def build_result(
         file,
         notes if file is None else (*describe_orders(file.content), *notes),
         # serialized again, a model has other bytes than its file
-        float_bytes=count_file_bytes(source) if source else serialized_size(job.source.model),
-        int8_bytes=serialized_size(bordered.model) if file is None else len(file.content),
+        float_bytes=count_file_bytes(source)
+        if source
+        else count_serialized_bytes(job.source.model),
+        int8_bytes=count_serialized_bytes(bordered.model) if file is None else len(file.content),
     )
     calibration = quantized.calibrated_model.calibration
     tflite = None if file is None else file.content

@@ -10,18 +10,16 @@ from ptq.api.accuracy_doubts import collect_doubts
 from ptq.api.accuracy_options import AccuracyOptions
 from ptq.api.compared_pair import ComparedModel, ComparedPair
 from ptq.core.errors import ModelError
-from ptq.core.option_checks import (
-    refuse_unknown_options,
-)
+from ptq.core.option_checks import refuse_unknown_options
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Preprocess
 from ptq.data.sample_store import CacheOption
-from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.data.splits import SampleOptions, has_free_batch
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.evaluation.changed_samples import ChangedSamples
-from ptq.evaluation.checks.input_shift_check import InputShiftCheck, recorded_inputs
+from ptq.evaluation.checks.input_shift_check import InputShiftCheck, read_recorded_inputs
 from ptq.evaluation.checks.mode_check import check_mode
 from ptq.evaluation.checks.noise_check import check_noise
 from ptq.evaluation.checks.preprocessing_check import explain_low_accuracy
@@ -36,9 +34,9 @@ from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.graph import Graph
-from ptq.model.node import dtype_of, name_of
-from ptq.model.open import Model, count_file_bytes, display_name, source_path
-from ptq.model.proto.serialize import serialized_size
+from ptq.model.node import get_dtype, get_name
+from ptq.model.open import Model, count_file_bytes, display_name, get_source_path
+from ptq.model.proto.serialize import count_serialized_bytes
 from ptq.model.session.failure import explain_failure
 from ptq.rewrite.border.batch import require_own_batch
 
@@ -115,11 +113,11 @@ def compare(
             recorded=choose_record(new_graph, old_graph, _OLD_MODEL),
         )  # fmt: skip
         opened = reading.open(resolve_data(data, cluster), new_graph)
-        first = None if takes_any_batch(old_graph) else next(iter(opened), None)
+        first = None if has_free_batch(old_graph) else next(iter(opened), None)
         if first is not None:
             require_own_batch(old_graph, first.feed, display_name(old))
-    shift = InputShiftCheck(recorded_inputs(new_graph, old_graph))
-    outputs = [name_of(v) for v in new_graph.outputs]
+    shift = InputShiftCheck(read_recorded_inputs(new_graph, old_graph))
+    outputs = [get_name(v) for v in new_graph.outputs]
     evaluation = evaluate_engines(
         pair.old_engine(),
         {_NEW: pair.new_engine()},
@@ -192,16 +190,16 @@ def _find_difference(difference: str, *, serious: bool) -> Iterator[Diagnosis]:
 
 
 def _count_bytes(model: Model, compared: ComparedModel) -> int:
-    path = source_path(model)
+    path = get_source_path(model)
     if path is not None:
         return count_file_bytes(path)
     if compared.content is not None:
         return len(compared.content)
-    return serialized_size(compared.graph.model)
+    return count_serialized_bytes(compared.graph.model)
 
 
 def _require_same_types(old: Graph, new: Graph) -> None:
-    types = [{name_of(v): str(dtype_of(v)) for v in graph.inputs} for graph in (old, new)]
+    types = [{get_name(v): str(get_dtype(v)) for v in graph.inputs} for graph in (old, new)]
     for name in types[0].keys() & types[1].keys():
         if types[0][name] != types[1][name]:
             raise ModelError(

@@ -13,11 +13,11 @@ from ptq.core.errors import PtqError
 from ptq.core.run_options import RunOptions
 from ptq.evaluation.runs.engines import (
     Engine,
+    make_named_engine,
+    make_reference_engine,
+    make_session_engine,
     match_outputs,
-    named_engine,
     open_session_engine,
-    reference_engine,
-    session_engine,
 )
 from ptq.evaluation.runs.run_forms import Opener
 from ptq.evaluation.speed import Speed, measure_speed
@@ -25,7 +25,7 @@ from ptq.executor.runtimes.litert_model import InterpretedModel
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
-from ptq.model.open import Model, tflite_content
+from ptq.model.open import Model, read_tflite_content
 from ptq.model.session.session import Session
 from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.rewrite.tflite.write import TfliteOptions
@@ -56,7 +56,7 @@ class ComparedModel:
         Raises:
             ModelError: It cannot be read.
         """
-        return cls(open_with_float_border(model), tflite_content(model))
+        return cls(open_with_float_border(model), read_tflite_content(model))
 
     def load(self, threads: int) -> Session | RuntimeModel:
         """Load it into the runtime that it is for.
@@ -90,18 +90,18 @@ class ComparedPair:
 
     def old_engine(self) -> Engine:
         """The old model; its outputs stand in the order of the new one's."""
-        return named_engine(self._sessions[0], self._names)
+        return make_named_engine(self._sessions[0], self._names)
 
     def new_engine(self) -> Engine:
         """The new model."""
-        return session_engine(self._sessions[1])
+        return make_session_engine(self._sessions[1])
 
     def openers(self) -> tuple[Opener, ...]:
         """What opens both in another process; LiteRT runs in this one."""
         if self._has_file:
             return ()
         job = self._run.for_job()
-        old = partial(reference_engine, self._old.graph, self._new.graph, job)
+        old = partial(make_reference_engine, self._old.graph, self._new.graph, job)
         return old, partial(open_session_engine, self._new.graph, job)
 
     def measure_speed(self, feed: Mapping[str, NDArray[Any]]) -> tuple[Speed, tuple[str, str]]:

@@ -18,7 +18,13 @@ from ptq.executor.tflite_export import encode_tflite
 from ptq.model.converted import Converted
 from ptq.model.graph import Graph
 from ptq.model.metadata import PROVENANCE, read_record, write_record
-from ptq.model.open import Model, open_model, require_quantized, source_path, tflite_content
+from ptq.model.open import (
+    Model,
+    get_source_path,
+    open_model,
+    read_tflite_content,
+    require_quantized,
+)
 from ptq.model.session.failure import explain_failure
 from ptq.model.session.session import Session
 from ptq.rewrite.border.element_types import has_integer_border, open_with_float_border
@@ -69,7 +75,7 @@ def convert(
         if has_integer_border(graph):  # else input and quantized input would have one name
             options = replace(options, io="int8" if io == "float" else io)
             graph = open_with_float_border(graph)
-        return _convert_to_tflite(graph, options, source_path(model))
+        return _convert_to_tflite(graph, options, get_source_path(model))
     with explain_failure(graph):
         converted = convert_graph(graph, form, integers=integers)
     provenance = read_record(converted, PROVENANCE)
@@ -77,9 +83,9 @@ def convert(
         write_record(converted, PROVENANCE, {**provenance, "converted_to": form})
     failure = _find_load_failure(converted)
     # ONNX Runtime never loads a .tflite file itself
-    loads = not failure or tflite_content(model) is not None or not _find_load_failure(graph)
+    loads = not failure or read_tflite_content(model) is not None or not _find_load_failure(graph)
     return Converted(
-        converted, form, source_path(model), load_failure=failure, given_model_loads=loads
+        converted, form, get_source_path(model), load_failure=failure, given_model_loads=loads
     )
 
 

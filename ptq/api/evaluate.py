@@ -11,10 +11,7 @@ from ptq.api.accuracy_doubts import collect_doubts
 from ptq.api.accuracy_options import AccuracyOptions
 from ptq.api.measured_model import MeasuredModel
 from ptq.core.errors import UsageError
-from ptq.core.option_checks import (
-    refuse_unknown_options,
-    require_choice,
-)
+from ptq.core.option_checks import refuse_unknown_options, require_choice
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Samples
 from ptq.data.sample_store import CacheOption
@@ -23,7 +20,7 @@ from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.evaluation.changed_samples import ChangedSamples
-from ptq.evaluation.checks.input_shift_check import InputShiftCheck, recorded_inputs
+from ptq.evaluation.checks.input_shift_check import InputShiftCheck, read_recorded_inputs
 from ptq.evaluation.checks.mode_check import check_mode
 from ptq.evaluation.checks.noise_check import check_noise
 from ptq.evaluation.checks.preprocessing_check import explain_low_accuracy
@@ -32,20 +29,16 @@ from ptq.evaluation.checks.relation_check import check_reference, check_relation
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import REFERENCE, Evaluation
-from ptq.evaluation.runs.engines import (
-    EngineName,
-    reference_engine,
-    session_engine,
-)
+from ptq.evaluation.runs.engines import EngineName, make_reference_engine, make_session_engine
 from ptq.evaluation.tasks.label_options import LabelOptions
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
-from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
+from ptq.executor.arithmetics import ArithmeticName, get_kernels
 from ptq.executor.runtimes.registry import RuntimeName
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
-from ptq.model.open import Model, is_quantized, open_model, require_quantized, tflite_content
+from ptq.model.node import get_name
+from ptq.model.open import Model, is_quantized, open_model, read_tflite_content, require_quantized
 from ptq.model.session.failure import explain_failure
 from ptq.model.session.session import Session
 from ptq.rewrite.border.element_types import open_with_float_border
@@ -122,7 +115,7 @@ def evaluate(
     asked = AccuracyOptions(max_drop, metric, task, LabelOptions(boxes, transcripts, alphabet))
     if max_drop is not None and against is None:
         raise UsageError(NEEDS_FLOAT_MODEL)
-    content = tflite_content(model)
+    content = read_tflite_content(model)
     runtime = _choose_runtime(engine, runtime, is_tflite=content is not None)
     _check_arithmetic(runtime, arithmetic)
     if alphabet is not None and transcripts is None and against is None:
@@ -145,11 +138,14 @@ def evaluate(
         measured = MeasuredModel.open(runtime, graph, content, arithmetic, run)
     reference, openers = measured.engine, measured.openers
     if compared is not None:
-        reference = reference_engine(compared, graph, run)
-        openers = openers and (partial(reference_engine, compared, graph, run.for_job()), *openers)
+        reference = make_reference_engine(compared, graph, run)
+        openers = openers and (
+            partial(make_reference_engine, compared, graph, run.for_job()),
+            *openers,
+        )
     form = _name_form(graph, runtime, is_compared=compared is not None)
-    shift = InputShiftCheck(recorded_inputs(graph))
-    outputs = [name_of(v) for v in graph.outputs]
+    shift = InputShiftCheck(read_recorded_inputs(graph))
+    outputs = [get_name(v) for v in graph.outputs]
     evaluation = evaluate_engines(
         reference,
         {} if compared is None else {form: measured.engine},
@@ -174,7 +170,7 @@ def evaluate(
         outputs,
         # the integer executor is slow, and computes nearly the same
         lambda: (
-            session_engine(Session(graph, threads=run.threads))
+            make_session_engine(Session(graph, threads=run.threads))
             if runtime == "integer" and compared is None
             else reference
         ),
@@ -222,7 +218,7 @@ def _check_arithmetic(runtime: RuntimeName, arithmetic: ArithmeticName) -> None:
     Raises:
         UsageError: There is no such arithmetic, or it has no effect.
     """
-    kernels_of_arithmetic(arithmetic)
+    get_kernels(arithmetic)
     if runtime != "integer" and arithmetic != DEFAULT_ARITHMETIC:
         raise UsageError(
             f"arithmetic {arithmetic} is of the integer executor; choose `engine` integer, or leave `arithmetic` out"

@@ -30,18 +30,18 @@ from ptq.model.open import Model
 from ptq.model.session.session import Session
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
 from ptq.optimization.job import open_job
-from ptq.optimization.mixed_precision.attribution.error_attribution import (
-    attribute_error,
-)
+from ptq.optimization.mixed_precision.attribution.error_attribution import attribute_error
 from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.attribution.float_cost import (
-    float_time_model,
-    time_cost,
+    build_float_time_model,
+    make_time_cost,
 )
 from ptq.optimization.mixed_precision.attribution.float_reasons import explain_float_nodes
-from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
+from ptq.optimization.mixed_precision.attribution.quantized_sources import (
+    build_quantized_error_probe,
+)
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
-from ptq.optimization.mixed_precision.float_trials import MAX_SAMPLES, Trials, evenly_spread
+from ptq.optimization.mixed_precision.float_trials import MAX_SAMPLES, Trials, select_evenly
 from ptq.optimization.mixed_precision.frontier.frontier_error import FrontierError
 from ptq.optimization.mixed_precision.frontier.frontier_estimates import (
     estimate_points,
@@ -147,14 +147,14 @@ def frontier(
     )
     trials = Trials(calibrated, made.recipe, held_out, task=options.task, run=run)
     error = FrontierError(made, held_out, run)
-    probe = error_sources_of(made, error.graph)
+    probe = build_quantized_error_probe(made, error.graph)
     if not probe.sources:
         raise UsageError("no node of the model is quantized; `ptq.inspect` gives the reasons")
-    few, more = (evenly_spread(held_out, count) for count in (ESTIMATION_SAMPLES, JOINT_SAMPLES))
+    few, more = (select_evenly(held_out, count) for count in (ESTIMATION_SAMPLES, JOINT_SAMPLES))
     advance, injector = run.start_stage("attributing the error", None), ErrorInjector(probe, run)
     found = attribute_error(injector, few, advance=advance)
     times = FloatSetTimes(made, table)
-    trade = FloatTrade(found, time_cost(float_time_model(made)), times)
+    trade = FloatTrade(found, make_time_cost(build_float_time_model(made)), times)
     choice = frozenset[str]()
     if PREFERENCES[options.prefer].spend:
         decisions = count_decisions(job, made, SessionCache(run))

@@ -13,16 +13,16 @@ from ptq.evaluation.report.inspection import Inspection, build_inspection, inspe
 from ptq.model.open import (
     Model,
     display_name,
-    first_quantized_node,
+    find_first_quantized_node,
     open_model,
-    tflite_content,
+    read_tflite_content,
 )
 from ptq.model.qdq.wide_activations import has_16_bit_activations
 from ptq.model.session.failure import explain_failure
 from ptq.model.tflite.describe_orders import describe_orders
 from ptq.model.tflite.graph_builder import is_helper
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
-from ptq.verification.node_status import node_statuses
+from ptq.verification.node_status import list_node_statuses
 
 
 @refuse_unknown_options
@@ -47,15 +47,15 @@ def inspect(
     """
     row, names = get_target(target), require_names("skip", skip)
     require_choice("opset", opset, get_args(OpsetOption))
-    graph, content = open_model(model), tflite_content(model)
-    if first_quantized_node(graph) is not None:
+    graph, content = open_model(model), read_tflite_content(model)
+    if find_first_quantized_node(graph) is not None:
         if names:
             raise UsageError("the model is already quantized; skip applies to a float model")
         with explain_failure(graph):
             if content is None:
-                return inspect_quantized(display_name(model), graph, row, node_statuses(graph))
+                return inspect_quantized(display_name(model), graph, row, list_node_statuses(graph))
             row = get_target("litert-a16" if has_16_bit_activations(graph) else "litert")
-            statuses = node_statuses(graph, row.arithmetic)
+            statuses = list_node_statuses(graph, row.arithmetic)
             of_file = [status for status in statuses if not is_helper(status.node)]
             found = inspect_quantized(display_name(model), graph, row, of_file)
         return replace(found, opset=None, changes=describe_orders(content))

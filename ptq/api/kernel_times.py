@@ -24,7 +24,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.types import FLOAT32
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
-from ptq.model.node import Node, dtype_of, is_constant, name_of, operator_of, shape_of
+from ptq.model.node import Node, get_dtype, get_name, get_operator, get_shape, is_constant
 from ptq.model.session.session import Session
 from ptq.rewrite.instrument.timing_graph import (
     build_block_graph,
@@ -59,18 +59,18 @@ def time_kernel(
         ModelError: It cannot be timed, or nearly all of its time alone are changes of layout.
     """
     inputs = list(
-        dict.fromkeys(name_of(v) for v in node.inputs if v is not None and not is_constant(v))
+        dict.fromkeys(get_name(v) for v in node.inputs if v is not None and not is_constant(v))
     )
-    alone = graph.extract([node], inputs, [name_of(v) for v in node.outputs])
+    alone = graph.extract([node], inputs, [get_name(v) for v in node.outputs])
     rng = np.random.default_rng(0)
     feed: Feed = {
-        name_of(v): rng.standard_normal(_shape(v)).astype(np.float32) for v in alone.inputs
+        get_name(v): rng.standard_normal(_shape(v)).astype(np.float32) for v in alone.inputs
     }
     integers = _quantize_alone(alone, feed)
     other: Feed = {
-        name_of(v): rng.integers(0, 255, _shape(v)).astype(np.uint8)
-        if dtype_of(v) != FLOAT32
-        else feed[name_of(v)]
+        get_name(v): rng.integers(0, 255, _shape(v)).astype(np.uint8)
+        if get_dtype(v) != FLOAT32
+        else feed[get_name(v)]
         for v in integers.inputs
     }
     pairs = [
@@ -109,7 +109,7 @@ def find_channel_block() -> int:
 def list_layout_changes(node: Node) -> list[tuple[int, Graph]]:
     """What ONNX Runtime does around a convolution alone, and not between two: in float (0) and on integers (1)."""
     before, after = _shape(node.inputs[0]), _shape(node.outputs[0])
-    if operator_of(node) != "Conv" or len(before) != 4:
+    if get_operator(node) != "Conv" or len(before) != 4:
         return []
     changes = [(1, build_layout_graph(before, after))]
     block = find_channel_block()
@@ -121,7 +121,7 @@ def list_layout_changes(node: Node) -> list[tuple[int, Graph]]:
 
 def _make_zeros(graph: Graph) -> Feed:
     return {
-        name_of(v): np.zeros(_shape(v), np.float32 if dtype_of(v) == FLOAT32 else np.uint8)
+        get_name(v): np.zeros(_shape(v), np.float32 if get_dtype(v) == FLOAT32 else np.uint8)
         for v in graph.inputs
     }
 
@@ -145,22 +145,24 @@ def _quantize_alone(alone: Graph, feed: Mapping[str, NDArray[Any]]) -> Graph:
         raise ModelError("; ".join(sorted(set(made.plan.floats.values()))))
     whole = made.quantized_graph
     first = [
-        n for n in whole.nodes if operator_of(n) == "QuantizeLinear" and n.inputs[0] in whole.inputs
+        n
+        for n in whole.nodes
+        if get_operator(n) == "QuantizeLinear" and n.inputs[0] in whole.inputs
     ]
-    last = {name_of(v): v.producer() for v in whole.outputs}
-    ends = [n for n in last.values() if n is not None and operator_of(n) == "DequantizeLinear"]
+    last = {get_name(v): v.producer() for v in whole.outputs}
+    ends = [n for n in last.values() if n is not None and get_operator(n) == "DequantizeLinear"]
     kept = [n for n in whole.nodes if n not in first and n not in ends]
-    inputs = [name_of(n.outputs[0]) for n in first]
-    inputs += [name_of(v) for v in whole.inputs if not any(n.inputs[0] is v for n in first)]
+    inputs = [get_name(n.outputs[0]) for n in first]
+    inputs += [get_name(v) for v in whole.inputs if not any(n.inputs[0] is v for n in first)]
     outputs = [
-        name_of(n.inputs[0]) if n in ends and n is not None and n.inputs[0] is not None else name
+        get_name(n.inputs[0]) if n in ends and n is not None and n.inputs[0] is not None else name
         for name, n in last.items()
     ]
     return whole.extract(kept, inputs, outputs)
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    return tuple(1 if side is None else side for side in shape_of(value) or ())
+    return tuple(1 if side is None else side for side in get_shape(value) or ())
 
 
 def measure_unit(run: RunOptions) -> tuple[float, float]:

@@ -8,9 +8,9 @@ from functools import partial
 from ptq.core.run_options import RunOptions
 from ptq.evaluation.runs.engines import (
     Engine,
-    integer_engine,
+    make_integer_engine,
+    make_session_engine,
     open_session_engine,
-    session_engine,
 )
 from ptq.evaluation.runs.run_forms import Opener
 from ptq.executor.runtimes.litert_model import InterpretedModel
@@ -18,7 +18,7 @@ from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, open_in_ru
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.graph import Graph
 from ptq.model.session.session import Session
-from ptq.verification.ort_like_executor import executor_matching_ort
+from ptq.verification.ort_like_executor import build_ort_like_executor
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +68,12 @@ class MeasuredModel:
         if content is not None and runtime == "litert":
             elsewhere: RuntimeModel = InterpretedModel(graph, threads=run.threads, content=content)
         elif runtime in OWN_RUNTIMES:
-            engine = session_engine(Session(graph, threads=run.threads))
+            engine = make_session_engine(Session(graph, threads=run.threads))
             return cls(engine, (partial(open_session_engine, graph, run.for_job()),))
         else:
             elsewhere = open_in_runtime(runtime, graph, threads=run.threads)
-        return cls(session_engine(elsewhere), elsewhere=elsewhere)
+        return cls(make_session_engine(elsewhere), elsewhere=elsewhere)
 
 
 def _open_integer_engine(graph: Graph, arithmetic: str) -> Engine:
-    return integer_engine(executor_matching_ort(graph, arithmetic), graph)
+    return make_integer_engine(build_ort_like_executor(graph, arithmetic), graph)

@@ -14,12 +14,12 @@ from typing import Any
 
 from ptq.core.record import Record
 from ptq.data.splits import SampleOptions
-from ptq.evaluation.checks.input_shift_check import calibration_inputs
+from ptq.evaluation.checks.input_shift_check import summarize_calibration_inputs
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.exports.report import Report
 from ptq.model.machine.processor import name_machine
 from ptq.model.session.exact_sums import has_exact_int8_sums
-from ptq.model.session.session import library_versions
+from ptq.model.session.session import list_library_versions
 from ptq.optimization.job import Job
 from ptq.optimization.options import list_result_options
 from ptq.solver.quantizer import QuantizedModel
@@ -45,7 +45,7 @@ def build_provenance(
     options = list_result_options(job.options, reading)
     options |= {"target": quantized.plan.target, "weights": quantized.recipe.weights}
     drop = None if report.evaluation is None else report.evaluation.forms["int8"].drop
-    inputs = calibration_inputs(quantized.calibrated_model).to_record()
+    inputs = summarize_calibration_inputs(quantized.calibrated_model).to_record()
     return {
         "tool": "ptq",
         "version": version("onnx-ptq"),
@@ -59,7 +59,7 @@ def build_provenance(
         },
         "calibration_samples": report.calibration_samples,
         **({"calibration_inputs": inputs} if inputs else {}),
-        "onnxruntime": library_versions()["onnxruntime"],
+        "onnxruntime": list_library_versions()["onnxruntime"],
         "processor": describe_processor(),
         "float_nodes": group_float_nodes(quantized.plan.floats),
         "drop": None if drop is None else _describe_drop(drop, report),

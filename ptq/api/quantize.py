@@ -15,11 +15,7 @@ from ptq.api.complete_report import complete_report
 from ptq.api.expected_stages import list_expected_stages
 from ptq.api.target_runtime import open_target_runtime
 from ptq.core.errors import UsageError
-from ptq.core.option_checks import (
-    refuse_unknown_options,
-    require_flag,
-    require_path,
-)
+from ptq.core.option_checks import refuse_unknown_options, require_flag, require_path
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import TargetName
@@ -38,7 +34,7 @@ from ptq.evaluation.tasks.task import TaskName, TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName
 from ptq.kernels.thread_pool import use_given_threads
-from ptq.model.open import Model, source_path
+from ptq.model.open import Model, get_source_path
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.compensation import compensate_rounding
 from ptq.optimization.decision_log import log_decisions, log_float_nodes
@@ -248,7 +244,7 @@ def quantize(
         report, job, finished, inside, tflite, estimated_speed=estimate_speed(made), frontier=frontier,
     )  # fmt: skip
     result = build_result(
-        job, finished, report, reading, source_path(model), tflite, metadata=metadata
+        job, finished, report, reading, get_source_path(model), tflite, metadata=metadata
     )
     if not force:
         require_gain(result.report, result)

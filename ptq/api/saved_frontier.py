@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ptq.core import files
 from ptq.core.errors import UsageError
-from ptq.core.json_text import dump_json
+from ptq.core.json_text import format_json
 from ptq.core.plan import Plan
 from ptq.evaluation.frontier import FrontierReport
 from ptq.observers.calibration_file import Calibration
@@ -58,7 +58,7 @@ class Frontier:
         document = {"warnings": self.report.warnings, **vars(self.report)}
         document["points"] = [vars(point) for point in self.report.points]
         document["suspects"] = [vars(suspect) for suspect in self.report.suspects]
-        files.write(place / _POINTS, dump_json(document).encode())
+        files.write(place / _POINTS, format_json(document).encode())
         for path in earlier:
             if has_points and path not in written and _PLAN.fullmatch(path.name):
                 path.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ptq.core.decibels import error_db
+from ptq.core.decibels import to_error_db
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import refuse_unknown_options, require_count
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
@@ -21,7 +21,7 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
-from ptq.evaluation.checks.input_shift_check import InputShiftCheck, calibration_inputs
+from ptq.evaluation.checks.input_shift_check import InputShiftCheck, summarize_calibration_inputs
 from ptq.evaluation.checks.mode_check import check_mode
 from ptq.evaluation.checks.noise_check import check_noise
 from ptq.evaluation.checks.preprocessing_check import diagnose_assumption, explain_low_accuracy
@@ -30,7 +30,7 @@ from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.kernels.thread_pool import use_given_threads
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.model.open import Model
 from ptq.optimization.job import open_job
 from ptq.optimization.mixed_precision.attribution.error_attribution import (
@@ -42,16 +42,18 @@ from ptq.optimization.mixed_precision.attribution.float_candidates import (
     FloatCandidate,
     rank_candidates,
 )
-from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
+from ptq.optimization.mixed_precision.attribution.quantized_sources import (
+    build_quantized_error_probe,
+)
 from ptq.optimization.mixed_precision.float_trials import (
     MAX_SAMPLES,
     Trials,
     drop_and_sqnr,
-    evenly_spread,
+    select_evenly,
 )
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import prepare_draft
-from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.instrument.logits import build_logits_graph
 from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.solver.recipe import DEFAULT_METHOD, MethodName
 
@@ -131,7 +133,7 @@ def sensitivity(
     recipe = draft.recipe
     assert job.samples.search is not None
     chosen = job.samples.search.spread(MAX_SAMPLES)
-    shift = InputShiftCheck(calibration_inputs(calibrated))
+    shift = InputShiftCheck(summarize_calibration_inputs(calibrated))
     held_out = list(run.track(chosen, "reading samples to measure on"))
     for sample in held_out:
         shift.add(sample)
@@ -148,13 +150,13 @@ def sensitivity(
     evaluation = trials.evaluate(made.quantized_graph)
     drop, sqnr_db = drop_and_sqnr(evaluation)
     doubts = explain_low_accuracy(evaluation, chosen, trials.outputs, lambda: trials.engine)
-    probe = error_sources_of(made, logits_graph(job.prepared.graph))
+    probe = build_quantized_error_probe(made, build_logits_graph(job.prepared.graph))
     if not probe.sources:
         raise UsageError("no node of the model is quantized; `ptq.inspect` gives the reasons")
     advance = run.start_stage("attributing the error", None)
-    found = attribute_error(ErrorInjector(probe, run), evenly_spread(held_out), advance=advance)
+    found = attribute_error(ErrorInjector(probe, run), select_evenly(held_out), advance=advance)
     advance.end()
-    ops = {node.name or "": operator_of(node) for node in job.prepared.graph.nodes}
+    ops = {node.name or "": get_operator(node) for node in job.prepared.graph.nodes}
     candidates = rank_candidates(found.sources, found.mean_shares)
     costs = [_node_cost(candidate, found, ops) for candidate in candidates]
     first = _measure_costs(candidates[:measure], costs, trials, drop, sqnr_db, run)
@@ -196,7 +198,7 @@ def _node_cost(candidate: FloatCandidate, found: ErrorAttribution, ops: dict[str
         rounds="weights" if candidate.source.kind == "weights" else candidate.source.tensor,
         share=share,
         alone=bool(found.measured_alone[found.sources.index(candidate.source)]),
-        won_db=-error_db(1 - share),
+        won_db=-to_error_db(1 - share),
     )
 
 

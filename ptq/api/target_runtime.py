@@ -7,7 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
-from ptq.core.decibels import sqnr_db
+from ptq.core.decibels import to_sqnr_db
 from ptq.core.errors import PtqError
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
@@ -15,14 +15,14 @@ from ptq.core.wording import format_decibels, plural
 from ptq.data import Samples
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.exports.report import Report
-from ptq.evaluation.runs.engines import engine_of_halves, named_engine
+from ptq.evaluation.runs.engines import make_float16_engine, make_named_engine
 from ptq.evaluation.runs.session_cache import open_float_session
 from ptq.evaluation.speed import Speed, measure_speed
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime, TargetRuntime
 from ptq.executor.runtimes.runtime import RuntimeModel, describe_placement
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.rewrite.tflite.write import TfliteOptions
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel
 from ptq.verification.lint import lint_graph
@@ -145,9 +145,9 @@ def _measure_accuracy(
     inside: RuntimeModel, model: CalibratedModel, samples: Samples, run: RunOptions, *, halves: bool
 ) -> str:
     """SQNR in dB of the first output, on as many samples as the time allows; ``halves`` as at the file's border."""
-    head, before = name_of(model.source.outputs[0]), open_float_session(model, run)
-    engine = named_engine(inside, [head])
-    engine = engine_of_halves(engine) if halves else engine
+    head, before = get_name(model.source.outputs[0]), open_float_session(model, run)
+    engine = make_named_engine(inside, [head])
+    engine = make_float16_engine(engine) if halves else engine
     signal, noise, count, start = 0.0, 0.0, 0, perf_counter()
     for sample in samples:
         wanted = np.asarray(before.run(sample.feed, [head])[0], np.float64)
@@ -156,7 +156,7 @@ def _measure_accuracy(
         count += 1
         if perf_counter() - start > _SECONDS:
             break
-    ratio = format_decibels(sqnr_db(signal, noise))
+    ratio = format_decibels(to_sqnr_db(signal, noise))
     return f"SQNR {ratio} dB on {plural(count, 'sample')}, output {head}"
 
 

@@ -26,14 +26,14 @@ from ptq.core.types import FLOAT32
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import ORT_VERSION
-from ptq.model.node import Node, dtype_of, is_constant, operator_of, spec_name, spec_of
+from ptq.model.node import Node, get_dtype, get_operator, get_spec, get_spec_name, is_constant
 from ptq.model.open import Model
 from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
 from ptq.rewrite.prepare.prepare import open_and_prepare
 from ptq.solver.partition.cost_model import VIEWS, estimate_cost, estimate_sizes
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import save_cost_table
-from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
+from ptq.solver.partition.kernel_key import build_kernel_key, get_kernel_kind
 from ptq.solver.partition.shipped_tables import get_shipped_table
 
 _MIN_OF_KIND, _LARGEST_FACTOR = 3, 20.0
@@ -168,10 +168,10 @@ def fit_scales(
         if min(in_float, on_integers) < _LEAST_CALLS * base.kernel_call:
             continue
         graph, node = nodes[key]
-        own = estimate_cost(node, OPS[spec_name(node)], estimate_sizes(graph), base)
+        own = estimate_cost(node, OPS[get_spec_name(node)], estimate_sizes(graph), base)
         if own.float_cost > 0 and own.integer_cost > 0:
             pair = in_float / own.float_cost, on_integers / own.integer_cost
-            ratios.setdefault(kernel_kind(node), []).append(pair)
+            ratios.setdefault(get_kernel_kind(node), []).append(pair)
     return {
         kind: (_median_factor([a for a, _ in pairs]), _median_factor([b for _, b in pairs]))
         for kind, pairs in sorted(ratios.items())
@@ -188,10 +188,10 @@ def _list_kernels(graph: Graph) -> Iterator[tuple[str, Node]]:
     """The nodes that may become integers, with their keys."""
     target = get_target("ort")
     for node in graph.nodes:
-        spec = spec_of(node)
-        if spec is None or operator_of(node) in VIEWS or not target.can_quantize(spec):
+        spec = get_spec(node)
+        if spec is None or get_operator(node) in VIEWS or not target.can_quantize(spec):
             continue
-        key = kernel_key(node)
+        key = build_kernel_key(node)
         values = [v for v in (*node.inputs, *node.outputs) if v is not None and not is_constant(v)]
-        if key is not None and all(dtype_of(v) == FLOAT32 for v in values):
+        if key is not None and all(get_dtype(v) == FLOAT32 for v in values):
             yield key, node

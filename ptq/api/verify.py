@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptq.core.errors import UsageError
-from ptq.core.option_checks import (
-    refuse_unknown_options,
-    require_choice,
-    require_flag,
-)
+from ptq.core.option_checks import refuse_unknown_options, require_choice, require_flag
 from ptq.core.run_options import Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
-from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
+from ptq.executor.arithmetics import ArithmeticName, get_kernels
 from ptq.executor.runtimes.registry import OWN_RUNTIMES, RUNTIMES, RuntimeName, require_installed
 from ptq.kernels.thread_pool import use_given_threads
-from ptq.model.open import Model, tflite_content
+from ptq.model.open import Model, read_tflite_content
 from ptq.model.session.failure import explain_failure
 from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.verification.runtime_check import check_in_runtime
@@ -76,13 +72,13 @@ def verify(
         DataError: A sample is missing, unreadable or does not fit.
         UnsupportedError: The runtime is not installed.
     """
-    kernels_of_arithmetic(arithmetic)
+    get_kernels(arithmetic)
     optimize = require_flag("optimize", optimize)
     elsewhere = _require_other_runtime(runtime)
     if against is not None and elsewhere is None:
         raise UsageError("`against` says what another runtime should compute; give `runtime` too")
     run = start_workers(RunOptions(threads=threads, progress=progress), workers, cluster)
-    content = tflite_content(model)
+    content = read_tflite_content(model)
     graph = open_with_float_border(model)
     with explain_failure(graph):
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)

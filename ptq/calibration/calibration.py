@@ -19,12 +19,12 @@ from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable
 from ptq.data import Sample, Samples, split_folds
 from ptq.data.preprocessing.recorded_preprocess import encode_preprocess
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, named_values, operator_of, shape_of
+from ptq.model.node import get_name, get_operator, get_shape, list_named_values
 from ptq.model.session.exposed_session import CollectedTensors
 from ptq.observers.calibration_file import Calibration, load
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 from ptq.observers.kept_samples import SampleKeeper
-from ptq.rewrite.emit.bias_correction import channel_axes
+from ptq.rewrite.emit.bias_correction import list_channel_axes
 from ptq.rewrite.equalize.layer_pairs import clip_bounds
 from ptq.solver.assign import list_tensors_to_observe
 
@@ -49,19 +49,19 @@ class CrossValidationFold:
     samples: Samples
 
 
-def tensors_to_collect(graph: Graph) -> CollectedTensors:
+def list_tensors_to_collect(graph: Graph) -> CollectedTensors:
     """The tensors of a prepared graph to observe, enough for every option of a quantization."""
     return CollectedTensors(
-        list_tensors_to_observe(graph), channel_axes(graph), _clip_bounds(graph)
+        list_tensors_to_observe(graph), list_channel_axes(graph), _clip_bounds(graph)
     )
 
 
 def _clip_bounds(graph: Graph) -> dict[str, tuple[float, float]]:
     """The bounds of each tensor that a Clip writes."""
     return {
-        name_of(node.outputs[0]): clip_bounds(node)
+        get_name(node.outputs[0]): clip_bounds(node)
         for node in graph.nodes
-        if operator_of(node) == "Clip"
+        if get_operator(node) == "Clip"
     }
 
 
@@ -98,7 +98,7 @@ def collect_statistics(
         passing = tracked if keeper is None else keep_passing(keeper, tracked)
         return [observe(graph, passing, wanted, held=held, run=run, checkpoint=saved)]
 
-    wanted, kept = tensors_to_collect(graph), "" if saved is None else "a checkpoint"
+    wanted, kept = list_tensors_to_collect(graph), "" if saved is None else "a checkpoint"
     [calibration] = observe_in_rounds(
         graph, samples, wanted, run, observe_round, keep=keep, only_one=kept
     )
@@ -169,7 +169,7 @@ def collect_in_folds(
     ) -> list[Calibration]:
         return observe_splits(graph, tracked, wanted, names, held=held, run=run)
 
-    wanted = tensors_to_collect(graph)
+    wanted = list_tensors_to_collect(graph)
     observed = observe_in_rounds(graph, samples, wanted, run, observe_round, splits=FOLDS)
     preprocess = encode_preprocess(samples.preprocess)
     observed = [
@@ -249,7 +249,9 @@ def require_same_graph(stats: Calibration, graph: Graph) -> Calibration:
             "the statistics belong to another graph; calibrate this model again. Those of a quantization may belong "
             "to equalized weights: give its plan or its data with them"
         )
-    shapes = {name_of(value): shape_of(value) or () for value in named_values(graph.model.graph)}
+    shapes = {
+        get_name(value): get_shape(value) or () for value in list_named_values(graph.model.graph)
+    }
     for name, sums in stats.channels.items():
         shape, counted = shapes.get(name, ()), 0 if sums.mean is None else sums.mean.size
         channels = shape[sums.axis] if -len(shape) <= sums.axis < len(shape) else None

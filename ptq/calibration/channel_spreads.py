@@ -10,8 +10,8 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.data.sample_source import name_sample
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
-from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.node import get_name
+from ptq.model.session.exposed_session import CollectedTensors, open_session_with_outputs
 from ptq.observers.channel_spread import ChannelSpread
 
 Spreads = Mapping[str, ChannelSpread]
@@ -29,10 +29,10 @@ class SpreadCollector:
             axes: The channel axis of each float tensor to observe.
             run: How the job runs.
         """
-        inputs = {name_of(v) for v in graph.inputs}
+        inputs = {get_name(v) for v in graph.inputs}
         self._axes, self._computed = axes, [name for name in axes if name not in inputs]
         wanted = CollectedTensors(self._computed)
-        self._session = session_with_outputs(graph, wanted, threads=run.threads)
+        self._session = open_session_with_outputs(graph, wanted, threads=run.threads)
 
     def collect(self, samples: Iterable[Sample]) -> Spreads:
         """The spread of the channels of each tensor; tensors that were empty or held NaN or Inf are left out.

@@ -86,14 +86,14 @@ class Checkpoint:
             raise explain_other_file(self._path, content, of_workers=False)
         state = from_bytes(content[_HEADER:], show(self._path))
         if state.graph != self._graph:
-            raise mismatch_error(self._path, "another model")
+            raise build_mismatch_error(self._path, "another model")
         for _ in range(state.samples):
             sample = next(samples, None)
             if sample is None:
-                raise mismatch_error(self._path, "other samples or other preprocessing")
+                raise build_mismatch_error(self._path, "other samples or other preprocessing")
             self._hash_sample(sample)
         if content[len(CHECKPOINT_MAGIC) : _HEADER] != f"{self._digest.hexdigest()}\n".encode():
-            raise mismatch_error(self._path, "other samples or other preprocessing")
+            raise build_mismatch_error(self._path, "other samples or other preprocessing")
         return state
 
     def record_samples(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
@@ -127,7 +127,7 @@ class Checkpoint:
             digest.update(array.tobytes())
 
 
-def mismatch_error(path: Path, whose: str) -> StatsError:
+def build_mismatch_error(path: Path, whose: str) -> StatsError:
     """The error of a checkpoint that belongs to another calibration."""
     return StatsError(
         f"{show(path)}: this checkpoint belongs to {whose}; name another file, or delete it"

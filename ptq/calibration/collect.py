@@ -19,9 +19,9 @@ from ptq.core.errors import DataError, StatsError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.data.sample_source import name_sample
-from ptq.kernels.thread_pool import parallel_map, thread_count
+from ptq.kernels.thread_pool import get_thread_count, map_in_parallel
 from ptq.model.graph import Graph
-from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.session.exposed_session import CollectedTensors, open_session_with_outputs
 from ptq.model.session.session import OutputMemory, Session
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_sums import ChannelSums
@@ -49,7 +49,7 @@ def observe(
         graph: A prepared graph.
         samples: The samples to run.
         wanted: The tensors to observe.
-        held: Tensors that are computed as if they were observed (see `session_with_outputs`).
+        held: Tensors that are computed as if they were observed (see `open_session_with_outputs`).
         run: How the job runs.
         checkpoint: The checkpoint to continue from and to save to; None for none.
 
@@ -57,14 +57,14 @@ def observe(
         DataError: There is no sample, or the model fails on one; the text names it.
         StatsError: The checkpoint belongs to another model or to other samples.
     """
-    digest, counted, remaining = graph.digest(), empty_statistics(wanted), iter(samples)
+    digest, counted, remaining = graph.digest(), start_statistics(wanted), iter(samples)
 
     def state() -> Calibration:
         return Calibration(digest, counted.samples, counted.tensors, counted.channels)
 
     if checkpoint is not None and (so_far := checkpoint.restore(remaining)) is not None:
         counted = resume_statistics(so_far, wanted)
-    session = session_with_outputs(graph, wanted, held=held, threads=run.threads)
+    session = open_session_with_outputs(graph, wanted, held=held, threads=run.threads)
     after = None if checkpoint is None else lambda group: checkpoint.record_samples(group, state)
     count_values(session, remaining, wanted, counted, run.calibration_batch, after)
     if checkpoint is not None:
@@ -89,7 +89,7 @@ class RunningStatistics:
     def add_all(self, tensors: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]) -> None:
         """Add the values of all tensors on several samples, the largest first, on several threads."""
         largest_first = sorted(tensors, key=lambda name: (-tensors[name][0].size, name))
-        parallel_map(
+        map_in_parallel(
             lambda name: self.add(name, tensors[name]), largest_first, most=COUNTING_THREADS
         )
 
@@ -121,7 +121,7 @@ class RunningStatistics:
         )
 
 
-def empty_statistics(wanted: CollectedTensors) -> RunningStatistics:
+def start_statistics(wanted: CollectedTensors) -> RunningStatistics:
     """Statistics of the wanted tensors over 0 samples."""
     return RunningStatistics(
         {name: TensorStats(bounds=wanted.bounds.get(name, UNBOUNDED)) for name in wanted.tensors},
@@ -250,7 +250,7 @@ class BatchBuffers:
             done = 1
         try:
             runs = [(sample.feed, self._bind(at)) for at, sample in enumerate(group[done:], done)]
-            parallel_map(
+            map_in_parallel(
                 lambda run: self._session.run_into(*run), runs, most=self._most_runs_at_once
             )
         except DataError:
@@ -261,7 +261,7 @@ class BatchBuffers:
     def _most_runs_at_once(self) -> int:
         """How many runs have threads of their own; one where a run takes all."""
         threads = self._session.threads if self._at_once else 0
-        return max(1, thread_count() // threads) if threads else 1
+        return max(1, get_thread_count() // threads) if threads else 1
 
     def _bind(self, place: int) -> OutputMemory:
         """The memory of so many samples' place in the stacks."""

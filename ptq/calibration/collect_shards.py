@@ -11,13 +11,13 @@ from functools import reduce
 from pathlib import Path
 from typing import cast
 
-from ptq.calibration.calibration import add_sample_records, keep_passing, tensors_to_collect
+from ptq.calibration.calibration import add_sample_records, keep_passing, list_tensors_to_collect
 from ptq.calibration.collect import (
     NO_SAMPLES,
     BatchBuffers,
     count_groups,
-    empty_statistics,
     group_samples,
+    start_statistics,
 )
 from ptq.calibration.identify import Listing, digest_listing
 from ptq.calibration.shard_checkpoint import ShardCheckpoint
@@ -32,7 +32,7 @@ from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import GoodSamples, Part, Shard
 from ptq.model.graph import Graph
 from ptq.model.machine.maker import list_differences
-from ptq.model.session.exposed_session import session_with_outputs
+from ptq.model.session.exposed_session import open_session_with_outputs
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.keep_limit import KeepLimit
 from ptq.observers.kept_samples import SampleKeeper
@@ -169,14 +169,14 @@ class CalibrationJob:
 
     def open(self) -> Callable[[Part], Calibration]:
         """Load the model with the tensors to observe among its outputs."""
-        wanted, digest = tensors_to_collect(self.graph), self.graph.digest()
-        session = session_with_outputs(self.graph, wanted, threads=self.run.threads)
+        wanted, digest = list_tensors_to_collect(self.graph), self.graph.digest()
+        session = open_session_with_outputs(self.graph, wanted, threads=self.run.threads)
         memory = BatchBuffers(session, wanted.names, max(1, self.run.calibration_batch))
 
         def count(part: Part) -> Calibration:
             samples = cast(GoodSamples, part.samples).samples
             keeper = SampleKeeper(self.keep) if self.keep else None
-            counted = empty_statistics(wanted)
+            counted = start_statistics(wanted)
             passing = iter(part.samples) if keeper is None else keep_passing(keeper, part.samples)
             count_groups(memory, ((counted, group) for group in group_samples(passing, memory)))
             found = Calibration(digest, counted.samples, counted.tensors, counted.channels)

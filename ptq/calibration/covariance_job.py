@@ -18,10 +18,10 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.data.workers.sample_parts import Part
-from ptq.kernels.thread_pool import parallel_map
+from ptq.kernels.thread_pool import map_in_parallel
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_shape, input_name, node_name, operator_of
-from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.node import Node, get_constant_shape, get_input_name, get_node_name, get_operator
+from ptq.model.session.exposed_session import CollectedTensors, open_session_with_outputs
 from ptq.model.weights.shared_weights import find_weight_families
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock
@@ -63,8 +63,8 @@ def _group_by_covariance(
     families = find_weight_families(graph)
     groups: dict[tuple[tuple[str, ...], QuantParams], list[LinearOp]] = {}
     for layer in layers:
-        family = families.get(node_name(layer.node), (node_name(layer.node),))
-        groups.setdefault((family, plan.tensors[input_name(layer.node)]), []).append(layer)
+        family = families.get(get_node_name(layer.node), (get_node_name(layer.node),))
+        groups.setdefault((family, plan.tensors[get_input_name(layer.node)]), []).append(layer)
     return list(groups.values())
 
 
@@ -126,11 +126,13 @@ class CovarianceJob:
     def open(self) -> Callable[[Part], InputSums]:
         """Load the model with the inputs of the layers among its outputs."""
         graph, shared = self.graph, list_layers(self.graph, self.plan)
-        longest = max_block_size([uses[0] for uses in shared])
-        names = list(dict.fromkeys(input_name(layer.node) for uses in shared for layer in uses))
+        longest = choose_max_block_size([uses[0] for uses in shared])
+        names = list(dict.fromkeys(get_input_name(layer.node) for uses in shared for layer in uses))
         families = find_weight_families(graph)
         uses_of = {name: len(family) for name, family in families.items()}
-        session = session_with_outputs(graph, CollectedTensors(names), threads=self.run.threads)
+        session = open_session_with_outputs(
+            graph, CollectedTensors(names), threads=self.run.threads
+        )
         buffers = BatchBuffers(session, names, BATCH, at_once=self.run.memory is None)
         release_memory()  # loading took memory that the tensors need now
 
@@ -138,7 +140,7 @@ class CovarianceJob:
             found = InputSums(
                 [_empty_blocks(uses[0], longest) for uses in shared],
                 {
-                    node_name(layer.node): []
+                    get_node_name(layer.node): []
                     if part.first
                     else [(np.zeros(layer.input_channels), 0)]
                     for uses in shared
@@ -155,12 +157,12 @@ class CovarianceJob:
                 update = _CovarianceUpdate(
                     inputs, self.plan, found, of_group, number, max(self.samples, 1), uses_of
                 )
-                parallel_map(update, tasks)
+                map_in_parallel(update, tasks)
                 found.kept.add([sample.name for sample in group], inputs)
                 number += len(group)
                 if not part.count:
                     found.add_up()
-            parallel_map(_flush_blocks, found.blocks)
+            map_in_parallel(_flush_blocks, found.blocks)
             return found
 
         return collect
@@ -201,11 +203,11 @@ class _CovarianceUpdate:
 
     def _add_inputs(self, layer: LinearOp, offset: int, blocks: Sequence[CovarianceBlock]) -> None:
         """Add the inputs of one layer; the offset makes layers with one covariance give different rows."""
-        params = self.plan.tensors[input_name(layer.node)]
-        shifts = self.found.shifts[node_name(layer.node)]
-        uses = self.uses.get(node_name(layer.node), 1)
-        quota = rows_per_sample(layer, self.samples * uses)
-        arrays = self.batch_inputs[input_name(layer.node)]
+        params = self.plan.tensors[get_input_name(layer.node)]
+        shifts = self.found.shifts[get_node_name(layer.node)]
+        uses = self.uses.get(get_node_name(layer.node), 1)
+        quota = count_rows_per_sample(layer, self.samples * uses)
+        arrays = self.batch_inputs[get_input_name(layer.node)]
         same_shape = isinstance(arrays, np.ndarray) or len({a.shape for a in arrays}) == 1
         stacks = [np.asarray(arrays)] if same_shape else [array[None] for array in arrays]
         first = 0
@@ -222,21 +224,24 @@ class _CovarianceUpdate:
             first += len(stack)
 
 
-def rows_per_sample(layer: LinearOp, samples: int) -> int:
+def count_rows_per_sample(layer: LinearOp, samples: int) -> int:
     """How many rows of each sample are used, if there are as many."""
     cheap = min(_CHEAP_VALUES // (layer.groups * layer.length), _CHEAP_ROWS)
     return -(-max(_ROWS_PER_INPUT * layer.length, _MIN_ROWS, cheap) // samples)
 
 
 def _is_roundable(node: Node, plan: Plan) -> bool:
-    if operator_of(node) not in ROUNDED_OPS or plan.find_weight_qparams(node_name(node)) is None:
+    if (
+        get_operator(node) not in ROUNDED_OPS
+        or plan.find_weight_qparams(get_node_name(node)) is None
+    ):
         return False
-    shape = constant_shape(node.inputs[WEIGHT_INPUT])
-    batched = operator_of(node) == "MatMul" and shape is not None and len(shape) != 2
-    return shape is not None and not batched and input_name(node) in plan.tensors
+    shape = get_constant_shape(node.inputs[WEIGHT_INPUT])
+    batched = get_operator(node) == "MatMul" and shape is not None and len(shape) != 2
+    return shape is not None and not batched and get_input_name(node) in plan.tensors
 
 
-def max_block_size(layers: Sequence[LinearOp]) -> int:
+def choose_max_block_size(layers: Sequence[LinearOp]) -> int:
     """How many inputs a covariance block may have so that all covariances fit the memory limit."""
     longest = _MAX_BLOCK
     while longest > _MIN_BLOCK:
@@ -249,7 +254,7 @@ def max_block_size(layers: Sequence[LinearOp]) -> int:
 def count_covariance_bytes(groups: Sequence[Sequence[LinearOp]]) -> int:
     """Bytes of the covariances of all groups of layers."""
     layers = [uses[0] for uses in groups]
-    longest = max_block_size(layers)
+    longest = choose_max_block_size(layers)
     return sum(_covariance_bytes(layer, longest) for layer in layers)
 
 

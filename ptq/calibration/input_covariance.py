@@ -24,7 +24,7 @@ from ptq.core.stages import ROUNDING
 from ptq.data import Sample, Samples
 from ptq.data.workers.sample_map import SampleMap
 from ptq.model.graph import Graph
-from ptq.model.node import input_name, node_name
+from ptq.model.node import get_input_name, get_node_name
 from ptq.observers.input_statistics import InputStatistics, MeanShift
 from ptq.observers.kept_inputs import KeptInputs
 from ptq.solver.quantizer import CalibratedModel
@@ -76,12 +76,12 @@ def collect_covariances(
     found.add_up()
     by_group = list(zip(shared, found.blocks, strict=True))
     return InputStatistics(
-        {node_name(layer.node): blocks for uses, blocks in by_group for layer in uses},
+        {get_node_name(layer.node): blocks for uses, blocks in by_group for layer in uses},
         {
-            name: MeanShift(plan.tensors[input_name(layer.node)], *found.shifts[name][0])
+            name: MeanShift(plan.tensors[get_input_name(layer.node)], *found.shifts[name][0])
             for uses in shared
             for layer in uses
-            for name in [node_name(layer.node)]
+            for name in [get_node_name(layer.node)]
         },
     )
 

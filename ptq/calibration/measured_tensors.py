@@ -21,17 +21,11 @@ from ptq.data import Sample, Samples
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
-from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.node import get_name
+from ptq.model.session.exposed_session import CollectedTensors, open_session_with_outputs
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_sums import ChannelSums
-from ptq.observers.channel_values import (
-    ChannelValues,
-    SampleValues,
-    take_values,
-    to_stats,
-    to_sums,
-)
+from ptq.observers.channel_values import ChannelValues, SampleValues, take_values, to_stats, to_sums
 from ptq.observers.stats import TensorStats
 
 KEPT_VALUES = 2**21
@@ -165,9 +159,9 @@ class _Measurement:
 
     def __init__(self, job: _MeasureJob) -> None:
         self._axes, self._count, self._distance = job.axes, job.count, 0
-        computed = [n for n in job.axes if n not in {name_of(v) for v in job.graph.inputs}]
+        computed = [n for n in job.axes if n not in {get_name(v) for v in job.graph.inputs}]
         wanted = CollectedTensors(computed)
-        self._session = session_with_outputs(job.graph, wanted, threads=job.run.threads)
+        self._session = open_session_with_outputs(job.graph, wanted, threads=job.run.threads)
         self._unused: list[BatchBuffers] = []
 
     def find_distance(self, samples: Iterable[Sample]) -> int:

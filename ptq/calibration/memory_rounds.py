@@ -24,8 +24,8 @@ from ptq.core.run_options import RunOptions, SizedIterable
 from ptq.core.stages import CALIBRATING
 from ptq.data import Sample, Samples
 from ptq.model.graph import Graph
-from ptq.model.node import dtype_of, name_of
-from ptq.model.session.exposed_session import CollectedTensors, session_with_shapes
+from ptq.model.node import get_dtype, get_name
+from ptq.model.session.exposed_session import CollectedTensors, open_session_with_shapes
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 
@@ -43,7 +43,7 @@ _COPIES = 2
 ObserveRound = Callable[
     [SizedIterable[Sample], CollectedTensors, Collection[str], RunOptions], list[Calibration]
 ]
-"""Observes samples: these tensors, while others are held (see `session_with_outputs`), with these options."""
+"""Observes samples: these tensors, while others are held (see `open_session_with_outputs`), with these options."""
 
 
 def observe_in_rounds(
@@ -163,13 +163,13 @@ def _measure_need(
         return _Need(0, 0, 0, {})
     release_memory(above=0)
     with PeakMemory() as loading:
-        session, shapes = session_with_shapes(graph, wanted.names, threads=run.threads)
+        session, shapes = open_session_with_shapes(graph, wanted.names, threads=run.threads)
     release_memory(above=0)
     with PeakMemory() as running:
         for _ in range(2):
             found = session.run(largest.feed, list(shapes.values()))
     del session
-    bits = {name_of(v): dtype_of(v) for node in graph.nodes for v in node.outputs if v.name}
+    bits = {get_name(v): get_dtype(v) for node in graph.nodes for v in node.outputs if v.name}
     widths = [8 if (kind := bits[name]) is None else kind.itemsize for name in shapes]
     sizes = {
         name: prod(map(int, shape)) * width

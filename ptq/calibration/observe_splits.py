@@ -10,14 +10,14 @@ from ptq.calibration.collect import (
     BatchBuffers,
     RunningStatistics,
     count_groups,
-    empty_statistics,
+    start_statistics,
 )
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions, SizedIterable
 from ptq.data import Sample
 from ptq.data.workers.accumulating_map import AccumulatingMap
 from ptq.model.graph import Graph
-from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.session.exposed_session import CollectedTensors, open_session_with_outputs
 from ptq.observers.calibration_file import Calibration
 
 
@@ -37,7 +37,7 @@ def observe_splits(
         samples: The samples to run.
         wanted: The tensors to observe.
         splits: The names of each split's samples.
-        held: Tensors that are computed as if they were observed (see `session_with_outputs`).
+        held: Tensors that are computed as if they were observed (see `open_session_with_outputs`).
         run: How the job runs.
 
     Raises:
@@ -66,7 +66,7 @@ class _CountJob:
     run: RunOptions
 
     def open(self) -> _SplitCounter:
-        session = session_with_outputs(
+        session = open_session_with_outputs(
             self.graph,
             self.wanted,
             held=self.held,
@@ -116,4 +116,4 @@ class _SplitCounter:
         count_groups(self._memory, [(self.total[split], group)])
 
     def _make_empty(self) -> list[RunningStatistics]:
-        return [empty_statistics(self._job.wanted) for _ in range(self._job.splits)]
+        return [start_statistics(self._job.wanted) for _ in range(self._job.splits)]

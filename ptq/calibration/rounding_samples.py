@@ -15,12 +15,12 @@ _RUN_VALUES = 2**27
 
 def choose_samples(samples: Samples, calibration: Calibration) -> tuple[Samples, frozenset[str]]:
     """The samples that weights are rounded on, and the names of the held-out ones among them."""
-    training, held_out = spread_with_validation(samples, sample_count(calibration))
+    training, held_out = spread_with_validation(samples, choose_sample_count(calibration))
     names = frozenset(held_out.names)
     return samples.subset({*training.names, *names}.__contains__), names
 
 
-def sample_count(calibration: Calibration) -> int:
+def choose_sample_count(calibration: Calibration) -> int:
     """How many calibration samples are run: the fewer, the more values each of them has."""
     values = sum(stats.count for stats in calibration.tensors.values())
     enough = _RUN_VALUES * calibration.samples // max(values, 1)

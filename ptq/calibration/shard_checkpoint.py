@@ -14,8 +14,8 @@ from pathlib import Path
 from ptq.calibration.checkpoint import (
     MAX_SAVE_SHARE,
     SAVE_INTERVAL,
+    build_mismatch_error,
     explain_other_file,
-    mismatch_error,
 )
 from ptq.calibration.identify import identify_samples
 from ptq.core import files
@@ -68,11 +68,11 @@ class ShardCheckpoint:
             raise explain_other_file(self._path, content, of_workers=True)
         state, shards = from_bytes(stored, show(self._path)), int(number)
         if state.graph != self._graph:
-            raise mismatch_error(self._path, "another model")
+            raise build_mismatch_error(self._path, "another model")
         first, stride = self._shard_of
         listings = () if state.identity is None else state.identity.listings
         if len(listings) != 1 or not listings[0].may_be_same(self._listing):
-            raise mismatch_error(self._path, "other samples")
+            raise build_mismatch_error(self._path, "other samples")
         kept = NONE_KEPT if state.kept is None else state.kept.limit
         if kept != keep:
             raise StatsError(
@@ -96,7 +96,7 @@ class ShardCheckpoint:
         if digest is None or state is None or state.identity is None:
             return
         if state.identity.digest != digest:
-            raise mismatch_error(self._path, "other samples, of the same names")
+            raise build_mismatch_error(self._path, "other samples, of the same names")
 
     def save(self, state: Calibration, shards: int, *, at_once: bool = False) -> None:
         """Write the file if the interval has passed, or at once.

@@ -121,14 +121,14 @@ _PREFIXES = (
 )
 
 
-def root_cause(error: BaseException) -> BaseException:
+def find_root_cause(error: BaseException) -> BaseException:
     """Return the first error of a chain of causes."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
-def short_message(error: BaseException) -> str:
+def shorten_message(error: BaseException) -> str:
     """Return the first line of a library's message without codes and source files, of at most 200 characters.
 
     A first line that ends with a colon is continued by the next one.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def dump_json(document: Any) -> str:
+def format_json(document: Any) -> str:
     """Indented JSON text, with null for infinite and undefined numbers; entries that hold bytes are left out."""
     return indent_json(_replace_non_finite(document)) + "\n"
 

@@ -20,7 +20,7 @@ from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.option_checks import require_path
 from ptq.core.plan_entries import (
     FORMAT,
-    operand_key,
+    name_operand,
     read_document,
     read_entry,
     read_integer,
@@ -182,11 +182,11 @@ class Plan:
             "graph": self.graph,
             "tensors": {n: self._entry(p, n) for n, p in self.tensors.items()},
             "operands": {
-                operand_key(*key): self._entry(p, operand_key(*key))
+                name_operand(*key): self._entry(p, name_operand(*key))
                 for key, p in self.operands.items()
             },
             "edges": {
-                operand_key(*key): self._entry(p, operand_key(*key))
+                name_operand(*key): self._entry(p, name_operand(*key))
                 for key, p in self.edges.items()
             },
             "folded": dict(self.folded),

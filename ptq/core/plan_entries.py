@@ -123,7 +123,7 @@ def read_number(where: str, value: Any) -> float:
     return number
 
 
-def operand_key(node: str, position: int) -> str:
+def name_operand(node: str, position: int) -> str:
     """The name of an operand in a plan: ``node[position]``."""
     return f"{node}[{position}]"
 

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ptq.core.errors import UsageError, short_message
+from ptq.core.errors import UsageError, shorten_message
 
 EXTRAS = {
     "s3": "s3",
@@ -107,7 +107,7 @@ def open_file_system(url: str) -> tuple[Any, str]:
         ) from error
     # file systems check URLs and credentials in their own ways
     except Exception as error:
-        reason = show(short_message(error))
+        reason = show(shorten_message(error))
         raise UsageError(f"{show(url)}: cannot be opened: {reason}; check the URL") from error
     return system, path
 
@@ -123,7 +123,7 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
         try:
             return action()
         except PermissionError as error:
-            reason = f"permission denied ({show(short_message(error))})"
+            reason = f"permission denied ({show(shorten_message(error))})"
             raise PermissionError(errno.EACCES, reason, show(url)) from None
         # Libraries of file systems raise errors of HTTP clients, of asyncio and of their own.
         except Exception as raised:
@@ -132,7 +132,7 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
                 absent = "No such file or directory"
                 raise FileNotFoundError(errno.ENOENT, absent, show(url)) from None
             endless = _ENDLESS.get(type(found).__name__)
-            reason = endless or show(getattr(found, "strerror", None) or short_message(found))
+            reason = endless or show(getattr(found, "strerror", None) or shorten_message(found))
             lasting = (
                 endless is not None
                 or isinstance(found, (NotImplementedError, TypeError))

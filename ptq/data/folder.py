@@ -178,7 +178,7 @@ def pick_samples(files: Iterable[str]) -> tuple[str, ...]:
     by_suffix = [(Path(file).suffix.lower(), file) for file in files]
     found = tuple(file for suffix, file in by_suffix if suffix not in _SIDECARS)
     return found or tuple(
-        file for suffix, file in by_suffix if suffix == ".txt" and not names_labels(file)
+        file for suffix, file in by_suffix if suffix == ".txt" and not is_label_file(file)
     )
 
 
@@ -188,6 +188,6 @@ def _name_kinds(archives: bool, images: bool, audio: bool) -> list[str]:
     return [name for name, is_there in there.items() if is_there]
 
 
-def names_labels(file: str) -> bool:
+def is_label_file(file: str) -> bool:
     """Whether a .txt lists labels or class names: ``labels.txt`` and ``classes.txt`` at the top."""
     return file.lower() in ("labels.txt", "classes.txt")

@@ -14,12 +14,12 @@ from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    consumers_of,
-    operator_of,
+    get_attributes,
+    get_constant,
+    get_operator,
+    list_consumers,
 )
-from ptq.model.weights.channel_affine import batch_norm_affine
+from ptq.model.weights.channel_affine import match_batch_norm_affine
 
 PLAIN, UNIT = 1.0, 1 / 255
 RAW_THRESHOLD = 16.0
@@ -30,7 +30,7 @@ _TRANSPARENT_OPS = frozenset(["Cast", "Identity", "Reshape", "Squeeze", "Transpo
 _SHAPE_OPS = frozenset(["Shape", "Size"])
 
 
-def pixel_scale(image: Value) -> float | None:
+def find_pixel_scale(image: Value) -> float | None:
     """Factor for pixels of 0 … 255; None if the model does not determine it.
 
     Args:
@@ -39,11 +39,11 @@ def pixel_scale(image: Value) -> float | None:
     a, b = np.ones(1), np.zeros(1)
     value = image
     while (node := _only_reader(value)) is not None:
-        if operator_of(node) == "QuantizeLinear" and np.all(a == 1) and not np.any(b):
+        if get_operator(node) == "QuantizeLinear" and np.all(a == 1) and not np.any(b):
             return _scale_from_range(node)
         affine = (
             (np.ones(1), np.zeros(1))
-            if operator_of(node) in _TRANSPARENT_OPS
+            if get_operator(node) in _TRANSPARENT_OPS
             else _match_affine(node, value)
         )
         if affine is None or not _is_broadcastable(a.size, affine[0].size, affine[1].size):
@@ -66,8 +66,8 @@ def _scale_from_affine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float 
 
 def _scale_from_range(quantizer: Node) -> float | None:
     """Factor inferred from the range of a quantized input; None if it is undetermined."""
-    scale = constant_of(quantizer.inputs[1])
-    zero = constant_of(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else np.zeros(1, np.uint8)
+    scale = get_constant(quantizer.inputs[1])
+    zero = get_constant(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else np.zeros(1, np.uint8)
     if scale is None or zero is None or scale.size != 1 or zero.size != 1:
         return None
     if zero.dtype.kind not in "iu":
@@ -81,25 +81,25 @@ def _scale_from_range(quantizer: Node) -> float | None:
 
 def _only_reader(value: Value) -> Node | None:
     """The only node that reads a value, apart from Shape and Size; None if there is not exactly one."""
-    readers = [node for node in consumers_of(value) if operator_of(node) not in _SHAPE_OPS]
+    readers = [node for node in list_consumers(value) if get_operator(node) not in _SHAPE_OPS]
     return readers[0] if len(readers) == 1 and not value.is_graph_output() else None
 
 
 def _match_affine(node: Node, x: Value) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """A node as y = a·x + b with a and b by channel; None if it is not of this form."""
-    normalization = batch_norm_affine(node)
+    normalization = match_batch_norm_affine(node)
     if normalization is not None:
         return normalization.a.reshape(-1), normalization.b.reshape(-1)
-    if operator_of(node) == "Conv":
+    if get_operator(node) == "Conv":
         return _match_depthwise(node)
-    if operator_of(node) not in ("Add", "Sub", "Mul", "Div") or node.inputs[0] is node.inputs[1]:
+    if get_operator(node) not in ("Add", "Sub", "Mul", "Div") or node.inputs[0] is node.inputs[1]:
         return None
     first = node.inputs[0] is x
-    constant = constant_of(node.inputs[1 if first else 0])
+    constant = get_constant(node.inputs[1 if first else 0])
     if constant is None or constant.dtype not in FLOAT_TYPES or constant.size not in (1, 3):
         return None
     c, one, zero = constant.astype(np.float64).reshape(-1), np.ones(1), np.zeros(1)
-    match operator_of(node):
+    match get_operator(node):
         case "Add":
             return one, c
         case "Mul":
@@ -111,11 +111,11 @@ def _match_affine(node: Node, x: Value) -> tuple[NDArray[np.float64], NDArray[np
 
 def _match_depthwise(conv: Node) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """A depthwise 1×1 Conv as y = a·x + b; a BatchNormalization may have become such a Conv."""
-    weight = constant_of(conv.inputs[1])
-    bias = constant_of(conv.inputs[2]) if len(conv.inputs) > 2 else np.zeros(1)
+    weight = get_constant(conv.inputs[1])
+    bias = get_constant(conv.inputs[2]) if len(conv.inputs) > 2 else np.zeros(1)
     if weight is None or bias is None:
         return None
-    if (weight.size,) != weight.shape[:1] or weight.size != attributes_of(conv).get("group", 1):
+    if (weight.size,) != weight.shape[:1] or weight.size != get_attributes(conv).get("group", 1):
         return None
     return weight.astype(np.float64).reshape(-1), bias.astype(np.float64).reshape(-1)
 

@@ -87,7 +87,7 @@ def _find_in(place: str) -> list[str]:
             names = sorted(os.listdir(path))
         except OSError as error:
             raise DataError(f"{place}: cannot list the data: {error.strerror}") from error
-        return only_shards([str(path / name) for name in names])
+        return select_shards([str(path / name) for name in names])
     if is_shard and not path.is_file():
         reason = "not a regular file" if path.exists() else "No such file or directory"
         raise DataError(f"{place}: cannot open the data: {reason}")
@@ -110,7 +110,7 @@ def _match_shards(pattern: str, url: str | None) -> list[str]:
     return found
 
 
-def only_shards(files: Sequence[str]) -> list[str]:
+def select_shards(files: Sequence[str]) -> list[str]:
     """The shards among files; none if there are others but texts beside them."""
     shards = [file for file in files if file.lower().endswith(SHARD_SUFFIXES)]
     visible = [f for f in files if not os.path.basename(f).startswith((".", "_"))]

@@ -19,7 +19,7 @@ from ptq.data import (
     open_samples,
     split_holdout,
 )
-from ptq.data.input_scaling import pixel_scale
+from ptq.data.input_scaling import find_pixel_scale
 from ptq.data.labels.label_numbers import require_class
 from ptq.data.preprocessing.preparation_kinds import PREPARATIONS
 from ptq.data.preprocessing.recorded_preprocess import (
@@ -30,7 +30,7 @@ from ptq.data.preprocessing.recorded_preprocess import (
 )
 from ptq.data.sample_store import CacheOption, parse_cache
 from ptq.model.graph import Graph
-from ptq.model.node import consumers_of, dtype_of, is_tensor, name_of, operator_of, shape_of
+from ptq.model.node import get_dtype, get_name, get_operator, get_shape, is_tensor, list_consumers
 from ptq.model.training_mode import list_training_nodes
 
 NAN_AWARE = frozenset(
@@ -182,13 +182,13 @@ def count_classes(graph: Graph) -> dict[str, int]:
     """Number of class scores of each output that has scores; empty if the shape of an output is unknown."""
     found = {}
     for value in graph.outputs:
-        shape = shape_of(value)
+        shape = get_shape(value)
         sizes = [] if shape is None else list(shape[1:] if len(shape) > 1 else shape)
         if not sizes or None in sizes:
             return {}
         largest = max(size for size in sizes if size is not None)
         if largest > 1 and math.prod(size for size in sizes if size is not None) == largest:
-            found[name_of(value)] = largest
+            found[get_name(value)] = largest
     return found
 
 
@@ -262,18 +262,22 @@ def list_input_specs(graph: Graph) -> list[InputSpec]:
     """
     specs = []
     for value in graph.outputs:
-        _require_numpy_type(f"output {value.name}", dtype_of(value))
+        _require_numpy_type(f"output {value.name}", get_dtype(value))
     for value in graph.inputs:
-        dtype, shape = dtype_of(value), shape_of(value)
+        dtype, shape = get_dtype(value), get_shape(value)
         if dtype is None or shape is None or not is_tensor(value):
             raise ModelError(
                 f"input {value.name} has no shape or is not a tensor of numbers; ptq cannot feed it"
             )
         _require_numpy_type(f"input {value.name}", dtype)
-        nan_aware = {operator_of(node) for node in consumers_of(value)} <= NAN_AWARE
+        nan_aware = {get_operator(node) for node in list_consumers(value)} <= NAN_AWARE
         specs.append(
             InputSpec(
-                name_of(value), dtype, shape, may_hold_nan=nan_aware, pixel_scale=pixel_scale(value)
+                get_name(value),
+                dtype,
+                shape,
+                may_hold_nan=nan_aware,
+                pixel_scale=find_pixel_scale(value),
             )
         )
     return specs
@@ -288,9 +292,9 @@ def _require_numpy_type(what: str, dtype: np.dtype[Any] | None) -> None:
         )
 
 
-def takes_any_batch(graph: Graph) -> bool:
+def has_free_batch(graph: Graph) -> bool:
     """Whether the batch axis of every input is dynamic, and samples of a batch do not change one another."""
     if list_training_nodes(graph):
         return False
-    shapes = [shape_of(value) for value in graph.inputs]
+    shapes = [get_shape(value) for value in graph.inputs]
     return all(shape is not None and len(shape) > 0 and shape[0] is None for shape in shapes)

@@ -20,14 +20,14 @@ from ptq.evaluation.checks.preprocessing_check import explain_low_accuracy
 from ptq.evaluation.checks.sample_count_check import check_sample_count
 from ptq.evaluation.checks.softmax_length_check import check_softmax_lengths
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.diagnostics import diagnose, fixed_tensors
+from ptq.evaluation.diagnostics import diagnose, find_fixed_tensors
 from ptq.evaluation.drop import Budget
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.quantized_forms import QuantizedForms
 from ptq.evaluation.report.benefit_check import check_opset
-from ptq.evaluation.report.report_rows import node_rows, tensor_rows
-from ptq.evaluation.runs.engines import find_float_results, session_engine
+from ptq.evaluation.report.report_rows import build_node_rows, build_tensor_rows
+from ptq.evaluation.runs.engines import find_float_results, make_session_engine
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.tasks.task import TaskRequest
@@ -35,9 +35,9 @@ from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
 from ptq.executor.runtimes.registry import TargetRuntime
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
-from ptq.model.session.session import Session, library_versions
-from ptq.rewrite.emit.vnni_saturation import saturable_nodes
+from ptq.model.node import get_name
+from ptq.model.session.session import Session, list_library_versions
+from ptq.rewrite.emit.vnni_saturation import find_saturable_nodes
 from ptq.solver.quantizer import QuantizedModel
 
 
@@ -84,7 +84,7 @@ def build_report(
     executor = Executor(quantized.quantized_graph, arithmetic, floats)
     evaluation, speed, refusal, shift = None, None, None, InputShiftCheck(None)
     input_warnings: tuple[Diagnosis, ...] = ()
-    rows = tensor_rows(prepared, quantized.plan, calibration.tensors, quantized.rounded)
+    rows = build_tensor_rows(prepared, quantized.plan, calibration.tensors, quantized.rounded)
     if samples.evaluation is not None:
         float_session = sessions.open_float(model)
         int8_session = sessions.open_quantized(quantized.quantized_graph)
@@ -108,7 +108,10 @@ def build_report(
             quantized.quantized_graph, threads=run.threads, opened=int8_session
         )
         speed = measure_speed(float_session, timed, feed, least=max(1.0, min_speedup or 0.0))
-        float_engine, outputs = session_engine(float_session), map(name_of, model.source.outputs)
+        float_engine, outputs = (
+            make_session_engine(float_session),
+            map(get_name, model.source.outputs),
+        )
         input_warnings = explain_low_accuracy(
             evaluation, samples.evaluation, list(outputs), lambda: float_engine
         )
@@ -149,8 +152,8 @@ def build_report(
         min_speedup=min_speedup,
         islands=executor.islands,
         tensors=rows,
-        nodes=node_rows(prepared, quantized.plan),
-        saturable=saturable_nodes(quantized.quantized_graph, pairs_channels=row.pairs_channels)
+        nodes=build_node_rows(prepared, quantized.plan),
+        saturable=find_saturable_nodes(quantized.quantized_graph, pairs_channels=row.pairs_channels)
         if row.int16_pairs_saturate
         else (),
         budget=budget,
@@ -173,7 +176,7 @@ def build_report(
                 rows,
                 samples.calibration,
                 calibration.channels,
-                fixed_tensors(prepared),
+                find_fixed_tensors(prepared),
                 _count_classes(evaluation, model.source),
             ),
             *([] if evaluation is None else check_outputs(evaluation)),
@@ -183,7 +186,7 @@ def build_report(
         shared_samples=overlap.count,
         calibration_digest="" if samples.calibration is None else samples.calibration.digest,
         evaluation_digest="" if samples.evaluation is None else samples.evaluation.digest,
-        versions=library_versions(),
+        versions=list_library_versions(),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptq.evaluation.intervals import clopper_pearson_interval
+from ptq.evaluation.intervals import compute_clopper_pearson_interval
 
 Confusion = Mapping[tuple[int, int], int]
 """Number of samples by (label, predicted class), of samples with one label."""
@@ -48,9 +48,9 @@ def count_right(confusion: Confusion) -> tuple[int, int]:
 
 def is_low(right: int, total: int) -> bool:
     """Whether so few right samples show a low accuracy."""
-    return total > 0 and clopper_pearson_interval(right, total)[1] < LOW_ACCURACY
+    return total > 0 and compute_clopper_pearson_interval(right, total)[1] < LOW_ACCURACY
 
 
 def may_be_low(right: int, total: int) -> bool:
     """Whether the accuracy may be low."""
-    return total > 0 and clopper_pearson_interval(right, total)[0] < LOW_ACCURACY
+    return total > 0 and compute_clopper_pearson_interval(right, total)[0] < LOW_ACCURACY

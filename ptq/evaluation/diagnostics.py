@@ -16,7 +16,7 @@ from ptq.evaluation.checks.preprocessing_check import diagnose_assumption
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.report.report_data import TensorRow
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, operator_of, values_read_by
+from ptq.model.node import get_name, get_operator, list_values_read
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
@@ -67,14 +67,14 @@ def diagnose(
     )
 
 
-def fixed_tensors(graph: Graph) -> frozenset[str]:
+def find_fixed_tensors(graph: Graph) -> frozenset[str]:
     """The tensors that no value of a sample changes, such as the first state of a recurrent layer."""
     varying = set(graph.inputs)
     fixed: list[str] = []
     for node in graph.nodes:
-        read = () if operator_of(node) in ("Shape", "Size") else values_read_by(node)
+        read = () if get_operator(node) in ("Shape", "Size") else list_values_read(node)
         if varying.isdisjoint(read):
-            fixed += map(name_of, node.outputs)
+            fixed += map(get_name, node.outputs)
         else:
             varying.update(node.outputs)
     return frozenset(fixed)

@@ -78,9 +78,9 @@ class Drop:
             lost, gained = growth * self.lost, growth * self.gained
             tango = self.metric == TOP1
             lo, hi = (
-                intervals.tango_interval(lost, gained, samples)
+                intervals.compute_tango_interval(lost, gained, samples)
                 if tango
-                else intervals.clopper_pearson_interval(lost, samples)
+                else intervals.compute_clopper_pearson_interval(lost, samples)
             )
             return 100 * lo, 100 * hi
         shrink = growth if self.points == 0 else math.sqrt(growth)
@@ -184,7 +184,7 @@ def describe_change(drop: Drop) -> tuple[str, str]:
     return f"{drop.metric.removesuffix(' accuracy')} {change} points", interval
 
 
-def top1_drop(before: Sequence[bool], after: Sequence[bool]) -> Drop:
+def measure_top1_drop(before: Sequence[bool], after: Sequence[bool]) -> Drop:
     """Drop of top-1 accuracy, with McNemar's test and Tango's interval.
 
     Args:
@@ -193,27 +193,27 @@ def top1_drop(before: Sequence[bool], after: Sequence[bool]) -> Drop:
     """
     old, new = np.asarray(before, bool), np.asarray(after, bool)
     lost, gained = int(np.count_nonzero(old & ~new)), int(np.count_nonzero(new & ~old))
-    lo, hi = intervals.tango_interval(lost, gained, old.size)
+    lo, hi = intervals.compute_tango_interval(lost, gained, old.size)
     return Drop(
         metric=TOP1,
         points=100 * (lost - gained) / old.size,
         lo=100 * lo,
         hi=100 * hi,
         samples=old.size,
-        p=intervals.mcnemar(lost, gained),
+        p=intervals.compute_mcnemar_p_value(lost, gained),
         lost=lost,
         gained=gained,
     )
 
 
-def agreement_drop(agreements: Sequence[bool]) -> Drop:
+def measure_agreement_drop(agreements: Sequence[bool]) -> Drop:
     """Share of samples with another top class than the float model, with its exact interval."""
     count, lost = len(agreements), len(agreements) - sum(agreements)
-    lo, hi = intervals.clopper_pearson_interval(lost, count)
+    lo, hi = intervals.compute_clopper_pearson_interval(lost, count)
     return Drop(AGREEMENT, 100 * lost / count, 100 * lo, 100 * hi, count, lost=lost, gained=0)
 
 
-def error_drop(signal: Sequence[float], noise: Sequence[float]) -> Drop:
+def measure_error_drop(signal: Sequence[float], noise: Sequence[float]) -> Drop:
     """Energy of the error as a share of the output's energy over all samples, with a bootstrap interval.
 
     Args:
@@ -225,7 +225,9 @@ def error_drop(signal: Sequence[float], noise: Sequence[float]) -> Drop:
     shares = [_error_share(n, s) for n, s in (columns.sum(axis=0), *draws)]
     one_sample = len(columns) == 1  # its draws are equal
     lo, hi = (
-        intervals.NO_INTERVAL if one_sample else intervals.percentile_interval(np.array(shares[1:]))
+        intervals.NO_INTERVAL
+        if one_sample
+        else intervals.compute_percentile_interval(np.array(shares[1:]))
     )
     return Drop(ERROR, 100 * shares[0], 100 * lo, 100 * hi, len(columns))
 

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from ptq.data import Sample
 from ptq.data.labels.label_numbers import require_class
 from ptq.evaluation.confusion import list_classes, list_confusion
-from ptq.evaluation.drop import Drop, TaskChoice, agreement_drop, error_drop, top1_drop
+from ptq.evaluation.drop import (
+    Drop,
+    TaskChoice,
+    measure_agreement_drop,
+    measure_error_drop,
+    measure_top1_drop,
+)
 from ptq.evaluation.measurements import FormMetrics
 from ptq.evaluation.metrics import (
     AccuracyMeter,
@@ -29,7 +35,7 @@ from ptq.evaluation.tasks.classify import (
 from ptq.evaluation.tasks.measure import TaskMeasurement, Watch
 from ptq.evaluation.tasks.request import NO_TASK
 from ptq.evaluation.tasks.task import Example, Task, TaskRequest, find_states
-from ptq.evaluation.user_metric import Metric, measure_metric, metric_drop
+from ptq.evaluation.user_metric import Metric, measure_metric, measure_metric_drop
 
 
 class FormMeter:
@@ -81,9 +87,8 @@ class FormMeter:
             DataError: A label is neither 0 nor 1.
         """
         output, before = task.output, reference._values[position]
-        for (expected, labels, name), (value, _, _) in zip(
-            before, self._values[position], strict=True
-        ):
+        pairs = zip(before, self._values[position], strict=True)
+        for (expected, labels, name), (value, _, _) in pairs:
             require_class(max(labels, default=-1), {output: 2}, name)
             self.accuracy[position].add(task.score(value), labels)
             changed = task.compare({output: expected}, {output: value}, {})[0]
@@ -94,11 +99,11 @@ class FormMeter:
         fidelity = self.fidelity[position]
         correct = self.accuracy[position].top1_correct
         if correct:
-            return top1_drop(before.accuracy[position].top1_correct, correct)
+            return measure_top1_drop(before.accuracy[position].top1_correct, correct)
         counts = has_classes or fidelity.has_indices
         if counts and len(fidelity.agreements) == len(fidelity.noise):
-            return agreement_drop(fidelity.agreements)
-        return error_drop(fidelity.signal, fidelity.noise)
+            return measure_agreement_drop(fidelity.agreements)
+        return measure_error_drop(fidelity.signal, fidelity.noise)
 
 
 @dataclass(frozen=True)
@@ -214,11 +219,8 @@ class EvaluationMeter:
         """
         self._tasks.finish()
         task, choice = self._tasks.task, self._tasks.choice
-        if (
-            self._metric is None
-            and self._has_class_labels
-            and (task is None or has_threshold(task))
-        ):
+        counts_classes = self._metric is None and self._has_class_labels
+        if counts_classes and (task is None or has_threshold(task)):
             task, choice = self._settle_two_classes()
         if has_threshold(task):
             for meter in self.forms.values():
@@ -292,7 +294,7 @@ class EvaluationMeter:
         meter, before = self.forms[form], self.reference
         if self._metric is not None:
             kept = before.kept_outputs, meter.kept_outputs
-            return metric_drop(self._metric, *kept, self._kept), ()
+            return measure_metric_drop(self._metric, *kept, self._kept), ()
         if by.has_task_drop:
             return self._tasks.measure_form(form)
         return meter.measure_drop(before, by.position, has_classes=by.has_classes), ()

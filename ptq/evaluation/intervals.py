@@ -34,7 +34,7 @@ _BITS = 53
 """Bits of a float64."""
 
 
-def mcnemar(lost: int, gained: int) -> float:
+def compute_mcnemar_p_value(lost: int, gained: int) -> float:
     """Two-sided mid-p value of McNemar's test: probability of a difference at least as large by chance.
 
     It is 1 if no sample changes, although the half of the only outcome would be 0.5.
@@ -53,7 +53,7 @@ def mcnemar(lost: int, gained: int) -> float:
     return 2 * below + at
 
 
-def median_interval(values: Sequence[float]) -> Interval:
+def compute_median_interval(values: Sequence[float]) -> Interval:
     """Interval of the median by order statistics, for any distribution; 0 and infinity for fewer than 6 values."""
     ordered, cut = sorted(values), 0
     limit = int((1 - CONFIDENCE) / 2 * 2**_BITS) << len(ordered)  # more than a float holds
@@ -85,7 +85,7 @@ def describe_speed(ratio: float, interval: Interval | None, reference: str, wher
     return f"speed {ratio:.2f}× {reference} ({where}{doubt})"
 
 
-def tango_interval(lost: float, gained: float, samples: int) -> Interval:
+def compute_tango_interval(lost: float, gained: float, samples: int) -> Interval:
     """Tango's score interval of the difference (lost − gained) / samples.
 
     Args:
@@ -122,7 +122,7 @@ def _bisect(falling: Callable[[float], float], level: float, lo: float, hi: floa
     return (lo + hi) / 2
 
 
-def clopper_pearson_interval(count: float, samples: int) -> Interval:
+def compute_clopper_pearson_interval(count: float, samples: int) -> Interval:
     """Exact interval of Clopper and Pearson for the proportion count / samples."""
     tail = (1 - CONFIDENCE) / 2
     # at the ends the inverse beta function is a root; SciPy's functions take 0.2 s to load
@@ -153,8 +153,8 @@ def widen_equal_draws(
     if value not in ((0,) if gains else (0, 1)):
         return NO_INTERVAL if samples == 1 else interval
     if gains:
-        return tango_interval(0, 0, samples)
-    return clopper_pearson_interval(round(value * samples), samples)
+        return compute_tango_interval(0, 0, samples)
+    return compute_clopper_pearson_interval(round(value * samples), samples)
 
 
 def bootstrap_sums(columns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -217,7 +217,7 @@ def draw_sample_counts(samples: int) -> NDArray[np.float64]:
     return _draw_counts(samples)[:USER_METRIC_DRAWS]
 
 
-def percentile_interval(values: NDArray[Any]) -> Interval:
+def compute_percentile_interval(values: NDArray[Any]) -> Interval:
     """Percentile interval of bootstrap draws."""
     tail = (1 - CONFIDENCE) / 2
     lo, hi = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.decibels import sqnr_db
+from ptq.core.decibels import to_sqnr_db
 from ptq.core.wording import plural
 from ptq.evaluation import intervals
 from ptq.evaluation.intervals import Interval
@@ -120,7 +120,9 @@ class FidelityMeter:
         same_shape = reference.shape == output.shape
         self.other_shapes += not same_shape
         if is_scores(reference):
-            self.agreements.append(same_shape and best_class(reference) == best_class(output))
+            self.agreements.append(
+                same_shape and find_best_class(reference) == find_best_class(output)
+            )
         elif is_index_list(reference):
             self.has_indices = True
             self.agreements.append(np.array_equal(reference, output))
@@ -151,14 +153,16 @@ class FidelityMeter:
         if count != len(columns) or not (has_classes or self.has_indices):
             count = 0  # a detector may give one row on some samples
         return Fidelity(
-            sqnr_db=sqnr_db(*sums[:2]),
+            sqnr_db=to_sqnr_db(*sums[:2]),
             cosine=float(sums[2]) / len(columns),
             agreement=sum(self.agreements) / count if count else None,
-            sqnr_interval=intervals.percentile_interval(
-                np.array([sqnr_db(*row[:2]) for row in drawn])
+            sqnr_interval=intervals.compute_percentile_interval(
+                np.array([to_sqnr_db(*row[:2]) for row in drawn])
             ),
-            cosine_interval=intervals.percentile_interval(drawn[:, 2]),
-            agreement_interval=intervals.clopper_pearson_interval(sum(self.agreements), count)
+            cosine_interval=intervals.compute_percentile_interval(drawn[:, 2]),
+            agreement_interval=intervals.compute_clopper_pearson_interval(
+                sum(self.agreements), count
+            )
             if count
             else None,
             other_shapes=self.other_shapes,
@@ -167,7 +171,7 @@ class FidelityMeter:
 
     def _find_median(self) -> float | None:
         pairs = zip(self.signal, self.noise, strict=True)
-        alone = [sqnr_db(s, n) for s, n in pairs if s > 0 and math.isfinite(n)]
+        alone = [to_sqnr_db(s, n) for s, n in pairs if s > 0 and math.isfinite(n)]
         return median(alone) if len(alone) >= MIN_FOR_MEDIAN else None
 
 
@@ -195,7 +199,7 @@ class AccuracyMeter:
         flat = np.asarray(scores, np.float64).reshape(-1)
         order = np.argsort(-flat, kind="stable")
         order = order[~np.isnan(flat[order])]
-        best = best_class(scores)
+        best = find_best_class(scores)
         self.top1_correct.append(best in labels)
         if len(labels) == 1:
             self.labelled[labels[0]] += 1
@@ -212,13 +216,13 @@ class AccuracyMeter:
         return Accuracy(float(np.mean(self.top1_correct)), fifth, len(self.top1_correct))
 
 
-def best_class(scores: NDArray[Any]) -> int:
+def find_best_class(scores: NDArray[Any]) -> int:
     """The class with the highest score, the first of equal ones. NaN is no score; `NO_CLASS` if there is no other."""
-    return int(best_classes(scores.reshape(-1), 0)) if scores.size else NO_CLASS
+    return int(find_best_classes(scores.reshape(-1), 0)) if scores.size else NO_CLASS
 
 
-def best_classes(scores: NDArray[Any], axis: int) -> NDArray[np.int64]:
-    """The class with the highest score along an axis, as `best_class` takes it; the axis is not empty."""
+def find_best_classes(scores: NDArray[Any], axis: int) -> NDArray[np.int64]:
+    """The class with the highest score along an axis, as `find_best_class` takes it; the axis is not empty."""
     best = scores.argmax(axis=axis, keepdims=True)  # the first NaN, if there is one
     if np.isnan(np.take_along_axis(scores, best, axis)).any():
         missing = np.isnan(scores)
@@ -235,12 +239,12 @@ def score_two_classes(output: NDArray[Any], threshold: float) -> NDArray[np.floa
     return np.array([-above, above])
 
 
-def numeric_output(output: Any) -> NDArray[Any]:
+def flatten_output(output: Any) -> NDArray[Any]:
     """Numbers of an output: sequences are concatenated; strings and missing values give none."""
     if isinstance(output, np.ndarray):
         return output if output.dtype.kind in "biuf" else np.empty(0)
     items = output if isinstance(output, list) else []
-    return np.concatenate([np.empty(0), *(numeric_output(item).reshape(-1) for item in items)])
+    return np.concatenate([np.empty(0), *(flatten_output(item).reshape(-1) for item in items)])
 
 
 def is_scores(output: NDArray[Any]) -> bool:

@@ -11,18 +11,18 @@ from ptq.core.stages import EVALUATING
 from ptq.data import Samples
 from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.evaluation.changed_samples import ChangedSamples
-from ptq.evaluation.checks.input_shift_check import InputShiftCheck, calibration_inputs
+from ptq.evaluation.checks.input_shift_check import InputShiftCheck, summarize_calibration_inputs
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.runs.engines import (
     Engine,
-    engine_of_halves,
-    integer_engine,
+    make_float16_engine,
+    make_integer_engine,
+    make_session_engine,
     open_engine_of_halves,
     open_integer_engine,
     open_session_engine,
-    session_engine,
 )
 from ptq.evaluation.runs.model_outputs import SessionOpener
 from ptq.evaluation.runs.run_forms import KnownOutputs, Opener
@@ -32,7 +32,7 @@ from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
 from ptq.executor.runtimes.registry import TargetRuntime
 from ptq.executor.runtimes.runtime import RuntimeModel
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session.session import Session
 from ptq.solver.quantizer import QuantizedModel
 
@@ -96,18 +96,18 @@ class QuantizedForms:
 
     def _evaluate(self, inside: RuntimeModel | None) -> tuple[Evaluation, InputShiftCheck]:
         model, graph = self.quantized.calibrated_model, self.quantized.quantized_graph
-        source, shift = model.source, InputShiftCheck(calibration_inputs(model))
+        source, shift = model.source, InputShiftCheck(summarize_calibration_inputs(model))
         job, fixed = self.run.for_job(), inside is not None and inside.fixed_batch
         evaluation = evaluate_engines(
-            session_engine(self.float_session),
+            make_session_engine(self.float_session),
             {
                 "int8": self._at_border(
-                    session_engine(self.int8_session if inside is None else inside)
+                    make_session_engine(self.int8_session if inside is None else inside)
                 ),
-                "integers": self._at_border(integer_engine(self.executor, graph)),
+                "integers": self._at_border(make_integer_engine(self.executor, graph)),
             },
             self.run.track(self.samples, EVALUATING),
-            [name_of(v) for v in source.outputs],
+            [get_name(v) for v in source.outputs],
             batch=1 if fixed else choose_batch(self.run, source),
             metric=self.metric,
             task=TaskRequest.from_graph(None, source) if self.task is None else self.task,
@@ -129,7 +129,7 @@ class QuantizedForms:
         return evaluation, shift
 
     def _at_border(self, engine: Engine) -> Engine:
-        return engine_of_halves(engine) if self.has_half_border else engine
+        return make_float16_engine(engine) if self.has_half_border else engine
 
     def _open_at_border(self, opener: Opener) -> Opener:
         return partial(open_engine_of_halves, opener) if self.has_half_border else opener

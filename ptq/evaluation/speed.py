@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.evaluation.intervals import Interval, is_rough, median_interval
+from ptq.evaluation.intervals import Interval, compute_median_interval, is_rough
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.session.session import Session
 
@@ -142,7 +142,7 @@ def _is_clear(rounds: Sequence[tuple[float, ...]], least: float) -> bool:
 
 
 def _is_narrow(rounds: Sequence[tuple[float, ...]], width: float) -> bool:
-    lo, hi = median_interval(_find_ratios(rounds))
+    lo, hi = compute_median_interval(_find_ratios(rounds))
     return hi <= lo * width
 
 
@@ -155,7 +155,7 @@ def _is_decided(rounds: Sequence[tuple[float, ...]], least: float) -> bool:
 
     Few rounds of a slow model have no interval; the model must then be clearly faster in each.
     """
-    lo, hi = interval = median_interval(_find_ratios(rounds))
+    lo, hi = interval = compute_median_interval(_find_ratios(rounds))
     if math.isinf(hi):
         return _is_clearly_faster(rounds, least)
     return not lo <= least <= hi and not is_rough(interval)
@@ -176,7 +176,7 @@ def _is_checked(count: int) -> bool:
 
 def summarize_ratios(ratios: Sequence[float]) -> Speed:
     """The speed that the ratios of several rounds show."""
-    return Speed(float(np.median(ratios)), median_interval(ratios), len(ratios))
+    return Speed(float(np.median(ratios)), compute_median_interval(ratios), len(ratios))
 
 
 def _time_run(session: Session | RuntimeModel, feed: Mapping[str, NDArray[Any]]) -> float:

@@ -34,7 +34,7 @@ _TOLERANCE = 1e-9
 """Share of a value, or points of a small one, by which sums over samples in another order round."""
 
 
-def metric_drop(
+def measure_metric_drop(
     metric: Metric,
     before: Sequence[Outputs],
     after: Sequence[Outputs],
@@ -77,11 +77,11 @@ def metric_drop(
     lo, hi = intervals.widen_equal_draws(lost, _find_interval(draws), count, gains=True)
     if not _contains((lo, hi), lost):
         (lo, hi), doubt = NO_INTERVAL, REPEATED
-    return Drop(name_of_metric(metric), 100 * lost, 100 * lo, 100 * hi, count, doubt=doubt)
+    return Drop(name_metric(metric), 100 * lost, 100 * lo, 100 * hi, count, doubt=doubt)
 
 
 def measure_metric(metric: Metric, outputs: Sequence[Outputs], samples: Sequence[Sample]) -> Figure:
-    """The metric of one form of the model, with a bootstrap interval over samples, as for `metric_drop`.
+    """The metric of one form of the model, with a bootstrap interval over samples, as for `measure_metric_drop`.
 
     Args:
         metric: The user's metric.
@@ -106,13 +106,17 @@ def measure_metric(metric: Metric, outputs: Sequence[Outputs], samples: Sequence
     doubt = ""
     if not _contains(interval, value):
         interval, doubt = NO_INTERVAL, REPEATED
-    return Figure(name_of_metric(metric), value, interval, is_share=0 <= value <= 1, doubt=doubt)
+    return Figure(name_metric(metric), value, interval, is_share=0 <= value <= 1, doubt=doubt)
 
 
 def _find_interval(draws: NDArray[np.float64]) -> intervals.Interval:
     """The interval of the resamples on which the metric is defined, if these are at least half."""
     defined = draws[~np.isnan(draws)]
-    return intervals.percentile_interval(defined) if 2 * defined.size >= draws.size else NO_INTERVAL
+    return (
+        intervals.compute_percentile_interval(defined)
+        if 2 * defined.size >= draws.size
+        else NO_INTERVAL
+    )
 
 
 def _contains(interval: intervals.Interval, value: float) -> bool:
@@ -120,7 +124,7 @@ def _contains(interval: intervals.Interval, value: float) -> bool:
     return interval[0] - slack <= value <= interval[1] + slack
 
 
-def name_of_metric(metric: Metric) -> str:
+def name_metric(metric: Metric) -> str:
     """Name of a metric in reports."""
     return str(getattr(metric, "__name__", type(metric).__name__))
 
@@ -139,7 +143,7 @@ def _call_on_resample(
 def _call_metric(
     metric: Metric, outputs: Sequence[Outputs], samples: Sequence[Sample]
 ) -> NDArray[np.float64]:
-    name = name_of_metric(metric)
+    name = name_metric(metric)
     # user code may raise anything: one line for the user, the original exception chained
     try:
         lent = [{name: array.copy("K") for name, array in one.items()} for one in outputs]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ptq.executor.layout import Tensor
 from ptq.executor.program import Program
-from ptq.executor.row_independence import Shape, rows_are_independent
-from ptq.kernels.thread_pool import worker_count
+from ptq.executor.row_independence import Shape, are_rows_independent
+from ptq.kernels.thread_pool import choose_worker_count
 
 Feed = Mapping[str, NDArray[Any]]
 
@@ -49,7 +49,7 @@ class Segment:
 
     def split_batch(self) -> list[slice]:
         """Return the rows of each piece; no pieces if all rows should, or must, run at once."""
-        number = worker_count(self.nanoseconds)
+        number = choose_worker_count(self.nanoseconds)
         if number == 1 or self.batch_size < 2:
             return []
         count = min(-(-self.batch_size // (number * _MAX_PIECE_SIZE)) * number, self.batch_size)
@@ -85,7 +85,7 @@ class BatchSegments:
         steps = self._program.steps
         last = {name: i for i, step in enumerate(steps) for name in step.inputs}
         free = [
-            rows_are_independent(step, self._program, self._table_islands, rows, all_shapes)
+            are_rows_independent(step, self._program, self._table_islands, rows, all_shapes)
             for step in steps
         ]
         self._segments[self._feed_shapes(feed)] = [

@@ -24,13 +24,13 @@ from ptq.executor.lookup_tables import find_table_islands
 from ptq.executor.program import Program, Step
 from ptq.executor.program_reader import read_program
 from ptq.executor.row_independence import Shape
-from ptq.executor.schedule import tensors_to_release
+from ptq.executor.schedule import list_tensors_to_release
 from ptq.executor.step_runner import Runner, prepare_island, prepare_step, prepare_table_island
-from ptq.kernels.thread_pool import parallel_map
+from ptq.kernels.thread_pool import map_in_parallel
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
-from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
+from ptq.rewrite.imported.qlinear_to_qdq import convert_qlinear_to_qdq
 from ptq.rewrite.shift_to_uint8 import shift_pairs, to_int8, to_uint8
 
 
@@ -76,7 +76,7 @@ class Executor:
         self.program: Program = read_program(read, has_kernel, floats, self._wide_kernels)
         self._runners: list[dict[tuple[Any, ...], Runner]] = [{} for _ in self.program.steps]
         self._prepare_lock = Lock()
-        self._tensors_to_release = tensors_to_release(self.program.steps, self.program.outputs)
+        self._tensors_to_release = list_tensors_to_release(self.program.steps, self.program.outputs)
         self._constants = {n: Tensor(a) for n, a in self.program.constants.items()}
         self._step_inputs = [_split_inputs(s, self._constants) for s in self.program.steps]
         self.islands = {s.name: s.ops for s in self.program.steps if isinstance(s, FloatIsland)}
@@ -142,7 +142,7 @@ class Executor:
             self._run_steps(own, segment.steps)
             return [own[name] for name in segment.outputs]
 
-        results = parallel_map(run_piece, pieces)
+        results = map_in_parallel(run_piece, pieces)
         for position, name in enumerate(segment.outputs):
             tensors[name] = concat_batch([outputs[position] for outputs in results])
         for name in (name for index in segment.steps for name in self._tensors_to_release[index]):
@@ -224,9 +224,9 @@ class Executor:
 def _put_into_islands(graph: Graph, has_kernel: Callable[[str], bool]) -> Graph:
     """The graph with quantizers around each QLinear operator that has no kernel: it is computed in float."""
     lacking = {op for op, (spec, _) in QLINEAR_FORMS.items() if not has_kernel(spec.op)}
-    if lacking.isdisjoint(map(operator_of, graph.nodes)):
+    if lacking.isdisjoint(map(get_operator, graph.nodes)):
         return graph
-    return qlinear_to_qdq(graph, partly=True, only=lacking)
+    return convert_qlinear_to_qdq(graph, partly=True, only=lacking)
 
 
 def _split_inputs(

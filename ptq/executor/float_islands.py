@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ptq.core.union_find import UnionFind
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, name_of, operator_of, values_read_by
+from ptq.model.node import Node, Value, get_name, get_operator, list_values_read
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 
 
@@ -41,7 +41,7 @@ def extract_islands(graph: Graph, nodes: list[Node]) -> list[FloatIsland]:
     chosen = set(nodes)
     level, islands = _integer_step_levels(graph, chosen), UnionFind(nodes)
     for node in nodes:
-        for value in values_read_by(node):
+        for value in list_values_read(node):
             before = value.producer()
             if before is not None and before in chosen and level[before] == level[node]:
                 islands.union(before, node)
@@ -53,7 +53,7 @@ def _readers(graph: Graph) -> dict[Value, list[Node]]:
     """Return the nodes of the main graph that read each value, directly or in a sub-graph, in order."""
     readers: dict[Value, list[Node]] = {}
     for node in graph.nodes:
-        for value in values_read_by(node):
+        for value in list_values_read(node):
             readers.setdefault(value, []).append(node)
     return readers
 
@@ -61,7 +61,7 @@ def _readers(graph: Graph) -> dict[Value, list[Node]]:
 def _integer_step_levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
     level: dict[Node, int] = {}
     for node in graph.nodes:
-        before = [value.producer() for value in values_read_by(node)]
+        before = [value.producer() for value in list_values_read(node)]
         steps = [level[p] + int((p in chosen) != (node in chosen)) for p in before if p is not None]
         level[node] = max(steps, default=0)
     return level
@@ -70,16 +70,16 @@ def _integer_step_levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
 def _extract_island(
     graph: Graph, members: list[Node], readers: Mapping[Value, list[Node]]
 ) -> FloatIsland:
-    producers = [value.producer() for node in members for value in values_read_by(node)]
+    producers = [value.producer() for node in members for value in list_values_read(node)]
     dequantizers = dict.fromkeys(
-        node for node in producers if node is not None and operator_of(node) == "DequantizeLinear"
+        node for node in producers if node is not None and get_operator(node) == "DequantizeLinear"
     )
     quantizers: dict[Node, None] = {}
     written: list[Value] = []
     own = set(members)
     for value in (value for node in members for value in node.outputs):
         outside = [node for node in readers.get(value, ()) if node not in own]
-        leaving = [node for node in outside if operator_of(node) == "QuantizeLinear"]
+        leaving = [node for node in outside if get_operator(node) == "QuantizeLinear"]
         quantizers.update(dict.fromkeys(leaving))
         written += [node.outputs[0] for node in leaving]
         if len(leaving) < len(outside) or value.is_graph_output():
@@ -87,18 +87,18 @@ def _extract_island(
     inside = [*dequantizers, *members, *quantizers]
     made = {v for node in inside for v in node.outputs}
     inputs = dict.fromkeys(
-        name_of(v)
+        get_name(v)
         for node in inside
-        for v in values_read_by(node)
+        for v in list_values_read(node)
         if v not in made and not v.is_initializer()
     )
-    outputs = dict.fromkeys(name_of(v) for v in written)
+    outputs = dict.fromkeys(get_name(v) for v in written)
     assert members[0].name
     part = graph.extract(inside, list(inputs), list(outputs))
     allow_16_bits(part)
     return FloatIsland(
         name=members[0].name,
-        ops=tuple(operator_of(node) for node in members),
+        ops=tuple(get_operator(node) for node in members),
         graph=part,
         inputs=tuple(inputs),
         outputs=tuple(outputs),

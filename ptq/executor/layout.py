@@ -57,7 +57,7 @@ def concat_batch(pieces: Sequence[Tensor]) -> Tensor:
     return Tensor(np.concatenate([piece.array for piece in pieces]), pieces[0].is_channels_last)
 
 
-def weight_channels_last(op: str, weight: NDArray[Any], group: int) -> NDArray[Any]:
+def to_weight_channels_last(op: str, weight: NDArray[Any], group: int) -> NDArray[Any]:
     """Return a convolution's weight as O·spatial·I, from ONNX's O·I·spatial or (transposed) I·O·spatial."""
     if op == "ConvTranspose":
         inputs, per_group = weight.shape[:2]
@@ -68,7 +68,7 @@ def weight_channels_last(op: str, weight: NDArray[Any], group: int) -> NDArray[A
     return np.ascontiguousarray(np.moveaxis(weight, 1, -1))
 
 
-def weight_qparams_channels_last(op: str, params: QuantParams, group: int) -> QuantParams:
+def to_weight_qparams_channels_last(op: str, params: QuantParams, group: int) -> QuantParams:
     """Return a convolution's weight parameters along O; groups of a transposed one share theirs."""
     if params.axis is None:
         return params
@@ -78,7 +78,7 @@ def weight_qparams_channels_last(op: str, params: QuantParams, group: int) -> Qu
     )
 
 
-def axis_channels_last(axis: int, rank: int) -> int:
+def to_axis_channels_last(axis: int, rank: int) -> int:
     """Return the position of an axis of ONNX's layout in the channels-last layout."""
     axis %= rank
     return axis if axis == 0 else rank - 1 if axis == 1 else axis - 1
@@ -88,17 +88,17 @@ _DEFAULT_AXIS: Mapping[str, int] = {"Concat": 0, "LpNormalization": -1, "Split":
 """Operators with an attribute for one axis, and the default of that attribute."""
 
 
-def attrs_channels_last(op: str, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
+def to_attrs_channels_last(op: str, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
     """Return the attributes of an operator with Layout.FOLLOWS for a channels-last array of that rank."""
     renamed = dict(attrs)
     if op in _DEFAULT_AXIS:
-        renamed["axis"] = axis_channels_last(int(attrs.get("axis", _DEFAULT_AXIS[op])), rank)
+        renamed["axis"] = to_axis_channels_last(int(attrs.get("axis", _DEFAULT_AXIS[op])), rank)
     if op == "Pad" and "pads" in attrs and "axes" not in attrs:
         pads = np.asarray(attrs["pads"]).reshape(2, rank)
         order = [0, *range(2, rank), 1]
         renamed["pads"] = pads[:, order].reshape(-1)
     if op == "Pad" and "axes" in attrs:
         renamed["axes"] = np.array(
-            [axis_channels_last(int(a), rank) for a in np.atleast_1d(attrs["axes"])]
+            [to_axis_channels_last(int(a), rank) for a in np.atleast_1d(attrs["axes"])]
         )
     return renamed

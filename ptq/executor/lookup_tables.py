@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptq.core.ops import ELEMENTWISE, UNARY
 from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program import Program
-from ptq.model.node import QUANTIZERS, constant_of, operator_of, shape_of
+from ptq.model.node import QUANTIZERS, get_constant, get_operator, get_shape
 
 
 def find_table_islands(program: Program) -> frozenset[str]:
@@ -28,12 +28,12 @@ def _is_table(island: FloatIsland, program: Program) -> bool:
 
 def _is_elementwise(island: FloatIsland) -> bool:
     """Return whether each output value depends on one input value, by the same function at every position."""
-    shape = shape_of(island.graph.inputs[0])
+    shape = get_shape(island.graph.inputs[0])
     rank = 0 if shape is None else len(shape)
     for node in island.graph.nodes:
-        constants = [c for c in map(constant_of, node.inputs) if c is not None]
+        constants = [c for c in map(get_constant, node.inputs) if c is not None]
         if any(c.size != 1 or c.ndim > max(rank, 1) for c in constants):
             return False
-        if operator_of(node) not in UNARY | ELEMENTWISE | {*QUANTIZERS}:
+        if get_operator(node) not in UNARY | ELEMENTWISE | {*QUANTIZERS}:
             return False
     return True

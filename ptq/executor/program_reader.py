@@ -23,23 +23,23 @@ from ptq.model.node import (
     QUANTIZERS,
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    name_of,
-    operator_of,
-    spec_name,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
+    get_spec_name,
 )
 from ptq.model.qdq.inferred_qparams import infer_qparams
 from ptq.model.qdq.qdq_units import (
     QuantizedOp,
     QuantizedTensor,
-    all_attributes,
-    qparams_of,
-    quantized_op,
-    quantized_source,
+    find_quantized_source,
+    get_all_attributes,
+    match_supported_qdq_op,
+    read_qparams,
 )
-from ptq.model.qdq.qlinear_inputs import QuantizedOperand, qlinear_unsupported_reason, read_operands
-from ptq.model.weights.layer_weights import channel_axis
+from ptq.model.qdq.qlinear_inputs import QuantizedOperand, explain_float_qlinear, read_operands
+from ptq.model.weights.layer_weights import get_channel_axis
 
 _WIDE = 16
 """Bits of wide activations."""
@@ -65,9 +65,9 @@ def read_program(
     for node in graph.nodes:
         if not reader.read(node):
             others.append(node)
-    found = extract_islands(graph, [n for n in others if operator_of(n) not in QUANTIZERS])
+    found = extract_islands(graph, [n for n in others if get_operator(n) not in QUANTIZERS])
     steps = sort_topologically([*reader.steps, *found])
-    inputs, outputs = (tuple(map(name_of, values)) for values in (graph.inputs, graph.outputs))
+    inputs, outputs = (tuple(map(get_name, values)) for values in (graph.inputs, graph.outputs))
     program = Program(tuple(steps), reader.params, reader.constants, inputs, outputs)
     return mark_fused_clamps(program)
 
@@ -84,17 +84,17 @@ class _Reader:
 
     def read(self, node: Node) -> bool:
         """Read the node as a step; return False if it belongs to a float island or to another step."""
-        op = operator_of(node)
+        op = get_operator(node)
         if op == "QuantizeLinear":
             return self._read_quantize(node)
         if op == "DequantizeLinear":
             return self._read_dequantize(node)
         if op in QLINEAR_FORMS:
             return self._read_qlinear(node, *QLINEAR_FORMS[op])
-        has_kernel = self.has_kernel(spec_name(node))
-        found = quantized_op(node) if has_kernel else None
-        if found is None and spec_name(node) in self.wide:
-            found = quantized_op(node, _WIDE)
+        has_kernel = self.has_kernel(get_spec_name(node))
+        found = match_supported_qdq_op(node) if has_kernel else None
+        if found is None and get_spec_name(node) in self.wide:
+            found = match_supported_qdq_op(node, _WIDE)
         if found is not None and self._is_forced_float(found):
             return False
         if found is not None:
@@ -104,9 +104,9 @@ class _Reader:
 
     def _is_forced_float(self, found: QuantizedOp) -> bool:
         if found.has_float_output:
-            return name_of(found.node.outputs[0]) in self.float_tensors
+            return get_name(found.node.outputs[0]) in self.float_tensors
         outputs = (output for output in found.outputs if output is not None)
-        is_named = any(name_of(output.integers) in self.float_tensors for output in outputs)
+        is_named = any(get_name(output.integers) in self.float_tensors for output in outputs)
         return is_named or is_padded_by_float(found)
 
     def _read_quantize(self, node: Node) -> bool:
@@ -115,20 +115,20 @@ class _Reader:
         params = _output_qparams(node, output)
         if params is None:
             return False
-        self.params[name_of(output)] = params
-        before = quantized_source(source)
+        self.params[get_name(output)] = params
+        before = find_quantized_source(source)
         if (
             before is not None
             and self._is_requantizable(before.params)
             and self._is_requantizable(params)
         ):
             self._add_tensor(before)
-            self._add_step(node, "Requantize", (name_of(before.integers),), name_of(output))
+            self._add_step(node, "Requantize", (get_name(before.integers),), get_name(output))
         elif before is not None:
             self._add_dequantize(source, before)
-            self._add_step(node, "QuantizeLinear", (name_of(source),), name_of(output))
+            self._add_step(node, "QuantizeLinear", (get_name(source),), get_name(output))
         elif source.is_graph_input():
-            self._add_step(node, "QuantizeLinear", (name_of(source),), name_of(output))
+            self._add_step(node, "QuantizeLinear", (get_name(source),), get_name(output))
         else:
             return False
         return True
@@ -138,7 +138,7 @@ class _Reader:
         return params.axis is None and (params.qtype.bits == 8 or wide)
 
     def _read_dequantize(self, node: Node) -> bool:
-        found = quantized_source(node.outputs[0])
+        found = find_quantized_source(node.outputs[0])
         if found is None:
             return False
         self._add_tensor(found)
@@ -152,15 +152,15 @@ class _Reader:
         assert maker is not None
         if all(step.name != maker.name for step in self.steps):
             self._add_tensor(integers)
-            source = (name_of(integers.integers),)
-            self._add_step(maker, "DequantizeLinear", source, name_of(value))
+            source = (get_name(integers.integers),)
+            self._add_step(maker, "DequantizeLinear", source, get_name(value))
 
     def _add_quantized_op(self, found: QuantizedOp) -> None:
         names: list[str | None] = []
         for operand in found.inputs:
             if isinstance(operand, QuantizedTensor):
                 self._add_tensor(operand)
-                names.append(name_of(operand.integers))
+                names.append(get_name(operand.integers))
             else:
                 names.append(self._add_operand(operand))
         outputs = []
@@ -172,14 +172,14 @@ class _Reader:
 
     def _read_integer_op(self, node: Node) -> bool:
         """Read an operator that itself runs on integers, in a QOperator graph."""
-        spec, first = OPS.get(spec_name(node)), node.inputs[0]
+        spec, first = OPS.get(get_spec_name(node)), node.inputs[0]
         if (
             spec is None
             or first is None
             or not (spec.qlinear is RUNS_ON_INTEGERS or spec.is_activation)
         ):
             return False
-        params = self.params.get(name_of(first))
+        params = self.params.get(get_name(first))
         if params is None and first.is_initializer():
             params = infer_qparams(first)
         # An Identity may give the integers other parameters.
@@ -188,20 +188,20 @@ class _Reader:
             _is_8bit_per_tensor(params) or (may_reinterpret and params.qtype.bits == 8)
         ):
             return False
-        self.params[name_of(first)] = params
+        self.params[get_name(first)] = params
         self._add_operand(first)
-        attrs = all_attributes(node)
+        attrs = get_all_attributes(node)
         for key in SCALAR_INPUTS & attrs.keys():
             attrs[key] = params.dequantize(np.asarray(attrs[key]))
         keeps_integers = spec.output_rule is not OutputRule.NONE
         if keeps_integers:
             for value in node.outputs:
                 inferred = infer_qparams(value) if may_reinterpret else None
-                self.params[name_of(value)] = inferred or params
+                self.params[get_name(value)] = inferred or params
         names = tuple(
             self._add_operand(v)
             if spec.role_of(i) in (Role.KEEP, Role.VALUE)
-            else name_of(v)
+            else get_name(v)
             if v
             else None
             for i, v in enumerate(node.inputs)
@@ -220,23 +220,23 @@ class _Reader:
         keeps_integers: bool = False,
     ) -> None:
         assert node.name
-        attrs = all_attributes(node) if attrs is None else attrs
+        attrs = get_all_attributes(node) if attrs is None else attrs
         for index, output in enumerate(outputs):
             if output.uses() or output.is_graph_output():
                 step = Step(
-                    node.name, spec.op, attrs, inputs, (name_of(output),), index, keeps_integers,
-                    self._bits_of(*(inputs if spec.output_rule is OutputRule.NONE else (name_of(output),))),
+                    node.name, spec.op, attrs, inputs, (get_name(output),), index, keeps_integers,
+                    self._bits_of(*(inputs if spec.output_rule is OutputRule.NONE else (get_name(output),))),
                 )  # fmt: skip
                 self.steps.append(step)
 
     def _read_qlinear(self, node: Node, spec: OpSpec, form: QLinearForm) -> bool:
         assert node.name
         operands = read_operands(node, form)
-        if operands is None or qlinear_unsupported_reason(node, spec, operands):
+        if operands is None or explain_float_qlinear(node, spec, operands):
             return False
-        name = name_of(node.outputs[0])
+        name = get_name(node.outputs[0])
         if operands.output_qparams is not None:
-            params = qparams_of(*operands.output_qparams, node.outputs[0])
+            params = read_qparams(*operands.output_qparams, node.outputs[0])
             if params is None:
                 return False
             self.params[name] = params
@@ -244,7 +244,7 @@ class _Reader:
             return False
         inputs = {i: self._add_triple(t, spec, i, node) for i, t in operands.triples.items()}
         inputs.update((i, self._add_operand(value)) for i, value in operands.biases.items())
-        attrs = all_attributes(node)
+        attrs = get_all_attributes(node)
         for extra in form.attrs or {}:
             attrs.pop(extra, None)
         names = tuple(inputs.get(i) for i in range(max(inputs) + 1))
@@ -257,24 +257,24 @@ class _Reader:
         integers, scale, zero_point = triple
         axis = None
         if spec.role_of(index) is Role.WEIGHT:
-            array = constant_of(integers)
-            axis = channel_axis(node, array.ndim if array is not None else 2)
-        params = qparams_of(scale, zero_point, integers, axis)
+            array = get_constant(integers)
+            axis = get_channel_axis(node, array.ndim if array is not None else 2)
+        params = read_qparams(scale, zero_point, integers, axis)
         if params is not None:
-            self.params[name_of(integers)] = params
+            self.params[get_name(integers)] = params
         return self._add_operand(integers)
 
     def _add_tensor(self, quantized: QuantizedTensor) -> None:
-        self.params[name_of(quantized.integers)] = quantized.params
+        self.params[get_name(quantized.integers)] = quantized.params
         self._add_operand(quantized.integers)
 
     def _add_operand(self, value: Value | None) -> str | None:
         if value is None:
             return None
-        array = constant_of(value)
+        array = get_constant(value)
         if array is not None:
-            self.constants[name_of(value)] = array
-        return name_of(value)
+            self.constants[get_name(value)] = array
+        return get_name(value)
 
     def _add_step(self, node: Node, op: str, inputs: tuple[str, ...], output: str) -> None:
         assert node.name
@@ -293,5 +293,5 @@ def _is_8bit_per_tensor(params: QuantParams) -> bool:
 
 def _output_qparams(node: Node, integers: Value) -> QuantParams | None:
     zero_point = node.inputs[2] if len(node.inputs) > 2 else None
-    axis = attributes_of(node).get("axis", 1)
-    return qparams_of(node.inputs[1], zero_point, integers, axis)
+    axis = get_attributes(node).get("axis", 1)
+    return read_qparams(node.inputs[1], zero_point, integers, axis)

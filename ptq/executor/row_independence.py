@@ -58,7 +58,7 @@ class StepShapes:
 Rule = Callable[[StepShapes], bool]
 
 
-def rows_are_independent(
+def are_rows_independent(
     step: Step | FloatIsland,
     program: Program,
     tables: Collection[str],

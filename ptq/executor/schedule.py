@@ -39,7 +39,9 @@ def sort_topologically(steps: Sequence[S]) -> list[S]:
     return list(placed.values())
 
 
-def tensors_to_release(steps: Sequence[Schedulable], outputs: Collection[str]) -> list[list[str]]:
+def list_tensors_to_release(
+    steps: Sequence[Schedulable], outputs: Collection[str]
+) -> list[list[str]]:
     """Return for each step the names of the tensors that it reads last, without the program's outputs."""
     last = {n: i for i, s in enumerate(steps) for n in s.inputs if n is not None}
     released: list[list[str]] = [[] for _ in steps]

@@ -20,9 +20,9 @@ from ptq.core.opspec import Layout, OpSpec, Role
 from ptq.core.types import QuantParams
 from ptq.executor.layout import (
     Tensor,
-    attrs_channels_last,
-    weight_channels_last,
-    weight_qparams_channels_last,
+    to_attrs_channels_last,
+    to_weight_channels_last,
+    to_weight_qparams_channels_last,
 )
 from ptq.executor.program import Step
 from ptq.model.node import QUANTIZERS
@@ -54,7 +54,7 @@ class StepLayout:
         if not self.is_channels_last or (self.spec is not None and role is Role.KEEP):
             return Tensor.to_channels_first
         if role is Role.WEIGHT:
-            return lambda tensor: weight_channels_last(self.step.op, tensor.array, self._group)
+            return lambda tensor: to_weight_channels_last(self.step.op, tensor.array, self._group)
         return lambda tensor: tensor.to_channels_last(self.rank)
 
     def input_qparams(self, params: Mapping[str, QuantParams]) -> tuple[QuantParams | None, ...]:
@@ -66,7 +66,7 @@ class StepLayout:
         found = [None if name is None else params.get(name) for name in self.step.inputs]
         is_spatial = self.spec is not None and self.spec.layout is Layout.SPATIAL
         if is_spatial and len(found) > 1 and (weight := found[1]) is not None:
-            found[1] = weight_qparams_channels_last(self.step.op, weight, self._group)
+            found[1] = to_weight_qparams_channels_last(self.step.op, weight, self._group)
         return tuple(found)
 
     @property
@@ -94,7 +94,7 @@ def choose_layout(
     ranks = [t.array.ndim for t in inputs if t is not None and t.is_channels_last]
     is_last = bool(ranks) and max(ranks) == rank and not _is_per_axis_quantizer(step, params)
     if is_last:
-        attrs = attrs_channels_last(step.op, attrs, rank)
+        attrs = to_attrs_channels_last(step.op, attrs, rank)
     return StepLayout(step, spec, is_last, rank, attrs)
 
 

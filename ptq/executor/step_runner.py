@@ -19,9 +19,9 @@ from ptq.executor.float_islands import FloatIsland
 from ptq.executor.layout import Tensor
 from ptq.executor.program import Program, Step
 from ptq.executor.step_layout import StepLayout, choose_layout
-from ptq.kernels.thread_pool import thread_count
+from ptq.kernels.thread_pool import get_thread_count
 from ptq.model.graph import Graph
-from ptq.model.node import named_values
+from ptq.model.node import list_named_values
 from ptq.model.session.session import Session
 from ptq.rewrite.prepare.evaluate_node import is_repeatable
 
@@ -96,7 +96,9 @@ def prepare_island(island: FloatIsland, *, moves_transposes: bool) -> Runner:
             round float outputs.
     """
     # Threads of a session that spin between runs would take the processors from the kernels.
-    session = Session.for_float_island(island.graph, threads=thread_count(), moves=moves_transposes)
+    session = Session.for_float_island(
+        island.graph, threads=get_thread_count(), moves=moves_transposes
+    )
     if not island.inputs and all(map(is_repeatable, island.graph.nodes)):
         constants = [Tensor(a) for a in session.run({}, island.outputs)]
         return lambda tensors: [*constants]
@@ -135,6 +137,6 @@ def prepare_table_island(island: FloatIsland, params: QuantParams) -> Runner:
 def _without_shapes(graph: Graph) -> Graph:
     """A copy without the shapes of tensors, for feeds of other shapes."""
     copy = graph.copy()
-    for value in (v for v in named_values(copy.model.graph) if not v.is_initializer()):
+    for value in (v for v in list_named_values(copy.model.graph) if not v.is_initializer()):
         value.shape = None
     return copy

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.executor.arithmetics import get_kernels
 from ptq.executor.arithmetics.node_site import Site
 from ptq.executor.tflite_description import describe_model
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.rewrite.border.element_types import without_casts_at_integers
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
-from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
+from ptq.rewrite.imported.qlinear_to_qdq import convert_qlinear_to_qdq
 from ptq.rewrite.tflite.operations import Operation
 from ptq.rewrite.tflite.write import DEFAULT_TFLITE, TfliteFile, TfliteOptions, write_tflite
 
@@ -43,13 +43,13 @@ def encode_tflite(graph: Graph, options: TfliteOptions = DEFAULT_TFLITE) -> Tfli
 
 def as_qdq(graph: Graph) -> Graph:
     """The graph in the QDQ form from which its integer operators are read."""
-    has_qlinear = any(operator_of(node) in QLINEAR_FORMS for node in graph.nodes)
-    return normalize_qdq(qlinear_to_qdq(graph) if has_qlinear else graph)
+    has_qlinear = any(get_operator(node) in QLINEAR_FORMS for node in graph.nodes)
+    return normalize_qdq(convert_qlinear_to_qdq(graph) if has_qlinear else graph)
 
 
 def make_table(o: Operation, before: QuantParams, after: QuantParams) -> NDArray[np.int8]:
     """The 256 results of a function of one value, from input −128 to 127."""
     site = Site(o.op, o.attrs, (before,), (after,), name=o.name)
     every = np.arange(-128, 128, dtype=np.int8)
-    table: NDArray[np.int8] = kernels_of_arithmetic(ARITHMETIC)[o.op](site)([every])
+    table: NDArray[np.int8] = get_kernels(ARITHMETIC)[o.op](site)([every])
     return table

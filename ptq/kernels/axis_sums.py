@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ptq.core.types import IntArray
 
 
-def axis_sums(
+def sum_axes(
     q: IntArray, axes: Sequence[int] | None, keepdims: bool
 ) -> tuple[NDArray[np.int64], int]:
     """Return the sums of q along the axes (None: all), and the number of values in each sum."""

@@ -22,7 +22,7 @@ _EXACT: Mapping[Name, Callable[[Any], NDArray[Any]]] = {
 
 
 @cache
-def c_function(name: Name) -> Callable[[FloatArray], FloatArray]:
+def get_c_function(name: Name) -> Callable[[FloatArray], FloatArray]:
     """Return a function of the C library; without the library, the float64 function rounded to float32.
 
     The two differ by the last bit for some arguments, and then by one integer at a tie.

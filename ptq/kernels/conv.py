@@ -20,15 +20,15 @@ from ptq.core.errors import ModelError
 from ptq.core.types import IntArray, QType
 from ptq.kernels import exact_blas, window, window_view
 from ptq.kernels.accumulate import OutputStage
-from ptq.kernels.depthwise import depthwise_convolution
-from ptq.kernels.matmul import matrix_product
+from ptq.kernels.depthwise import prepare_depthwise_convolution
+from ptq.kernels.matmul import prepare_matrix_product
 from ptq.kernels.requantizer import Requantizer
-from ptq.kernels.thread_pool import TiledOutput, run_tiles, scratch_buffer
+from ptq.kernels.thread_pool import TiledOutput, get_scratch_buffer, run_tiles
 
 Convolution = Callable[[IntArray, Requantizer], IntArray]
 
 
-def convolution(
+def prepare_convolution(
     w: IntArray,
     bias: NDArray[np.int32] | None,
     *,
@@ -71,12 +71,12 @@ def convolution(
     @lru_cache(maxsize=4)
     def axes_of(sizes: tuple[int, ...]) -> tuple[window.WindowAxis, ...]:
         """Return the windows in an image of that size."""
-        return window.window_axes(
+        return window.build_window_axes(
             sizes, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad
         )
 
     if group > 1 and w.shape[-1] == 1 and rank <= 2:
-        return depthwise_convolution(wide, bias, x_qtype, x_zero_point, group, axes_of)
+        return prepare_depthwise_convolution(wide, bias, x_qtype, x_zero_point, group, axes_of)
     return _dense(wide, bias, x_qtype, x_zero_point, group, axes_of)
 
 
@@ -93,7 +93,7 @@ def _pointwise(
     zero_point: int,
     strides: Sequence[int],
 ) -> Convolution:
-    product = matrix_product(w.reshape(len(w), -1).T, bias, x_qtype, zero_point)
+    product = prepare_matrix_product(w.reshape(len(w), -1).T, bias, x_qtype, zero_point)
     step = (slice(None), *(slice(None, None, stride) for stride in strides))
 
     def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
@@ -124,7 +124,7 @@ def _dense(
 
     @lru_cache(maxsize=window_view.MAX_FRAMES)
     def frame_of(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
-        return window_view.frame_of_rows(axes_of(sizes), first, last)
+        return window_view.get_frame_of_rows(axes_of(sizes), first, last)
 
     def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
         window.check_channels(x, group * inner)
@@ -134,7 +134,7 @@ def _dense(
         row_count = len(x) * sizes[0] * across
         work = group * exact_blas.estimate_nanoseconds(row_count, taps * inner, each)
         row_elements = across * max(group * taps * inner, outputs)
-        rows = window_view.rows_per_tile(len(x), sizes[0], row_elements, work)
+        rows = window_view.choose_window_rows_per_tile(len(x), sizes[0], row_elements, work)
         bands = -(-sizes[0] // rows)
         out = TiledOutput((len(x), *sizes, outputs))
 
@@ -144,10 +144,10 @@ def _dense(
             m = (last - first) * across
             frame = frame_of(x.shape[1:-1], first, last)
             padded = window_view.pad_frame(x[n], frame, plan.offset, zero_point)
-            windows = window_view.window_views(padded, axes, last - first, group)
-            columns = scratch_buffer("columns", windows.shape)
+            windows = window_view.view_windows(padded, axes, last - first, group)
+            columns = get_scratch_buffer("columns", windows.shape)
             np.copyto(columns, windows)
-            acc = scratch_buffer("acc", (m, outputs), output_stage.dtype)
+            acc = get_scratch_buffer("acc", (m, outputs), output_stage.dtype)
             for g in range(group):
                 left = columns[g].reshape(m, taps * inner)
                 exact_blas.multiply(left, packed[g], acc[:, g * each : (g + 1) * each])

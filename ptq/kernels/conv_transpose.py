@@ -20,10 +20,10 @@ from ptq.core.types import IntArray, QType
 from ptq.kernels import exact_blas, window
 from ptq.kernels.accumulate import OutputStage
 from ptq.kernels.requantizer import Requantizer
-from ptq.kernels.thread_pool import TiledOutput, run_tiles, scratch_buffer
+from ptq.kernels.thread_pool import TiledOutput, get_scratch_buffer, run_tiles
 
 
-def transposed_convolution(
+def prepare_transposed_convolution(
     w: IntArray,
     bias: NDArray[np.int32] | None,
     *,
@@ -99,16 +99,16 @@ def transposed_convolution(
         out = TiledOutput((len(x), *(last - first for first, last in spans), outputs))
 
         def tile(n: int) -> None:
-            left = scratch_buffer("left", x.shape[1:])
+            left = get_scratch_buffer("left", x.shape[1:])
             np.subtract(x[n], np.float32(plan.offset), out=left, dtype=np.float32)
             left = left.reshape(-1, group * inner)
-            canvas = scratch_buffer(
+            canvas = get_scratch_buffer(
                 "canvas",
                 (*(max(f, c[1]) for f, c in zip(full, spans, strict=True)), outputs),
                 output_stage.dtype,
             )
             canvas[...] = 0
-            part = scratch_buffer("taps", (len(left), taps * each), product_type)
+            part = get_scratch_buffer("taps", (len(left), taps * each), product_type)
             for g in range(group):
                 exact_blas.multiply(left[:, g * inner : (g + 1) * inner], packed[g], part)
                 for number, tap in enumerate(np.ndindex(*kernel)):

@@ -21,14 +21,14 @@ from ptq.core.types import IntArray, QType
 from ptq.kernels import exact_blas, window, window_view
 from ptq.kernels.accumulate import OutputStage
 from ptq.kernels.requantizer import Requantizer
-from ptq.kernels.thread_pool import TiledOutput, run_tiles, scratch_buffer
+from ptq.kernels.thread_pool import TiledOutput, get_scratch_buffer, run_tiles
 
 # Elements of a run: enough to hide the overhead of a loop, few enough that accumulators stay in the first cache.
 _SHORTEST_RUN = 2**10
 _LONGEST_RUN = 2**13
 
 
-def depthwise_convolution(
+def prepare_depthwise_convolution(
     w: IntArray,
     bias: NDArray[np.int32] | None,
     x_qtype: QType,
@@ -73,7 +73,7 @@ def depthwise_convolution(
     @lru_cache(maxsize=window_view.MAX_FRAMES)
     def frame_of(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
         axes, _ = axes_and_runs(sizes)
-        return window_view.frame_of_rows(axes if axes[1].stride == 1 else axes[:1], first, last)
+        return window_view.get_frame_of_rows(axes if axes[1].stride == 1 else axes[:1], first, last)
 
     def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
         window.check_channels(x, channels)
@@ -87,7 +87,7 @@ def depthwise_convolution(
         copies = across.kernel if across.stride > 1 else 1
         # The products, and conversion, bias and requantization of every output.
         work = prod(shape) * (0.14 * taps[..., 0].size + 1.5)
-        rows = window_view.rows_per_tile(len(x), high, wide * outputs * copies, work)
+        rows = window_view.choose_window_rows_per_tile(len(x), high, wide * outputs * copies, work)
         bands = -(-high // rows)
         out = TiledOutput((len(x), high, wide, outputs))
 
@@ -96,7 +96,7 @@ def depthwise_convolution(
             first, last = band * rows, min((band + 1) * rows, high)
             image = x[n] if multiplier == 1 else np.repeat(x[n], multiplier, -1)
             seen = _tap_views(image, axes, frame_of(sizes, first, last), plan, zero_point, real)
-            acc = scratch_buffer("acc", (last - first, wide * outputs), real)
+            acc = get_scratch_buffer("acc", (last - first, wide * outputs), real)
             for start, count, columns in runs:
                 length = columns * outputs
                 part = slice(start * outputs, start * outputs + count * length)
@@ -168,7 +168,7 @@ def _columns_by_tap(
     real: np.dtype[Any],
 ) -> NDArray[Any]:
     """Return the columns that each tap reads, tap after tap: (input rows, kw, columns, C)."""
-    padded = scratch_buffer(
+    padded = get_scratch_buffer(
         "padded", (*frame.sizes, across.kernel, across.outputs, x.shape[-1]), real
     )
     for border in frame.borders:

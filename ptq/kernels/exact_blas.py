@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray, IntArray
-from ptq.kernels.thread_pool import scratch_buffer
+from ptq.kernels.thread_pool import get_scratch_buffer
 
 FLOAT32_EXACT_MAX = 2**24
 
@@ -199,7 +199,7 @@ def multiply(a: FloatArray, b: PackedMatrix, out: NDArray[Any]) -> None:
         if direct and i == 0:
             _multiply_chunk(a[:, rows], panels, out)
             continue
-        part = scratch_buffer("part", out.shape)
+        part = get_scratch_buffer("part", out.shape)
         _multiply_chunk(a[:, rows], panels, part)
         if i == 0:
             np.copyto(out, part, casting="unsafe")

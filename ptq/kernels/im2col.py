@@ -18,7 +18,7 @@ from ptq.core.errors import ModelError
 from ptq.kernels import window
 
 
-def exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
+def multiply_exactly(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
     """Return the matrix product of integers; exact while Σ|a·b| < 2^53, which is 2^37 products of two bytes."""
     product: NDArray[np.int64] = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
     return product
@@ -34,7 +34,7 @@ def im2col(
         kernel: Number of taps of the window along each spatial axis.
         group: Number of groups of the channels.
         fill: Value of the padding.
-        geometry: strides, pads, dilations and auto_pad, for `window_axes`.
+        geometry: strides, pads, dilations and auto_pad, for `build_window_axes`.
 
     Returns:
         Rows (group, N · outputs, taps · C / group), and the sizes of the output.
@@ -46,7 +46,7 @@ def im2col(
         raise ModelError(
             f"{x.shape[-1]} channels do not divide into {group} groups; correct the node"
         )
-    axes = window.window_axes(x.shape[1:-1], kernel, **geometry)
+    axes = window.build_window_axes(x.shape[1:-1], kernel, **geometry)
     spatial = range(1, x.ndim - 1)
     widths = [(0, 0)] * x.ndim
     for position, axis in zip(spatial, axes, strict=True):

@@ -24,7 +24,7 @@ MAX_PAIR_SUM = _INT16_MAX // _UINT8_MAX
 """Largest magnitude, 128, of the sum of two neighbouring weights of one sign that never saturates."""
 
 
-def largest_pair_sum(b: NDArray[Any]) -> NDArray[Any]:
+def find_largest_pair_sum(b: NDArray[Any]) -> NDArray[Any]:
     """Return the largest magnitude of the sum of two neighbours of one sign in b (…, K, N): shape (…, N)."""
     few = max(1, _CHUNK_WEIGHTS // max(1, b[..., 0].size)) if b.shape[-1] else 1
     parts = [_largest_pair_sum(b[..., i : i + few]) for i in range(0, max(1, b.shape[-1]), few)]
@@ -58,7 +58,7 @@ def clip_pair_sums(b: NDArray[Any]) -> NDArray[Any]:
     return found
 
 
-def saturable_pairs(b: NDArray[Any]) -> NDArray[np.bool_]:
+def find_saturable_pairs(b: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which pairs of rows of b (K, N) saturate for some unsigned bytes a: shape (⌈K/2⌉, N)."""
     first, second = _split_pairs(b, 0)
     highest = _UINT8_MAX * (np.maximum(first, 0) + np.maximum(second, 0))
@@ -67,12 +67,12 @@ def saturable_pairs(b: NDArray[Any]) -> NDArray[np.bool_]:
     return can
 
 
-def saturation_loss(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
+def compute_saturation_loss(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
     """Return the exact minus the saturated product of a (M, K), uint8, with b (K, N), int8: shape (M, N)."""
     lost = np.zeros((len(a), b.shape[1]), np.int64)
     a_first, a_second = _split_pairs(a, 1)
     b_first, b_second = _split_pairs(b, 0)
-    can = saturable_pairs(b)
+    can = find_saturable_pairs(b)
     for pair in np.flatnonzero(can.any(axis=1)):
         columns = np.flatnonzero(can[pair])
         both = np.multiply.outer(a_first[:, pair], b_first[pair, columns])

@@ -22,14 +22,14 @@ PAIR_COUNT = 256 * 256
 """Number of pairs of 8-bit integers."""
 
 
-def every_value(qtype: QType) -> NDArray[np.int64]:
+def list_values(qtype: QType) -> NDArray[np.int64]:
     """Return all 256 integers of an 8-bit type in the order of their bytes, shape (256,)."""
     return np.arange(256, dtype=np.uint8).view(qtype.dtype).astype(np.int64)
 
 
 def tabulate(function: Function, qtype: QType) -> NDArray[Any]:
     """Return the values of an elementwise function for every integer of an 8-bit type, shape (256,)."""
-    return function(every_value(qtype))
+    return function(list_values(qtype))
 
 
 def lookup(table: NDArray[Any], q: IntArray) -> NDArray[Any]:
@@ -66,7 +66,7 @@ class PairTable:
                     np.broadcast_to(q, shape).reshape(-1).astype(np.int64) for q in (first, second)
                 )
                 return self._function(*pair).reshape(shape)
-            x, y = map(every_value, self._types)
+            x, y = map(list_values, self._types)
             self._table = self._function(x[:, None], y).reshape(-1)
         high = first.view(np.uint8).astype(np.uint16)
         high <<= np.uint16(8)  # NumPy 1.26 takes a plain 8 for int64 beside an array without axes

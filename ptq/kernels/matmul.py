@@ -18,7 +18,7 @@ from ptq.core.types import FloatArray, IntArray, QType
 from ptq.kernels import exact_blas, window_view
 from ptq.kernels.accumulate import OutputStage
 from ptq.kernels.requantizer import Requantizer
-from ptq.kernels.thread_pool import TiledOutput, balanced_tile_count, run_tiles, scratch_buffer
+from ptq.kernels.thread_pool import TiledOutput, choose_tile_count, get_scratch_buffer, run_tiles
 
 # Elements of a tile's operand and accumulator together: 1 MiB of float32, so that overhead is negligible.
 _TILE_ELEMENTS = 2**18
@@ -26,7 +26,7 @@ _BLOCK_ROWS = 48
 _MIN_TILE_ROWS = 16
 
 
-def matrix_product(
+def prepare_matrix_product(
     w: IntArray, bias: NDArray[np.int32] | None, a_qtype: QType, a_zero_point: int
 ) -> Callable[[IntArray, Requantizer], IntArray]:
     """Prepare the product of integer rows (M, K) with a matrix (K, N) whose zero point is already subtracted."""
@@ -40,13 +40,13 @@ def matrix_product(
             raise ModelError(f"{a.shape[1]} columns meet {depth} rows; check the operands' shapes")
         total = len(a)
         work = exact_blas.estimate_nanoseconds(total, depth, columns)
-        height = rows_per_tile(total, depth + columns, work)
+        height = choose_rows_per_tile(total, depth + columns, work)
         out = TiledOutput((total, columns))
 
         def tile(i: int) -> None:
             rows = slice(i * height, min((i + 1) * height, total))
             left = to_float32(a[rows], plan.offset)
-            acc = scratch_buffer("acc", (rows.stop - rows.start, columns), output_stage.dtype)
+            acc = get_scratch_buffer("acc", (rows.stop - rows.start, columns), output_stage.dtype)
             exact_blas.multiply(left, packed, acc)
             out[rows] = output_stage.apply(acc, requantize)
 
@@ -56,10 +56,10 @@ def matrix_product(
     return product
 
 
-def rows_per_tile(total: int, width: int, work: float) -> int:
+def choose_rows_per_tile(total: int, width: int, work: float) -> int:
     """Return the number of rows in a tile: as many as fit the cache, and a share for every thread."""
     bands = max(
-        1, balanced_tile_count(-(-total * width // _TILE_ELEMENTS), total // _MIN_TILE_ROWS, work)
+        1, choose_tile_count(-(-total * width // _TILE_ELEMENTS), total // _MIN_TILE_ROWS, work)
     )
     height = max(1, -(-total // bands))
     # Long tiles are cut into blocks of 48 rows; a short tile is one block.
@@ -68,12 +68,12 @@ def rows_per_tile(total: int, width: int, work: float) -> int:
 
 def to_float32(a: IntArray, offset: int | IntArray) -> FloatArray:
     """Return a − offset in float32, in a scratch buffer; the offset is one number or an array that broadcasts."""
-    left: FloatArray = scratch_buffer("left", a.shape)
+    left: FloatArray = get_scratch_buffer("left", a.shape)
     window_view.copy_minus_offset(a, offset, left)
     return left
 
 
-def matmul_by_constant(
+def prepare_matmul_by_constant(
     b: IntArray,
     bias: NDArray[np.int32] | None,
     *,
@@ -96,7 +96,7 @@ def matmul_by_constant(
         ModelError: The shapes do not fit each other.
     """
     if b.ndim == 2 and np.ndim(a_zero_point) == 0:
-        rows = matrix_product(
+        rows = prepare_matrix_product(
             _subtract_zero_points(b, b_zero_point, -2), bias, a_qtype, int(a_zero_point)
         )
         columns = b.shape[1]
@@ -111,7 +111,7 @@ def matmul_by_constant(
     )
 
 
-def matmul_of_activations(
+def prepare_matmul_of_activations(
     *,
     a_qtype: QType,
     a_zero_point: IntArray | int,
@@ -166,14 +166,14 @@ def _multiply_small_matrices(
     total = len(left)
     most = max(1, _TILE_ELEMENTS // max(1, m * depth + depth * columns + m * columns))
     work = exact_blas.estimate_nanoseconds(total * m, depth, columns)
-    each = max(1, -(-total // max(1, balanced_tile_count(-(-total // most), total, work))))
+    each = max(1, -(-total // max(1, choose_tile_count(-(-total // most), total, work))))
     out = TiledOutput((total, m, columns))
 
     def tile(i: int) -> None:
         part = slice(i * each, min((i + 1) * each, total))
-        second = scratch_buffer("right", right[part].shape)
+        second = get_scratch_buffer("right", right[part].shape)
         window_view.copy_minus_offset(right[part], b_zero_point, second)
-        acc = scratch_buffer("acc", (part.stop - part.start, m, columns))
+        acc = get_scratch_buffer("acc", (part.stop - part.start, m, columns))
         np.matmul(to_float32(left[part], a_zero_point), second, out=acc)
         out[part] = requantize(acc.reshape(-1, columns), slice(0, columns)).reshape(acc.shape)
 
@@ -227,7 +227,7 @@ def _multiply_matrices(
     spread = np.broadcast_to(zeros[:, None] if zeros.ndim == 1 else zeros, (*left.shape[:-1], 1))
     spread, left = spread.reshape(-1, m, 1), left.reshape(-1, m, depth)
     work = exact_blas.estimate_nanoseconds(len(of_a) * m, depth, columns)
-    height = rows_per_tile(m * len(of_a), depth + columns, work)
+    height = choose_rows_per_tile(m * len(of_a), depth + columns, work)
     bands = -(-m // height)
     out = TiledOutput((len(of_a), m, columns))
 
@@ -238,7 +238,7 @@ def _multiply_matrices(
         operand = packed[of_b[item]]
         # The bound of exactness in float32 does not include a bias.
         real = operand.exact and bias is None
-        acc = scratch_buffer(
+        acc = get_scratch_buffer(
             "acc", (rows.stop - rows.start, columns), np.float32 if real else np.int32
         )
         exact_blas.multiply(to_float32(left[of_a[item], rows], offset), operand, acc)

@@ -21,7 +21,7 @@ Int64 = NDArray[np.int64]
 _LARGEST_SHIFT = 62
 
 
-def mantissa_and_shift(real: float | NDArray[Any], bits: int) -> tuple[Int64, Int64]:
+def to_mantissa_and_shift(real: float | NDArray[Any], bits: int) -> tuple[Int64, Int64]:
     """Return mantissa m and fraction bits r of non-negative reals: real ≈ m · 2^-r; zero gives (0, 0).
 
     r is negative if the real is 2^bits or more.

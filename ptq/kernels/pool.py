@@ -1,6 +1,6 @@
 """Maxima and sums of the windows of a pool, channels last.
 
-The windows are those of `ptq.kernels.window.window_axes`. Padding is never the maximum and adds nothing to a sum.
+The windows are those of `build_window_axes`. Padding is never the maximum and adds nothing to a sum.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ptq.core.types import FloatArray, IntArray
 from ptq.kernels.window import WindowAxis
 
 
-def max_pool(x: IntArray, axes: Sequence[WindowAxis]) -> IntArray:
+def compute_max_pool(x: IntArray, axes: Sequence[WindowAxis]) -> IntArray:
     """Return the greatest integer of every window of x (N, spatial…, C), in the same type."""
     for i, axis in enumerate(axes, start=1):
         x = _reduce_windows(x, i, axis, np.maximum, np.iinfo(x.dtype).min)
     return x
 
 
-def window_sums(
+def compute_window_sums(
     x: IntArray, axes: Sequence[WindowAxis], *, count_include_pad: bool
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the sum of raw integers of every window of x (N, spatial…, C), and the number of taps that count.
@@ -38,7 +38,7 @@ def window_sums(
     return sums, _tap_counts(axes, count_include_pad)
 
 
-def sequential_window_sum(
+def compute_sequential_window_sums(
     values: FloatArray, axes: Sequence[WindowAxis], *, count_include_pad: bool = False
 ) -> tuple[FloatArray, NDArray[np.int32]]:
     """Return the float32 sum of every window, added tap after tap in row-major order, and its count.

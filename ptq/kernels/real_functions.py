@@ -100,7 +100,7 @@ FUNCTIONS: Mapping[str, FunctionMaker] = {
 }
 
 
-def real_function(op: str, attrs: Mapping[str, Any]) -> Function:
+def get_real_function(op: str, attrs: Mapping[str, Any]) -> Function:
     """Return the float64 function of an ONNX operator of one value under its attributes.
 
     A constant exponent of Pow is its attribute ``exponent``. There is no warning where the function is infinite or

@@ -76,7 +76,7 @@ LITERT_SAMPLINGS = (
 )
 
 
-def source_positions(coordinates: str, axis: ResizeAxis) -> FloatArray:
+def compute_source_positions(coordinates: str, axis: ResizeAxis) -> FloatArray:
     """Return the real input position of every output position, shape (output_size,), as in ONNX Runtime."""
     i, scale = np.arange(axis.output_size, dtype=np.float32), np.float32(axis.scale)
     if coordinates == "align_corners":
@@ -91,11 +91,11 @@ def source_positions(coordinates: str, axis: ResizeAxis) -> FloatArray:
     return (i + _HALF) / scale - _HALF
 
 
-def nearest_positions(sampling: OnnxSampling, axis: ResizeAxis) -> Int64:
+def compute_nearest_positions(sampling: OnnxSampling, axis: ResizeAxis) -> Int64:
     """Return the input position that each output position copies, shape (output_size,)."""
     if axis.scale == 1:
         return np.minimum(np.arange(axis.output_size), axis.size - 1)
-    real = source_positions(sampling.coordinate_mode, axis)
+    real = compute_source_positions(sampling.coordinate_mode, axis)
     if sampling.nearest_mode == "floor":
         whole = np.floor(real)
     elif sampling.nearest_mode == "ceil":
@@ -118,13 +118,13 @@ def resample_nearest(
     if all(axis.size == axis.output_size for axis in axes):
         return x
     for number, axis in enumerate(axes):
-        chosen = nearest_positions(sampling, axis)
+        chosen = compute_nearest_positions(sampling, axis)
         if not np.array_equal(chosen, np.arange(axis.size)):
             x = np.take(x, chosen, number)
     return x
 
 
-def matching_litert_sampling(
+def find_litert_sampling(
     sampling: OnnxSampling, axes: Sequence[ResizeAxis]
 ) -> LitertSampling | None:
     """Return LiteRT's attributes that give the same positions along the axes; None if there are none."""
@@ -137,21 +137,22 @@ def matching_litert_sampling(
 def _has_same_positions(sampling: OnnxSampling, litert: LitertSampling, axis: ResizeAxis) -> bool:
     if sampling.nearest_mode is not None:
         return np.array_equal(
-            nearest_positions(sampling, axis), litert_nearest_positions(axis, litert)
+            compute_nearest_positions(sampling, axis),
+            compute_litert_nearest_positions(axis, litert),
         )
     i, ratio = np.arange(axis.output_size), axis.size / axis.output_size
     if litert.align_corners:
         theirs = i * (axis.size - 1) / (axis.output_size - 1) if axis.output_size > 1 else i * ratio
     else:
         theirs = (i + 0.5) * ratio - 0.5 if litert.half_pixel_centers else i * ratio
-    ours = source_positions(sampling.coordinate_mode, axis)
+    ours = compute_source_positions(sampling.coordinate_mode, axis)
     inside = (0, axis.size - 1)
     return bool(
         np.abs(np.clip(ours, *inside) - np.clip(theirs, *inside)).max() < _POSITION_TOLERANCE
     )
 
 
-def litert_nearest_positions(axis: ResizeAxis, litert: LitertSampling) -> Int64:
+def compute_litert_nearest_positions(axis: ResizeAxis, litert: LitertSampling) -> Int64:
     """Return the input position of every output position as LiteRT computes it, in float32."""
     spans = (axis.size, axis.output_size)
     if litert.align_corners and axis.output_size > 1:
@@ -179,7 +180,7 @@ def _neighbours(axis: ResizeAxis, litert: LitertSampling) -> tuple[Int64, Int64,
     return lower, upper, position - lower * _ONE
 
 
-def litert_bilinear(
+def interpolate_like_litert(
     q: IntArray, height: ResizeAxis, width: ResizeAxis, litert: LitertSampling
 ) -> IntArray:
     """Return LiteRT's bilinear interpolation of raw integers, (N, H, W, C)."""
@@ -197,7 +198,7 @@ def litert_bilinear(
 _XNNPACK_BITS = 11
 
 
-def xnnpack_bilinear(
+def interpolate_like_xnnpack(
     q: IntArray, height: ResizeAxis, width: ResizeAxis, litert: LitertSampling
 ) -> IntArray:
     """Return XNNPACK's bilinear interpolation of raw integers, (N, H, W, C): weights in 1/2048 of a pixel."""

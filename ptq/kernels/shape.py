@@ -78,7 +78,7 @@ def pad(x: Array, pads: Sequence[int], axes: Sequence[int] | None, mode: str, va
     return wide
 
 
-def depth_to_space(x: Array, block: int, mode: str) -> Array:
+def move_depth_to_space(x: Array, block: int, mode: str) -> Array:
     """Return (N, H, W, b·b·C) as (N, bH, bW, C); in ``DCR`` the block is the slower part of the depth."""
     n, h, w, depth = x.shape
     channels = depth // (block * block)
@@ -89,7 +89,7 @@ def depth_to_space(x: Array, block: int, mode: str) -> Array:
     return np.ascontiguousarray(parts).reshape(n, h * block, w * block, channels)
 
 
-def space_to_depth(x: Array, block: int) -> Array:
+def move_space_to_depth(x: Array, block: int) -> Array:
     """Return (N, bH, bW, C) as (N, H, W, b·b·C); the block is the slower part of the depth."""
     n, h, w, channels = x.shape
     parts = x.reshape(n, h // block, block, w // block, block, channels)
@@ -97,7 +97,7 @@ def space_to_depth(x: Array, block: int) -> Array:
     return permuted.reshape(n, h // block, w // block, block * block * channels)
 
 
-def space_to_batch(
+def move_space_to_batch(
     x: Array, block: Sequence[int], paddings: Sequence[Sequence[int]], value: int
 ) -> Array:
     """Pad axes 1, 2, … and put the positions of each block into the batch, the first position slowest."""
@@ -112,8 +112,8 @@ def space_to_batch(
     return np.ascontiguousarray(permuted).reshape(-1, *permuted.shape[rank + 1 :])
 
 
-def batch_to_space(x: Array, block: Sequence[int], crops: Sequence[Sequence[int]]) -> Array:
-    """Put the block positions of a batch back to axes 1, 2, … and crop these: inverse of `space_to_batch`."""
+def move_batch_to_space(x: Array, block: Sequence[int], crops: Sequence[Sequence[int]]) -> Array:
+    """Put the block positions of a batch back to axes 1, 2, … and crop these: inverse of `move_space_to_batch`."""
     rank = len(block)
     split = x.reshape(*block, x.shape[0] // prod(block), *x.shape[1:])
     order = [rank, *(a for i in range(rank) for a in (rank + 1 + i, i))]

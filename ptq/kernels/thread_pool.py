@@ -43,7 +43,7 @@ _lock = threading.Lock()
 _limit: ContextVar[int | None] = ContextVar("the most threads of a job", default=None)
 
 
-def thread_count() -> int:
+def get_thread_count() -> int:
     """Return the number of threads: PTQ_THREADS or all processors, at most `limit_threads` and those of the process.
 
     Raises:
@@ -122,7 +122,7 @@ def run_tiles(
         finally:
             _local.sharing = False
 
-    helpers = min(worker_count(work), tiles, most or tiles) - 1
+    helpers = min(choose_worker_count(work), tiles, most or tiles) - 1
     if helpers < 1:
         return share()
     pool, lent = _shared_pool(), find_lent_threads()
@@ -145,7 +145,7 @@ def run_tiles(
         raise errors[0]
 
 
-def parallel_map(
+def map_in_parallel(
     job: Callable[[Item], Result], items: Sequence[Item], *, most: int | None = None
 ) -> list[Result]:
     """Return the results of the job for each item, in order; the jobs run on all threads, whatever their size.
@@ -205,25 +205,25 @@ def map_ahead(
         pool.shutdown(cancel_futures=True)
 
 
-def worker_count(work: float) -> int:
+def choose_worker_count(work: float) -> int:
     """Return the number of threads for a job of that many nanoseconds; 1 inside a tile of a parallel job."""
     return (
-        thread_count()
+        get_thread_count()
         if work >= MIN_PARALLEL_NANOSECONDS and not getattr(_local, "sharing", False)
         else 1
     )
 
 
-def balanced_tile_count(tiles: int, most: int, work: float) -> int:
+def choose_tile_count(tiles: int, most: int, work: float) -> int:
     """Return the number of tiles: at least ``tiles``, at most ``most``, a multiple of the job's threads.
 
     So no thread is idle while the last tiles run.
     """
-    number = worker_count(work)
+    number = choose_worker_count(work)
     return min(-(-tiles // number) * number, most)
 
 
-def scratch_buffer(
+def get_scratch_buffer(
     slot: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32
 ) -> NDArray[Any]:
     """Return an uninitialised array; the next call of this thread with the same slot reuses its memory."""

@@ -71,7 +71,7 @@ def check_channels(x: IntArray, channels: int) -> None:
         )
 
 
-def window_axes(
+def build_window_axes(
     sizes: Sequence[int],
     kernel: Sequence[int],
     *,

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike, NDArray
 
 from ptq.core.types import IntArray
-from ptq.kernels.thread_pool import balanced_tile_count, scratch_buffer, worker_count
+from ptq.kernels.thread_pool import choose_tile_count, choose_worker_count, get_scratch_buffer
 from ptq.kernels.window import WindowAxis
 
 # Elements of a tile's largest buffer: 0.5 MiB of float32.
@@ -20,7 +20,7 @@ _TILE_ELEMENTS = 2**17
 MAX_FRAMES = 64
 
 
-def rows_per_tile(images: int, rows: int, row_elements: int, work: float) -> int:
+def choose_window_rows_per_tile(images: int, rows: int, row_elements: int, work: float) -> int:
     """Return how many output rows of an image one tile computes, so that its largest buffer stays in the cache.
 
     Args:
@@ -30,8 +30,8 @@ def rows_per_tile(images: int, rows: int, row_elements: int, work: float) -> int
         work: Nanoseconds of the whole job.
     """
     tiles = min(rows, -(-rows * row_elements // _TILE_ELEMENTS))
-    if images % worker_count(work):
-        tiles = balanced_tile_count(tiles, rows, work)
+    if images % choose_worker_count(work):
+        tiles = choose_tile_count(tiles, rows, work)
     return -(-rows // tiles)
 
 
@@ -52,7 +52,7 @@ class Frame:
     borders: tuple[tuple[slice, ...], ...]
 
 
-def frame_of_rows(axes: tuple[WindowAxis, ...], first: int, last: int) -> Frame:
+def get_frame_of_rows(axes: tuple[WindowAxis, ...], first: int, last: int) -> Frame:
     """Return the frame that the output rows [first, last) read."""
     spans = (
         axes[0].input_span(first, last),
@@ -79,7 +79,7 @@ def pad_frame(
 
     Padding stands for the real number 0, so it holds zero_point − offset.
     """
-    padded = scratch_buffer("padded", (*frame.sizes, x.shape[-1]), real)
+    padded = get_scratch_buffer("padded", (*frame.sizes, x.shape[-1]), real)
     for border in frame.borders:
         padded[border] = zero_point - offset
     copy_minus_offset(x[frame.source], offset, padded[frame.interior])
@@ -94,7 +94,7 @@ def copy_minus_offset(x: IntArray, offset: int | IntArray, out: NDArray[Any]) ->
         np.subtract(x, np.asarray(offset, out.dtype), out=out, dtype=out.dtype)
 
 
-def window_views(
+def view_windows(
     padded: NDArray[Any], axes: tuple[WindowAxis, ...], rows: int, group: int
 ) -> NDArray[Any]:
     """Return the windows of some output rows, without a copy: (group, rows, outputs…, taps…, C / group)."""

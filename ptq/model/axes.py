@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptq.model.node import Node, attributes_of, operator_of, shape_of
+from ptq.model.node import Node, get_attributes, get_operator, get_shape
 
 
-def softmax_axes(node: Node) -> tuple[int, bool]:
+def get_softmax_axes(node: Node) -> tuple[int, bool]:
     """Axis of a Softmax or QLinearSoftmax, and whether it runs over all axes from that one on.
 
     Before opset 13 a Softmax runs over all trailing axes. If there is only one of them, both rules agree; the
     axis is then -1.
     """
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     imported = node.graph.opset_imports.get("") if node.graph is not None else None
     old = int(attrs.get("opset", imported or 13)) < 13
     axis = int(
-        attrs.get("axis", 1 if old and operator_of(node) != "com.microsoft::QLinearSoftmax" else -1)
+        attrs.get(
+            "axis", 1 if old and get_operator(node) != "com.microsoft::QLinearSoftmax" else -1
+        )
     )
     if not old:
         return axis, False
     source = node.inputs[0]
-    shape = shape_of(source) if source is not None else None
+    shape = get_shape(source) if source is not None else None
     last = axis == -1 or (shape is not None and axis == len(shape) - 1)
     return (-1, False) if last else (axis, True)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from ptq.model.graph import Graph
-from ptq.model.node import Value, name_of, shape_of
+from ptq.model.node import Value, get_name, get_shape
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Shapes of a sample's arrays, by the name of the input."""
@@ -20,18 +20,18 @@ def find_batch_inputs(graph: Graph, sample: Shapes | None) -> list[Value]:
     before the others. Another input has the batch if its axis 0 has the same name, or the same length in a sample.
     Without a sample it has the batch, unless another of its axes has the name.
     """
-    ranked = [value for value in graph.inputs if shape_of(value)]
-    ends = {_axis_name(value, 0) for value in graph.outputs if shape_of(value)} - {None}
-    free = [value for value in ranked if (shape_of(value) or (1,))[0] is None]
+    ranked = [value for value in graph.inputs if get_shape(value)]
+    ends = {_axis_name(value, 0) for value in graph.outputs if get_shape(value)} - {None}
+    free = [value for value in ranked if (get_shape(value) or (1,))[0] is None]
     if sample is None or not free:
         return ranked
     first = min(free, key=lambda value: _axis_name(value, 0) not in ends)
-    name, rows = _axis_name(first, 0), sample.get(name_of(first), ())[:1]
+    name, rows = _axis_name(first, 0), sample.get(get_name(first), ())[:1]
 
     def has_batch(value: Value) -> bool:
         if value is first or (name is not None and _axis_name(value, 0) == name):
             return True
-        own = sample.get(name_of(value), ())[:1]
+        own = sample.get(get_name(value), ())[:1]
         if rows and own:
             return own == rows
         others = [_axis_name(value, axis) for axis in range(1, len(value.shape or ()))]

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from onnx.version_converter import convert_version
 from onnx_ir.passes import common as passes
 
-from ptq.core.errors import ModelError, short_message
-from ptq.model.node import Node, Value, name_of, named_values
+from ptq.core.errors import ModelError, shorten_message
+from ptq.model.node import Node, Value, get_name, list_named_values
 from ptq.model.proto import external_data, serialize
 from ptq.model.proto.load import read, read_proto, to_ir, to_ir_with_types
 from ptq.model.proto.subgraph import extract_subgraph
@@ -33,7 +33,7 @@ class Graph:
 
     def __init__(self, model: ir.Model, target: str = "") -> None:
         self._model, self.target = model, target
-        self._names = {name_of(v) for v in named_values(model.graph)}
+        self._names = {get_name(v) for v in list_named_values(model.graph)}
         self._names.update(node.name for node in model.graph.all_nodes() if node.name)
         self._next_suffixes: dict[str, int] = {}
 
@@ -81,7 +81,7 @@ class Graph:
         return Graph(self._model.clone(), self.target)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_model": external_data.proto_without_weights(self._model)}
+        return self.__dict__ | {"_model": external_data.detach_weights(self._model)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _model=external_data.merge_weights(*state["_model"]))
@@ -91,7 +91,7 @@ class Graph:
 
     def digest(self) -> str:
         """SHA-256 of nodes, attributes, weights and names, without the model's metadata."""
-        return serialize.graph_digest(self._model)
+        return serialize.digest_graph(self._model)
 
     # Queries
 
@@ -209,7 +209,7 @@ class Graph:
         if old.is_graph_output():
             self.replace_output(old, new)
         elif rename_old:
-            name = name_of(old)
+            name = get_name(old)
             old.name = self.unique_name(f"{name}_{rename_old}")
             new.name = name
         self.redirect(old, new, keep)
@@ -223,7 +223,7 @@ class Graph:
         if new.is_graph_input() or new.is_graph_output() or new.is_initializer():
             kind = "is a graph input, output or constant"
             raise ModelError(f"cannot rename {new.name} to {old.name}: {new.name} {kind}")
-        name = name_of(old)
+        name = get_name(old)
         old.name = self.unique_name(f"{name}_unquantized")
         new.name, new.type, new.shape = name, old.type, old.shape
         for index, output in enumerate(self._graph.outputs):
@@ -245,7 +245,7 @@ class Graph:
 
     def add_outputs(self, names: Iterable[str]) -> None:
         """Make these values graph outputs too."""
-        added = set(names) - {name_of(v) for v in self._graph.outputs}
+        added = set(names) - {get_name(v) for v in self._graph.outputs}
         made = (value for node in self._graph for value in node.outputs)
         self._graph.outputs.extend(value for value in made if value.name in added)
 
@@ -255,7 +255,7 @@ class Graph:
 
     def make_input(self, constant: Value, rank: int) -> None:
         """Make an initializer a graph input with so many axes, all of any length."""
-        del self._graph.initializers[name_of(constant)]
+        del self._graph.initializers[get_name(constant)]
         constant.const_value = None
         constant.shape = ir.Shape([None] * rank)
         self._graph.inputs.append(constant)
@@ -268,7 +268,7 @@ class Graph:
 
     def transform_proto(self, change: ProtoChange) -> Graph:
         """The graph after a change of its ONNX message."""
-        proto, weights = external_data.proto_without_weights(self._model)
+        proto, weights = external_data.detach_weights(self._model)
         return Graph(to_ir(change(proto), "the model", weights))
 
     def with_opset(self, version: int, first: ProtoChange = lambda proto: proto) -> Graph:
@@ -281,7 +281,7 @@ class Graph:
             return self.transform_proto(lambda proto: convert_version(first(proto), version))
         except (RuntimeError, onnx.checker.ValidationError, ModelError) as error:
             # the text before " failed: " names a place in the converter's source
-            reason = short_message(error).rpartition(" failed: ")[2]
+            reason = shorten_message(error).rpartition(" failed: ")[2]
             raise ModelError(
                 f"opset {self.opset} cannot be raised to {version} ({reason}); export a newer opset"
             ) from error
@@ -292,9 +292,9 @@ class Graph:
         Raises:
             ModelError: A declared type or shape contradicts the operators.
         """
-        proto, weights = external_data.proto_without_weights(self._model)
+        proto, weights = external_data.detach_weights(self._model)
         try:
             proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
-            raise ModelError(f"the model contradicts itself: {short_message(error)}") from error
+            raise ModelError(f"the model contradicts itself: {shorten_message(error)}") from error
         return Graph(to_ir_with_types(proto, weights))

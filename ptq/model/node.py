@@ -29,7 +29,7 @@ RESHAPE_OPS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 FLOAT_TYPES = (FLOAT32, FLOAT16, np.dtype(np.float64))
 
 
-def attributes_of(node: Node) -> dict[str, Any]:
+def get_attributes(node: Node) -> dict[str, Any]:
     """Attributes of the node as plain Python values and numpy arrays."""
     plain: dict[str, Any] = {}
     for name, attribute in node.attributes.items():
@@ -38,53 +38,53 @@ def attributes_of(node: Node) -> dict[str, Any]:
     return plain
 
 
-def infinite_attribute(node: Node) -> str:
+def find_infinite_attribute(node: Node) -> str:
     """Text that names an attribute which is NaN or infinite; empty if there is none."""
-    for name, number in attributes_of(node).items():
+    for name, number in get_attributes(node).items():
         if isinstance(number, float) and not math.isfinite(number):
             return f"its {name} is {number}"
     return ""
 
 
-def operator_of(node: Node) -> str:
+def get_operator(node: Node) -> str:
     """Name of the operator, with its domain if that is not ONNX's own: ``com.microsoft::QGemm``."""
     return node.op_type if node.domain in ONNX_DOMAINS else f"{node.domain}::{node.op_type}"
 
 
-def onnx_operator_of(node: Node) -> str:
+def get_onnx_operator(node: Node) -> str:
     """Name of the operator; an operator of ONNX Runtime's own domain has the name of ONNX's."""
-    return operator_of(node).removeprefix(MICROSOFT_PREFIX)
+    return get_operator(node).removeprefix(MICROSOFT_PREFIX)
 
 
-def spec_name(node: Node) -> str:
+def get_spec_name(node: Node) -> str:
     """Key of the node in ``ptq.core.ops``: its operator; for a Resize with the mode, ``Resize linear``."""
-    op = operator_of(node)
-    return f"Resize {attributes_of(node).get('mode', 'nearest')}" if op == "Resize" else op
+    op = get_operator(node)
+    return f"Resize {get_attributes(node).get('mode', 'nearest')}" if op == "Resize" else op
 
 
-def spec_of(node: Node) -> OpSpec | None:
+def get_spec(node: Node) -> OpSpec | None:
     """Row of the node in ``ptq.core.ops``; None for an operator without one."""
-    return OPS.get(spec_name(node))
+    return OPS.get(get_spec_name(node))
 
 
-def name_of(value: Value) -> str:
+def get_name(value: Value) -> str:
     """Name of the value. Every value of a loaded model has one."""
     assert value.name is not None
     return value.name
 
 
-def node_name(node: Node) -> str:
+def get_node_name(node: Node) -> str:
     """Name of the node. Every node of a loaded model has one."""
     return node.name or ""
 
 
-def input_name(node: Node) -> str:
+def get_input_name(node: Node) -> str:
     """The name of the first input of a layer."""
     assert node.inputs[0] is not None
-    return name_of(node.inputs[0])
+    return get_name(node.inputs[0])
 
 
-def dtype_of(value: Value) -> np.dtype[Any] | None:
+def get_dtype(value: Value) -> np.dtype[Any] | None:
     """Element type; None if it is unknown or numpy does not have it."""
     if value.dtype is None or value.dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
         return None
@@ -107,7 +107,7 @@ def is_tensor(value: Value) -> bool:
     return value.type is None or isinstance(value.type, ir.TensorType)
 
 
-def shape_of(value: Value) -> tuple[int | None, ...] | None:
+def get_shape(value: Value) -> tuple[int | None, ...] | None:
     """Static shape, with None for each dynamic dimension; None if the rank is unknown."""
     if value.shape is None:
         return None
@@ -115,12 +115,12 @@ def shape_of(value: Value) -> tuple[int | None, ...] | None:
     return tuple(d if isinstance(d, int) and d >= 0 else None for d in value.shape)
 
 
-def axis_names(value: Value) -> tuple[str | None, ...]:
+def get_axis_names(value: Value) -> tuple[str | None, ...]:
     """Names of the dynamic dimensions, with None for each other one; empty if the rank is unknown."""
     return tuple(getattr(d, "value", None) for d in value.shape or ())
 
 
-def constant_shape(value: Value | None) -> tuple[int, ...] | None:
+def get_constant_shape(value: Value | None) -> tuple[int, ...] | None:
     """Shape of an initializer, whose data are not read; None for any other value."""
     if value is None or value.const_value is None or not value.is_initializer():
         return None
@@ -132,7 +132,7 @@ def is_constant(value: Value | None) -> bool:
     return value is not None and value.const_value is not None and value.is_initializer()
 
 
-def constant_of(value: Value | None) -> NDArray[Any] | None:
+def get_constant(value: Value | None) -> NDArray[Any] | None:
     """Array of an initializer; None for any other value."""
     if value is None or value.const_value is None or not value.is_initializer():
         return None
@@ -142,12 +142,12 @@ def constant_of(value: Value | None) -> NDArray[Any] | None:
 
 def require_constant(value: Value | None) -> NDArray[Any]:
     """Array of a value that the caller knows to be an initializer."""
-    array = constant_of(value)
+    array = get_constant(value)
     assert array is not None
     return array
 
 
-def named_values(graph: ir.Graph) -> Iterator[Value]:
+def list_named_values(graph: ir.Graph) -> Iterator[Value]:
     """All named values of a graph and of the sub-graphs inside its nodes."""
     yield from graph.inputs
     for node in graph.all_nodes():
@@ -159,23 +159,23 @@ def named_values(graph: ir.Graph) -> Iterator[Value]:
     yield from graph.initializers.values()
 
 
-def consumers_of(value: Value) -> list[Node]:
+def list_consumers(value: Value) -> list[Node]:
     """Nodes that read the value, each once. Nodes inside sub-graphs are included."""
     return list(dict.fromkeys(use.node for use in value.uses()))
 
 
-def readers_of(node: Node) -> list[Node]:
+def list_readers(node: Node) -> list[Node]:
     """Nodes that read the outputs, in order of the outputs; those inside sub-graphs are included."""
-    return [reader for value in node.outputs for reader in consumers_of(value)]
+    return [reader for value in node.outputs for reader in list_consumers(value)]
 
 
-def producers_of(node: Node) -> list[Node]:
+def list_producers(node: Node) -> list[Node]:
     """Nodes that compute the inputs, in order of the inputs."""
     makers = (value.producer() for value in node.inputs if value is not None)
     return [maker for maker in makers if maker is not None]
 
 
-def values_read_by(node: Node) -> list[Value]:
+def list_values_read(node: Node) -> list[Value]:
     """Values that the node reads, each once. Values that its sub-graphs capture are included."""
     found = dict.fromkeys(value for value in node.inputs if value is not None)
     for attribute in node.attributes.values():
@@ -183,6 +183,6 @@ def values_read_by(node: Node) -> list[Value]:
             inner = attribute.value
             own = {*inner.inputs, *inner.initializers.values()}
             own.update(value for inside in inner for value in inside.outputs)
-            captured = (v for inside in inner for v in values_read_by(inside) if v not in own)
+            captured = (v for inside in inner for v in list_values_read(inside) if v not in own)
             found.update(dict.fromkeys(captured))
     return list(found)

@@ -19,7 +19,7 @@ from ptq.core.errors import ModelError, UsageError
 from ptq.core.option_checks import require_path
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, Node
-from ptq.model.proto.proto_walk import all_tensors
+from ptq.model.proto.proto_walk import list_tensors
 from ptq.model.proto.weight_files import find_weight_file
 from ptq.model.tflite.read import read_tflite
 from ptq.model.tflite.schema import IDENTIFIER, SUFFIX
@@ -52,7 +52,7 @@ def open_model(model: Model) -> Graph:
         return model
     if isinstance(model, os.PathLike):
         require_path("model", model)
-    content = tflite_content(model)
+    content = read_tflite_content(model)
     if content is not None:
         return Graph.from_proto(read_tflite(content))
     if isinstance(model, (str, os.PathLike)) and (url := remote.as_url(model)) is not None:
@@ -83,12 +83,12 @@ def _fetch_message(url: str) -> onnx.ModelProto:
         proto = _parse_message(content)
     except ModelError:
         raise ModelError(f"model {title} is not an ONNX file, or is damaged") from None
-    if any(map(uses_external_data, all_tensors(proto))):
+    if any(map(uses_external_data, list_tensors(proto))):
         raise ModelError(f"model {title} has weights in other files; copy them to a folder first")
     return proto
 
 
-def tflite_content(model: Model) -> bytes | None:
+def read_tflite_content(model: Model) -> bytes | None:
     """The bytes of a `.tflite` file, given as a path that ends so or as bytes; None for any other model.
 
     Raises:
@@ -122,7 +122,7 @@ def require_float(graph: Graph) -> Graph:
     Raises:
         ModelError: The model is already quantized.
     """
-    quantized = first_quantized_node(graph)
+    quantized = find_first_quantized_node(graph)
     if quantized is not None:
         raise ModelError(
             f"the model is already quantized (node {quantized.name}); give the float model, "
@@ -131,7 +131,7 @@ def require_float(graph: Graph) -> Graph:
     return graph
 
 
-def first_quantized_node(graph: Graph) -> Node | None:
+def find_first_quantized_node(graph: Graph) -> Node | None:
     """The first quantizer or QLinear operator; None in a float model."""
     return next(
         (node for node in graph.nodes if node.op_type in QUANTIZERS or "QLinear" in node.op_type),
@@ -155,7 +155,7 @@ def require_quantized(graph: Graph) -> Graph:
     raise ModelError("the model has no integer tensor; quantize it first")
 
 
-def model_files(path: Path) -> list[Path]:
+def list_model_files(path: Path) -> list[Path]:
     """Path of the model file, and paths of the files that hold its weights.
 
     Only the model file is opened. A weight file that cannot be found stands where the model names it. If the file is
@@ -169,7 +169,7 @@ def model_files(path: Path) -> list[Path]:
         return [path]
     stored = [
         entry.value
-        for tensor in all_tensors(proto)
+        for tensor in list_tensors(proto)
         for entry in tensor.external_data
         if entry.key == "location"
     ]
@@ -190,7 +190,7 @@ def count_file_bytes(path: Path) -> int:
     Raises:
         OSError: A file cannot be read.
     """
-    return sum(file.stat().st_size for file in model_files(path))
+    return sum(file.stat().st_size for file in list_model_files(path))
 
 
 def _has_external_data(path: Path) -> bool:
@@ -213,7 +213,7 @@ def display_name(model: Model) -> str:
     return str(model) if isinstance(model, (str, os.PathLike)) else "model in memory"
 
 
-def source_path(model: Model) -> Path | None:
+def get_source_path(model: Model) -> Path | None:
     """Absolute path of the file that a model is read from; None for a model in memory, or at a URL."""
     if not isinstance(model, (str, os.PathLike)) or remote.as_url(model) is not None:
         return None

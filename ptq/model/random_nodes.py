@@ -9,12 +9,12 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, constant_of, operator_of
+from ptq.model.node import Node, get_attributes, get_constant, get_operator
 
 
 def find_random_nodes(graph: Graph) -> list[Node]:
     """All nodes that draw random numbers for an output of the graph, those of sub-graphs too, in their order."""
-    found = [node for node in graph.model.graph.all_nodes() if draws_random_numbers(node)]
+    found = [node for node in graph.model.graph.all_nodes() if is_random(node)]
     if not found:
         return []
     used = _find_used_nodes(graph)
@@ -36,15 +36,15 @@ def _find_used_nodes(graph: Graph) -> set[Node]:
     return used
 
 
-def draws_random_numbers(node: Node) -> bool:
+def is_random(node: Node) -> bool:
     """Whether a node returns other values for the same inputs on each run."""
-    match operator_of(node):
+    match get_operator(node):
         case "Dropout":
             return may_drop(node)
         case "RandomNormal" | "RandomNormalLike":
-            return bool(attributes_of(node).get("scale", 1.0) != 0)
+            return bool(get_attributes(node).get("scale", 1.0) != 0)
         case "RandomUniform" | "RandomUniformLike":
-            bounds = attributes_of(node)
+            bounds = get_attributes(node)
             return bool(bounds.get("low", 0.0) != bounds.get("high", 1.0))
         case operator:
             return operator in ("Bernoulli", "Multinomial")
@@ -54,5 +54,5 @@ def may_drop(node: Node) -> bool:
     """Whether a Dropout is, or may be, in training mode with a ratio other than 0; without one, the ratio is 0.5."""
     if len(node.inputs) < 3 or node.inputs[2] is None:
         return False
-    given = [constant_of(node.inputs[k]) for k in (1, 2)]
+    given = [get_constant(node.inputs[k]) for k in (1, 2)]
     return all(constant is None or bool(constant.any()) for constant in given)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ptq.core import files, remote
 from ptq.core.errors import PtqError, UsageError
 from ptq.model.graph import Graph
-from ptq.model.open import model_files
+from ptq.model.open import list_model_files
 from ptq.model.proto import external_data, serialize
 
 
@@ -39,7 +39,7 @@ def _refuse_source(path: Path, source: Path | None) -> None:
     if source is not None and os.path.exists(
         path
     ):  # unlike the method, it takes names that are too long
-        for file in model_files(source):
+        for file in list_model_files(source):
             if files.is_same_file(path, file):
                 raise UsageError(f"output {path} is the input {file} itself; give another name")
 
@@ -53,7 +53,7 @@ def save(graph: Graph, path: Path) -> None:
     Raises:
         PtqError: A file cannot be written.
     """
-    if external_data.weight_bytes(graph.model) <= external_data.MAX_PROTO_BYTES:
+    if external_data.count_weight_bytes(graph.model) <= external_data.MAX_PROTO_BYTES:
         files.write(path, serialize.to_pieces(graph.model))
         return
     if remote.as_url(path) is not None:

@@ -12,12 +12,12 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    name_of,
-    operator_of,
-    shape_of,
-    values_read_by,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
+    get_shape,
+    list_values_read,
 )
 from ptq.model.session.session import Session
 
@@ -28,8 +28,8 @@ def find_size_values(graph: Graph) -> set[Value]:
     """The outputs of nodes that read only lengths, constants and other such values."""
     known: set[Value] = set()
     for node in graph.nodes:
-        read = values_read_by(node)
-        lengths_alone = operator_of(node) in LENGTH_OPS
+        read = list_values_read(node)
+        lengths_alone = get_operator(node) in LENGTH_OPS
         if lengths_alone or all(v.is_initializer() or v in known for v in read):
             known.update(node.outputs)
     return known
@@ -47,7 +47,7 @@ class SizeValues:
         """
         self._graph, self._unknown_length = graph, unknown_length
         self._places = {node: place for place, node in enumerate(graph.nodes)}
-        self._makers = {name_of(v): n for n in self._places for v in n.outputs if v.name}
+        self._makers = {get_name(v): n for n in self._places for v in n.outputs if v.name}
 
     def compute(self, name: str) -> NDArray[Any]:
         """The array of a value.
@@ -61,11 +61,11 @@ class SizeValues:
             node = self._makers.get(current)
             if node is None or node in nodes:
                 continue
-            if operator_of(node) in LENGTH_OPS:
+            if get_operator(node) in LENGTH_OPS:
                 lengths[current] = _read_lengths(node, self._unknown_length)
             else:
                 nodes.add(node)
-                waiting += [name_of(value) for value in values_read_by(node)]
+                waiting += [get_name(value) for value in list_values_read(node)]
         if name in lengths:
             return lengths[name]
         ordered = sorted(nodes, key=self._places.__getitem__)
@@ -80,13 +80,13 @@ class SizeValues:
 def _read_lengths(node: Node, unknown_length: int) -> NDArray[Any]:
     """The output of a Shape or Size."""
     read = node.inputs[0]
-    constant = constant_of(read)
-    shape = None if read is None else shape_of(read)
+    constant = get_constant(read)
+    shape = None if read is None else get_shape(read)
     shape = shape if constant is None else constant.shape
     if shape is None:
         raise ModelError(f"{node.name}: the rank of its input is unknown")
     lengths = np.array([unknown_length if n is None else n for n in shape], np.int64)
-    if operator_of(node) == "Size":
+    if get_operator(node) == "Size":
         return np.asarray(lengths.prod())
-    attributes = attributes_of(node)
+    attributes = get_attributes(node)
     return lengths[attributes.get("start", 0) : attributes.get("end")]

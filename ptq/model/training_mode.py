@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, operator_of
+from ptq.model.node import Node, get_attributes, get_operator
 
 
 def list_training_nodes(graph: Graph) -> list[Node]:
@@ -11,5 +11,6 @@ def list_training_nodes(graph: Graph) -> list[Node]:
     return [
         node
         for node in graph.nodes
-        if operator_of(node) == "BatchNormalization" and attributes_of(node).get("training_mode", 0)
+        if get_operator(node) == "BatchNormalization"
+        and get_attributes(node).get("training_mode", 0)
     ]

@@ -22,7 +22,7 @@ from ptq.observers.bfloat16_histogram import (
     has_cell_alone,
     unite_binades,
 )
-from ptq.observers.key_counter import CHUNK, LANES, thread_counter
+from ptq.observers.key_counter import CHUNK, LANES, get_thread_counter
 
 _SPARE_BINADES = 2
 """Binades that are counted in advance: a search for further ones takes longer."""
@@ -106,7 +106,7 @@ def count_array(x: FloatArray, likely: Likely, ends: Sequence[End]) -> ArrayCoun
         likely: What its values are likely to be.
         ends: The extremes so far, to which those of the array are added. Without NaN or infinities.
     """
-    counter = thread_counter()
+    counter = get_thread_counter()
     inner = [end for end in ends if end.value == 0]
     try:
         _fill(x, likely, [end for end in ends if end.value != 0 and not end.is_final])
@@ -123,7 +123,7 @@ def count_array(x: FloatArray, likely: Likely, ends: Sequence[End]) -> ArrayCoun
 
 def _fill(x: FloatArray, likely: Likely, ends: Sequence[End]) -> None:
     """Count the keys of all values, and add them to the extremes."""
-    counter = thread_counter()
+    counter = get_thread_counter()
     for values in _split(x):
         np.right_shift(values.view(np.uint32), np.uint32(16), out=counter.keys[: values.size])
         counter.add(values.size, spread=likely.many_zeros)
@@ -159,5 +159,5 @@ def _split(x: FloatArray) -> Iterator[FloatArray]:
 
 
 def _count_equal(chunk: FloatArray, value: np.float32) -> int:
-    flags = thread_counter().flags[: chunk.size]
+    flags = get_thread_counter().flags[: chunk.size]
     return int(np.count_nonzero(np.equal(chunk, value, out=flags)))

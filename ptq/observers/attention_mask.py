@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ptq.observers.histogram_cells import histogram_cells
+from ptq.observers.histogram_cells import build_histogram_cells
 from ptq.observers.stats import TensorStats
 
 MIN_WIDTH_RATIO = 64
@@ -27,7 +27,7 @@ def is_masked(stats: TensorStats) -> bool:
     """Whether the values lie in two clusters, the lower so far below that a Softmax turns it into zeros."""
     if not stats.count:
         return False
-    cells = histogram_cells(stats)
+    cells = build_histogram_cells(stats)
     gaps = cells.lo[1:] - cells.hi[:-1]
     if not gaps.size:
         return False

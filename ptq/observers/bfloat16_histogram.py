@@ -113,7 +113,7 @@ def from_values(values: FloatArray, counts: NDArray[np.int64]) -> PrefixCounts:
 
 
 @cache
-def cell_edges() -> NDArray[np.float64]:
+def compute_cell_edges() -> NDArray[np.float64]:
     """Lower edge of each nonnegative cell, followed by 2^128, the upper edge of the largest finite cell."""
     exponent, mantissa = np.divmod(np.arange(255 * CELLS_PER_BINADE + 1), CELLS_PER_BINADE)
     leading = np.where(exponent > 0, CELLS_PER_BINADE, 0)

@@ -10,7 +10,7 @@ from ptq.core.errors import StatsError
 from ptq.core.types import FloatArray
 
 
-def channel_extremes(x: FloatArray, axis: int) -> tuple[FloatArray, FloatArray]:
+def find_channel_extremes(x: FloatArray, axis: int) -> tuple[FloatArray, FloatArray]:
     """Minimum and maximum finite value of each channel; +inf and -inf for a channel without finite values.
 
     Args:

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.observers.channel_range import channel_extremes
+from ptq.observers.channel_range import find_channel_extremes
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,8 @@ class ChannelSpread:
         """Spread of an array that is not empty, with the channels along ``axis``."""
         axis %= array.ndim
         flat = array.reshape(prod(array.shape[:axis]), array.shape[axis], -1)
-        squares = squares_by_channel(flat)
-        return cls(*channel_extremes(array, axis), squares, array.size // array.shape[axis])
+        squares = sum_squares_by_channel(flat)
+        return cls(*find_channel_extremes(array, axis), squares, array.size // array.shape[axis])
 
     def __or__(self, other: ChannelSpread) -> ChannelSpread:
         """Spread of both arrays together."""
@@ -50,7 +50,7 @@ class ChannelSpread:
         return all(np.isfinite(a).all() for a in (self.least, self.greatest, self.sum_of_squares))
 
 
-def squares_by_channel(flat: NDArray[np.float32]) -> NDArray[np.float64]:
+def sum_squares_by_channel(flat: NDArray[np.float32]) -> NDArray[np.float64]:
     """Sum of the squared values of each channel of an array of shape (n, channels, m)."""
     # in float32 along the last axis: the error is at most 2^-10 of the sum, the time a third of float64's
     by_line: NDArray[np.float32] = np.einsum("bci,bci->bc", flat, flat)

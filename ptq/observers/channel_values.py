@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
-from ptq.observers.channel_range import channel_extremes
-from ptq.observers.channel_spread import ChannelSpread, squares_by_channel
+from ptq.observers.channel_range import find_channel_extremes
+from ptq.observers.channel_spread import ChannelSpread, sum_squares_by_channel
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
@@ -53,9 +53,9 @@ def take_values(array: NDArray[np.float32], axis: int | None, distance: int) -> 
     before = 1 if axis is None else prod(array.shape[:axis])
     channels = 1 if axis is None else array.shape[axis]
     flat = array.reshape(before, channels, -1)
-    least, greatest = channel_extremes(flat, 1)
+    least, greatest = find_channel_extremes(flat, 1)
     length = before * flat.shape[2]
-    spread = ChannelSpread(least, greatest, squares_by_channel(flat), length)
+    spread = ChannelSpread(least, greatest, sum_squares_by_channel(flat), length)
     distance = max(1, min(distance, flat.shape[2]))
     kept = flat[:, :, distance // 2 :: distance].transpose(1, 0, 2).reshape(channels, -1)
     extremes = np.stack([least, greatest], axis=1)

@@ -24,7 +24,7 @@ _HASH_BITS = 18
 """Bits of a hash. With 1024 values, one factor in eight has no collision."""
 
 
-def distinct_counts(
+def count_distinct_values(
     x: FloatArray, earlier: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int64]] | None:
     """The union of earlier values and the distinct values of x, with their counts in x.

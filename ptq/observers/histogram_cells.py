@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import StatsError
-from ptq.observers.bfloat16_histogram import cell_edges, to_prefixes
+from ptq.observers.bfloat16_histogram import compute_cell_edges, to_prefixes
 from ptq.observers.stats import TensorStats
 
 
@@ -74,7 +74,7 @@ def require_values(stats: TensorStats) -> None:
         )
 
 
-def histogram_cells(stats: TensorStats) -> HistogramCells:
+def build_histogram_cells(stats: TensorStats) -> HistogramCells:
     """Intervals that hold the tensor's finite values.
 
     Raises:
@@ -87,7 +87,7 @@ def histogram_cells(stats: TensorStats) -> HistogramCells:
     prefix, counts = stats.cell_counts()
     counts = counts.copy()
     magnitude = prefix & np.uint16(0x7FFF)
-    near, far = cell_edges()[magnitude], cell_edges()[magnitude + np.uint16(1)]
+    near, far = compute_cell_edges()[magnitude], compute_cell_edges()[magnitude + np.uint16(1)]
     negative = prefix >= 0x8000
     lo = np.maximum(np.where(negative, -far, near), float(stats.min))
     hi = np.minimum(np.where(negative, -near, far), float(stats.max))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptq.core.types import QuantParams
 from ptq.observers.calibration_file import Calibration
-from ptq.observers.quantization_error import mean_error
+from ptq.observers.quantization_error import compute_mean_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ def find_float_means(
     return {name: mean for name, mean in means.items() if mean is not None}
 
 
-def input_means(
+def compute_input_means(
     calibration: Calibration, params: Mapping[str, QuantParams]
 ) -> dict[str, InputMean]:
     """Means of the tensors that were summed by channel and are quantized.
@@ -45,6 +45,8 @@ def input_means(
     for name, float_mean in find_float_means(calibration, params).items():
         stats = calibration.tensors.get(name)
         counted = stats is not None and stats.count > 0
-        mean_shift = mean_error(stats, params[name]) if counted and stats is not None else 0.0
+        mean_shift = (
+            compute_mean_error(stats, params[name]) if counted and stats is not None else 0.0
+        )
         means[name] = InputMean(float_mean, mean_shift)
     return means

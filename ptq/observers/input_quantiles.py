@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ptq.observers.histogram_cells import histogram_cells
+from ptq.observers.histogram_cells import build_histogram_cells
 from ptq.observers.stats import TensorStats
 
 LEVELS = tuple(k / 20 for k in range(21))
@@ -57,7 +57,7 @@ class InputQuantiles:
 def _find_quantiles(stats: TensorStats) -> tuple[float, ...]:
     if not stats.count or (stats.values is not None and len(stats.values) == _MASK_VALUES):
         return ()
-    cells = histogram_cells(stats)
+    cells = build_histogram_cells(stats)
     reached = np.cumsum(cells.counts) / cells.total_count
     inner = [
         cells.lo[min(int(np.searchsorted(reached, level)), len(reached) - 1)]

@@ -75,14 +75,14 @@ def _lane_offsets() -> NDArray[np.uint32]:
 
 
 @cache
-def thread_counter() -> KeyCounter:
+def get_thread_counter() -> KeyCounter:
     """The counter, which gives each thread its own memory."""
     return KeyCounter()
 
 
 def count_keys(keys: NDArray[np.uint16], number: int) -> NDArray[np.int64]:
     """Count of each integer below a number among at most `CHUNK` keys, which are below it."""
-    counter = thread_counter()
+    counter = get_thread_counter()
     counter.keys[: keys.size] = keys
     try:
         counter.add(keys.size)

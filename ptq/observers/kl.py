@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UsageError
 from ptq.core.types import QType, Range
-from ptq.observers.histogram_cells import HistogramCells, histogram_cells
+from ptq.observers.histogram_cells import HistogramCells, build_histogram_cells
 from ptq.observers.observer import Observer
 from ptq.observers.stats import TensorStats
 
@@ -50,21 +50,21 @@ def kl(levels: int = 128) -> Observer:
 
     def observe(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
         del qtype
-        cells = histogram_cells(stats)
+        cells = build_histogram_cells(stats)
         least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
         limit = max(-least, most)
         if limit == 0:
             return Range(0.0, 0.0)
         share = 1.0 if symmetric else 2 * limit / (most - least)
-        histogram = magnitude_histogram(cells, limit)
-        best = best_bin_count(histogram, round(levels * share))
+        histogram = build_magnitude_histogram(cells, limit)
+        best = find_best_bin_count(histogram, round(levels * share))
         threshold = min((best + 0.5) * limit / BINS, limit)
         return Range(max(least, -threshold), min(most, threshold))
 
     return observe
 
 
-def magnitude_histogram(cells: HistogramCells, limit: float) -> _Floats:
+def build_magnitude_histogram(cells: HistogramCells, limit: float) -> _Floats:
     """Counts of the nonzero |x| in 2048 equal bins from 0 to the limit."""
     cells = cells.to_absolute()
     cells = cells.take(cells.hi > 0)
@@ -82,12 +82,12 @@ def magnitude_histogram(cells: HistogramCells, limit: float) -> _Floats:
     return total
 
 
-def best_bin_count(histogram: _Floats, levels: int) -> int:
+def find_best_bin_count(histogram: _Floats, levels: int) -> int:
     """Number of first bins, at least ``levels``, with the least divergence."""
-    return int(np.argmin(kl_divergences(histogram, levels))) + levels
+    return int(np.argmin(compute_kl_divergences(histogram, levels))) + levels
 
 
-def kl_divergences(h: _Floats, levels: int) -> _Floats:
+def compute_kl_divergences(h: _Floats, levels: int) -> _Floats:
     """Divergence for each number of first bins, from ``levels`` to all; inf if the last of these bins is empty."""
     ends = np.arange(levels, h.size + 1)
     groups = np.arange(levels + 1) * ends[:, None] // levels

@@ -6,7 +6,8 @@ Both ends vary independently. A first pass minimizes the model
 
 where C is the squared clipping error of all values beyond an end, from cumulative sums. N is the number of nonzero
 values, and n is the number of LSBs in the range. The model is convex in (lo, hi). A second search around its minimum
-uses the exact error, with an integer zero point (see `quantization_error`). The whole range is always a candidate.
+uses the exact error, with an integer zero point (see `compute_quantization_error`). The whole range is always a
+candidate.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import QType, Range
-from ptq.observers.histogram_cells import HistogramCells, histogram_cells
-from ptq.observers.qparams import asymmetric_scales, symmetric_scales
+from ptq.observers.histogram_cells import HistogramCells, build_histogram_cells
+from ptq.observers.qparams import compute_asymmetric_scales, compute_symmetric_scales
 from ptq.observers.quantization_error import SquaredError
 from ptq.observers.stats import TensorStats
 
@@ -41,7 +42,7 @@ def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
     Raises:
         StatsError: The tensor has no finite value.
     """
-    cells = histogram_cells(stats)
+    cells = build_histogram_cells(stats)
     least, most = min(float(cells.lo[0]), 0.0), max(float(cells.hi[-1]), 0.0)
     if least == most:
         return Range(0.0, 0.0)
@@ -110,7 +111,7 @@ def _errors(
     error: SquaredError, qtype: QType, ends: Sequence[tuple[float, float]], *, mirrored: bool
 ) -> _Floats:
     """Squared error for each pair of ends."""
-    find_scales = symmetric_scales if mirrored else asymmetric_scales
+    find_scales = compute_symmetric_scales if mirrored else compute_asymmetric_scales
     lo, hi = np.array(ends).T
     scale, zero_point = find_scales(lo, hi, qtype)
     first, last = (np.asarray(end - zero_point, np.float64) for end in (qtype.lo, qtype.hi))

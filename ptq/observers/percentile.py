@@ -11,7 +11,7 @@ import numpy as np
 
 from ptq.core.errors import UsageError
 from ptq.core.types import QType, Range
-from ptq.observers.histogram_cells import HistogramCells, histogram_cells
+from ptq.observers.histogram_cells import HistogramCells, build_histogram_cells
 from ptq.observers.observer import Observer
 from ptq.observers.stats import TensorStats
 
@@ -27,7 +27,7 @@ def percentile(p: float = 99.99) -> Observer:
 
     def observe(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
         del qtype
-        cells = histogram_cells(stats)
+        cells = build_histogram_cells(stats)
         least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
         cut = (1 - p / 100) * cells.total_count
         if symmetric:

@@ -28,7 +28,7 @@ Scales = tuple[FloatArray, NDArray[np.int64]]
 """Scales and zero points of the same shape."""
 
 
-def asymmetric_qparams(span: Range, qtype: QType, axis: int | None = None) -> QuantParams:
+def compute_asymmetric_qparams(span: Range, qtype: QType, axis: int | None = None) -> QuantParams:
     """Parameters that spread all integers of the type over the range.
 
     Args:
@@ -36,11 +36,11 @@ def asymmetric_qparams(span: Range, qtype: QType, axis: int | None = None) -> Qu
         qtype: The allowed integers.
         axis: The channel axis if the range consists of arrays.
     """
-    return QuantParams(*asymmetric_scales(span.lo, span.hi, qtype), qtype, axis)
+    return QuantParams(*compute_asymmetric_scales(span.lo, span.hi, qtype), qtype, axis)
 
 
-def asymmetric_scales(lo: _Floats, hi: _Floats, qtype: QType) -> Scales:
-    """The scales and the zero points of `asymmetric_qparams` for many ranges, or for one."""
+def compute_asymmetric_scales(lo: _Floats, hi: _Floats, qtype: QType) -> Scales:
+    """The scales and the zero points of `compute_asymmetric_qparams` for many ranges, or for one."""
     lo = np.minimum(np.maximum(lo, -_FLT_MAX), 0.0)
     hi = np.maximum(np.minimum(hi, _FLT_MAX), 0.0)
     scale = _usable_scale((hi - lo) / qtype.lsb_count)
@@ -49,7 +49,7 @@ def asymmetric_scales(lo: _Floats, hi: _Floats, qtype: QType) -> Scales:
     return _bound_scale(scale, whole, qtype), whole
 
 
-def symmetric_qparams(
+def compute_symmetric_qparams(
     span: Range | float | NDArray[np.float64], qtype: QType, axis: int | None = None
 ) -> QuantParams:
     """Parameters that cover the range with the zero point in the middle of the type.
@@ -62,11 +62,11 @@ def symmetric_qparams(
     if not isinstance(span, Range):
         threshold = np.abs(np.asarray(span, np.float64))
         span = Range(-threshold, threshold)
-    return QuantParams(*symmetric_scales(span.lo, span.hi, qtype), qtype, axis)
+    return QuantParams(*compute_symmetric_scales(span.lo, span.hi, qtype), qtype, axis)
 
 
-def symmetric_scales(lo: _Floats, hi: _Floats, qtype: QType) -> Scales:
-    """The scales and the zero points of `symmetric_qparams` for many ranges, or for one."""
+def compute_symmetric_scales(lo: _Floats, hi: _Floats, qtype: QType) -> Scales:
+    """The scales and the zero points of `compute_symmetric_qparams` for many ranges, or for one."""
     middle = 0 if qtype.signed else (qtype.lo + qtype.hi + 1) // 2
     largest = np.minimum(np.maximum(np.abs(lo), np.abs(hi)), _FLT_MAX)
     scale = _usable_scale(largest / (qtype.hi - middle))

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.decibels import sqnr_db
+from ptq.core.decibels import to_sqnr_db
 from ptq.core.types import QuantParams
-from ptq.observers.histogram_cells import HistogramCells, histogram_cells
+from ptq.observers.histogram_cells import HistogramCells, build_histogram_cells
 from ptq.observers.stats import TensorStats
 
 _NEAR_ZERO = 0.499
@@ -51,16 +51,16 @@ class TensorError:
     @property
     def sqnr_db(self) -> float:
         """SQNR: signal over rounding plus clipping, in dB; inf without error, -inf without signal."""
-        return sqnr_db(self.signal, self.rounding + self.clipping)
+        return to_sqnr_db(self.signal, self.rounding + self.clipping)
 
 
-def quantization_error(stats: TensorStats, params: QuantParams) -> TensorError:
+def compute_quantization_error(stats: TensorStats, params: QuantParams) -> TensorError:
     """Error of quantizing the observed values with one scale and zero point.
 
     Raises:
         StatsError: The tensor has no finite value.
     """
-    cells = histogram_cells(stats)
+    cells = build_histogram_cells(stats)
     scale, zero_point = float(params.scale), int(params.zero_point)
     low, high = scale * (params.qtype.lo - zero_point), scale * (params.qtype.hi - zero_point)
     below = _cells_between(cells, -np.inf, low - scale / 2)
@@ -68,7 +68,7 @@ def quantization_error(stats: TensorStats, params: QuantParams) -> TensorError:
     inside = _cells_between(cells, low - scale / 2, high + scale / 2)
     total = cells.total_count
     rounding, below_error, above_error = (
-        float(squared_error(region, *_quantizer_arrays(params))[0]) / total
+        float(compute_squared_error(region, *_quantizer_arrays(params))[0]) / total
         for region in (inside, below, above)
     )
     return TensorError(
@@ -79,7 +79,7 @@ def quantization_error(stats: TensorStats, params: QuantParams) -> TensorError:
     )
 
 
-def mean_error(stats: TensorStats, params: QuantParams) -> float:
+def compute_mean_error(stats: TensorStats, params: QuantParams) -> float:
     """Mean of what quantization adds to the observed values, in units of the tensor.
 
     The primitive of the error S (n − u) dx is S² (1/8 − (u − n)² / 2), which is zero at the ends of every LSB.
@@ -87,7 +87,7 @@ def mean_error(stats: TensorStats, params: QuantParams) -> float:
     Raises:
         StatsError: The tensor has no finite value.
     """
-    cells = histogram_cells(stats)
+    cells = build_histogram_cells(stats)
     scale, zero_point = float(params.scale), int(params.zero_point)
     first, last = params.qtype.lo - zero_point, params.qtype.hi - zero_point
 
@@ -174,7 +174,9 @@ def _split(x: _Floats, lsb: _Floats, first: _Floats, last: _Floats) -> tuple[_Fl
     return np.subtract(u, n, out=u), n
 
 
-def squared_error(cells: HistogramCells, scale: _Floats, first: _Floats, last: _Floats) -> _Floats:
+def compute_squared_error(
+    cells: HistogramCells, scale: _Floats, first: _Floats, last: _Floats
+) -> _Floats:
     """The same for cells that are evaluated once; see `SquaredError.evaluate`."""
     return SquaredError(cells).evaluate(scale, first, last)
 

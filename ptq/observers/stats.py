@@ -20,7 +20,7 @@ from ptq.core.errors import StatsError
 from ptq.core.types import FloatArray
 from ptq.observers.array_counts import End, Likely, count_array
 from ptq.observers.bfloat16_histogram import PrefixCounts, from_cells, from_values
-from ptq.observers.distinct_values import MAX_DISTINCT, distinct_counts
+from ptq.observers.distinct_values import MAX_DISTINCT, count_distinct_values
 from ptq.observers.npz_bytes import have_equal_arrays
 from ptq.observers.range_cache import RangeCache
 
@@ -200,7 +200,7 @@ class TensorStats:
         """Count finite values if there are few distinct ones; return whether it did."""
         if self.values is None or flat.size == 0:
             return False
-        if (few := distinct_counts(flat, self.values)) is not None:
+        if (few := count_distinct_values(flat, self.values)) is not None:
             self._count_values(*few)
         return few is not None
 

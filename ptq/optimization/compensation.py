@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.covariance_job import (
+    choose_max_block_size,
+    count_rows_per_sample,
     list_channel_blocks,
-    max_block_size,
-    rows_per_sample,
 )
 from ptq.calibration.rounding_samples import choose_samples
 from ptq.core.plan import Plan
@@ -31,9 +31,9 @@ from ptq.core.stages import COMPENSATING
 from ptq.core.wording import plural
 from ptq.data import Samples
 from ptq.data.holdout import VALIDATION_SHARE
-from ptq.kernels.thread_pool import parallel_map
+from ptq.kernels.thread_pool import map_in_parallel
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, name_of, node_name, operator_of
+from ptq.model.node import Node, get_name, get_node_name, get_operator, list_consumers
 from ptq.model.weights.shared_weights import find_weight_families
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
@@ -125,14 +125,14 @@ def compensate_rounding(
     return replace(after, changes=(*after.changes, note))
 
 
-def inputs_to_keep(graph: Graph, plan: Plan) -> set[str]:
+def list_inputs_to_keep(graph: Graph, plan: Plan) -> set[str]:
     """The inputs in the float model of the layers that can be re-fitted."""
     names = [name for name, index in plan.operands if index == 1]
     return _list_inputs(itertools.chain.from_iterable(_layers_by_depth(graph, plan, names)))
 
 
 def _list_inputs(layers: Iterable[Node]) -> set[str]:
-    return {name_of(node.inputs[0]) for node in layers if node.inputs[0] is not None}
+    return {get_name(node.inputs[0]) for node in layers if node.inputs[0] is not None}
 
 
 def _layers_by_depth(graph: Graph, plan: Plan, candidates: Collection[str]) -> list[list[Node]]:
@@ -149,7 +149,7 @@ def _layers_by_depth(graph: Graph, plan: Plan, candidates: Collection[str]) -> l
         for node in graph.nodes
         if node.name in candidates
         and node.name not in shared
-        and plan.find_weight_qparams(node_name(node)) is not None
+        and plan.find_weight_qparams(get_node_name(node)) is not None
         and (node.name, 0) not in plan.edges
     ]
     names = {node.name for node in able}
@@ -160,9 +160,9 @@ def _layers_by_depth(graph: Graph, plan: Plan, candidates: Collection[str]) -> l
         depth[node.name] = max(above, default=0)
     has_later: dict[str | None, bool] = {}
     for node in reversed(list(graph.nodes)):
-        readers = [reader for value in node.outputs for reader in consumers_of(value)]
+        readers = [reader for value in node.outputs for reader in list_consumers(value)]
         has_later[node.name] = any(r.name in names or has_later.get(r.name, False) for r in readers)
-    connected = sorted({depth[n.name] for n in able if operator_of(n) in _FULLY_CONNECTED})
+    connected = sorted({depth[n.name] for n in able if get_operator(n) in _FULLY_CONNECTED})
     spread = np.linspace(0, len(connected) - 1, min(_MAX_DEPTHS, len(connected))).round()
     chosen = {connected[int(i)] for i in spread}
     rounds: dict[int, list[Node]] = {}
@@ -170,7 +170,7 @@ def _layers_by_depth(graph: Graph, plan: Plan, candidates: Collection[str]) -> l
         level = depth[node.name]
         if level == 0:
             continue  # no rounded weights come before it
-        is_chosen = level in chosen and operator_of(node) in _FULLY_CONNECTED
+        is_chosen = level in chosen and get_operator(node) in _FULLY_CONNECTED
         if not has_later[node.name] or is_chosen:
             rounds.setdefault(level, []).append(node)
     return [rounds[level] for level in sorted(rounds)]
@@ -221,7 +221,7 @@ class _InputComparison:
         real, rounded = before[self.float_name][None], after[self.quantized_name][None]
         if not real.size or real.shape != rounded.shape:
             return
-        quota = rows_per_sample(self.linear_op, samples)
+        quota = count_rows_per_sample(self.linear_op, samples)
         [u], [v] = (
             self.linear_op.sample_rows(array, self.mean_shift.params, number, quota)
             for array in (real, rounded)
@@ -252,14 +252,14 @@ def _input_names(nodes: Iterable[Node], quantized: Graph) -> dict[str, str]:
         real, rounded = node.inputs[0], counterparts[node.name].inputs[0]
         assert real is not None
         assert rounded is not None
-        found[name_of(real)] = name_of(rounded)
+        found[get_name(real)] = get_name(rounded)
     return found
 
 
 def _compare_inputs(node: Node, quantized: Graph, plan: Plan) -> _InputComparison:
     layer = LinearOp(node)
     [(float_name, quantized_name)] = _input_names([node], quantized).items()
-    slices = list(list_channel_blocks(layer, max_block_size([layer]) // 2))
+    slices = list(list_channel_blocks(layer, choose_max_block_size([layer]) // 2))
     sizes = [(layer.groups, inputs.stop - inputs.start) for inputs in slices]
     pairs = InputPairs(slices, [Covariance(groups, 2 * size) for groups, size in sizes], [])
     blocks = [
@@ -283,6 +283,6 @@ def _add_samples(
     both = zip(real, rounded, strict=True)
     for number, ((name, before), (_, after)) in enumerate(both):
         add = methodcaller("add_sample", before, after, number, count, name in held_out)
-        parallel_map(add, compared)
+        map_in_parallel(add, compared)
         advance()
     advance.end()

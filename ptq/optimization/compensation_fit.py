@@ -16,9 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.decibels import error_db
+from ptq.core.decibels import to_error_db
 from ptq.observers.covariance import Covariance
-from ptq.solver.rounding.gptq_rounding import add_damping, cholesky, multiply, solve_cholesky
+from ptq.solver.rounding.gptq_rounding import (
+    add_damping,
+    factorize_cholesky,
+    multiply,
+    solve_cholesky,
+)
 
 RIDGES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 """The ridges to try, as shares of the mean variance."""
@@ -108,7 +113,7 @@ def fit_compensation(
         [change] = _weight_changes(pairs.merge_held_out(), weights, ridge, centred=centred)
         fitted = weights + change
     left = max(errors[chosen].mean() / before.mean(), _NO_ERROR)
-    return CompensationFit(fitted, -error_db(left))
+    return CompensationFit(fitted, -to_error_db(left))
 
 
 def _weight_changes(
@@ -135,7 +140,7 @@ def _changes_by_moments(
     right = multiply(across - of_v, weights)
     variance = np.einsum("gkk->g", of_v) / length
     for ridge in ridges:
-        yield solve_cholesky(cholesky(add_damping(of_v.copy(), ridge * variance)), right)
+        yield solve_cholesky(factorize_cholesky(add_damping(of_v.copy(), ridge * variance)), right)
 
 
 def _changes_by_rows(
@@ -154,7 +159,7 @@ def _changes_by_rows(
     # a copy: for an array times itself numpy calls syrk, which uses all threads at any size
     inner = multiply(v.transpose(0, 2, 1).copy(), v)
     for ridge in ridges:
-        lower = cholesky(add_damping(inner.copy(), ridge * variance))
+        lower = factorize_cholesky(add_damping(inner.copy(), ridge * variance))
         yield multiply(v, solve_cholesky(lower, right))
 
 

@@ -24,7 +24,7 @@ from ptq.evaluation.tasks.label_options import NO_LABEL_OPTIONS, LabelOptions
 from ptq.evaluation.tasks.request import require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
-from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
+from ptq.executor.arithmetics import ArithmeticName, get_kernels
 from ptq.observers import OBSERVERS
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, EffortName
 from ptq.optimization.preference import DEFAULT_PREFERENCE, PREFERENCES, PreferenceName
@@ -105,7 +105,7 @@ class QuantizeOptions:
             object.__setattr__(self, flag, require_flag(flag, getattr(self, flag)))
         object.__setattr__(self, "skip", require_names("skip", self.skip))
         if self.arithmetic is not None:
-            kernels_of_arithmetic(self.arithmetic)
+            get_kernels(self.arithmetic)
         if self.max_drop is not None:
             points = require_number("max_drop", self.max_drop, least=0)
             object.__setattr__(self, "max_drop", points)

@@ -13,7 +13,7 @@ _RANGE_TOLERANCE = 2**0.25
 """The highest ratio of the remaining range to the least possible one; fewer outliers are taken if they reach it."""
 
 
-def outlier_channels(
+def find_outlier_channels(
     least: NDArray[np.float32], greatest: NDArray[np.float32]
 ) -> NDArray[np.int64]:
     """The outlier channels of a tensor, in ascending order; none if the range gains too little.

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import SpreadCollector, Spreads, merge_spreads
-from ptq.core.decibels import error_db
+from ptq.core.decibels import to_error_db
 from ptq.core.run_options import RunOptions
 from ptq.core.stages import MEASURING_CHANNELS
 from ptq.core.target import Target
@@ -33,23 +33,23 @@ from ptq.model.graph import Graph
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.optimization.earlier_run import Given
 from ptq.optimization.effort import Effort
-from ptq.optimization.outlier_channels import outlier_channels
+from ptq.optimization.outlier_channels import find_outlier_channels
 from ptq.optimization.output_error import OutputError
 from ptq.optimization.significance import is_significantly_lower
 from ptq.optimization.smoothquant_factors import compute_smoothquant_factors
 from ptq.rewrite.equalize.split_outliers import (
     SplitSite,
+    get_weight_by_input_channel,
+    group_tied_sites,
     split_channels,
     split_sites,
-    tied_sites,
-    weight_by_input_channel,
 )
 from ptq.rewrite.instrument.adjustable_outliers import make_outlier_factors_inputs
-from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.instrument.logits import build_logits_graph
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
-from ptq.solver.scales.group_qparams import range_to_qparams
+from ptq.solver.scales.group_qparams import convert_range_to_qparams
 
 _MIN_CHANNELS = 128
 """Input and output channels that a product needs: a smaller one costs less in float than the split adds."""
@@ -106,7 +106,7 @@ def split_outlier_channels(
         return prepared, recipe
     sites = [site for site in sites if all(site.tensor in part for part in parts)]
     spreads, outliers = _find_outliers(graph, sites, merge_spreads(parts), large)
-    together = tied_sites(graph, sites)
+    together = group_tied_sites(graph, sites)
     if not outliers or _is_surely_sufficient(spreads, row):
         return prepared, recipe
     candidates = [
@@ -163,12 +163,12 @@ def _find_outliers(
     graph: Graph, sites: Sequence[SplitSite], spreads: Spreads, large: set[str]
 ) -> tuple[Spreads, dict[str, NDArray[np.int64]]]:
     """The spreads, one for all uses of a weight, and the outlier channels of each tensor that has any."""
-    together = tied_sites(graph, [site for site in sites if site.tensor in spreads])
+    together = group_tied_sites(graph, [site for site in sites if site.tensor in spreads])
     for names in together:  # one split for all uses of a weight
         merged = reduce(or_, (spreads[name] for name in names))
         spreads = {**spreads, **dict.fromkeys(names, merged)}
     outliers = {
-        name: outlier_channels(spreads[name].least, spreads[name].greatest)
+        name: find_outlier_channels(spreads[name].least, spreads[name].greatest)
         for names in together
         for name in names
         if large >= set(names)
@@ -177,7 +177,7 @@ def _find_outliers(
 
 
 def _is_surely_sufficient(spreads: Spreads, row: Target) -> bool:
-    return error_db(_estimate_error(spreads, row)) < -_SURELY_SUFFICIENT_DB
+    return to_error_db(_estimate_error(spreads, row)) < -_SURELY_SUFFICIENT_DB
 
 
 def _estimate_error(spreads: Spreads, row: Target) -> float:
@@ -185,7 +185,7 @@ def _estimate_error(spreads: Spreads, row: Target) -> float:
     total = 0.0
     for spread in spreads.values():
         whole = Range(float(spread.least.min()), float(spread.greatest.max()))
-        step = float(range_to_qparams(whole, row).scale)
+        step = float(convert_range_to_qparams(whole, row).scale)
         energy = float(spread.sum_of_squares.sum()) / (spread.count * len(spread.least))
         total += step**2 / 12 / energy if energy else 0.0
     return total
@@ -204,7 +204,7 @@ def _candidate_factors(
             kept = np.ones(site.channel_counts()[0], bool)
             kept[outliers[site.tensor]] = False
             weight = np.concatenate(
-                [weight_by_input_channel(node) for node in site.products], axis=1
+                [get_weight_by_input_channel(node) for node in site.products], axis=1
             )
             of_channels = (
                 kept
@@ -236,7 +236,7 @@ class _SplitSearch:
     ) -> None:
         self._sites, self._together, self._spreads = sites, together, spreads
         self._row, self._advance = row, advance
-        graph = logits_graph(prepared.graph)
+        graph = build_logits_graph(prepared.graph)
         self._trial = make_outlier_factors_inputs(graph, sites, row.activation)
         self._model = ModelOutputs(self._trial.graph, "range search", run)
         self._output_error = OutputError(graph, samples, run)
@@ -245,12 +245,12 @@ class _SplitSearch:
     def run(self, candidates: Sequence[ChannelFactors]) -> ChannelFactors:
         """The best candidate, for the tensors where it gains, in graph order; empty if nothing gains enough."""
         plain = self._errors({})
-        self.start_db = self.reached_db = error_db(plain.mean())
+        self.start_db = self.reached_db = to_error_db(plain.mean())
         if -self.start_db >= _SUFFICIENT_DB:
             return {}
         errors = [self._errors(factors) for factors in candidates]
         best = min(range(len(candidates)), key=lambda k: float(errors[k].mean()))
-        self.reached_db = error_db(errors[best].mean())
+        self.reached_db = to_error_db(errors[best].mean())
         if self.start_db - self.reached_db < _MIN_GAIN_DB or not is_significantly_lower(
             errors[best], plain
         ):
@@ -268,7 +268,7 @@ class _SplitSearch:
             if error > allowed:
                 break
             kept = _without(kept, names)
-        self.reached_db = error_db(self._errors(kept).mean())
+        self.reached_db = to_error_db(self._errors(kept).mean())
         return kept
 
     def _errors(self, factors: ChannelFactors) -> NDArray[np.float64]:
@@ -278,7 +278,7 @@ class _SplitSearch:
             spread = self._spreads[site.tensor]
             by = factors.get(site.tensor, np.ones(1, np.float32))
             span = Range(float((spread.least * by).min()), float((spread.greatest * by).max()))
-            params = range_to_qparams(span, self._row)
+            params = convert_range_to_qparams(span, self._row)
             inverse = np.divide(1, by, out=np.zeros_like(by), where=by != 0)
             arrays = (by, inverse, params.scale, params.zero_point.astype(params.qtype.dtype))
             feed |= dict(zip(self._trial.inputs[site.tensor], arrays, strict=True))

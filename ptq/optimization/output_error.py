@@ -18,7 +18,7 @@ from ptq.data import Sample
 from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.runs.reference import Outputs
 from ptq.model.graph import Graph
-from ptq.observers.quantization_error import mean_error
+from ptq.observers.quantization_error import compute_mean_error
 from ptq.observers.stats import TensorStats
 from ptq.optimization.error_energy import measure_energy, measure_error_energy
 from ptq.optimization.significance import is_hopeless
@@ -199,6 +199,8 @@ class RangeEvaluator:
         for name, shift in self._adjustable.mean_shifts.items():
             key = id(stats[name]), params[name]
             if key not in self._mean_errors:
-                self._mean_errors[key] = np.array(mean_error(stats[name], params[name]), np.float32)
+                self._mean_errors[key] = np.array(
+                    compute_mean_error(stats[name], params[name]), np.float32
+                )
             feed[shift] = self._mean_errors[key]
         return feed

@@ -16,7 +16,7 @@ from ptq.calibration.input_covariance import collect_input_covariance
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.wording import plural
-from ptq.optimization.compensation import inputs_to_keep
+from ptq.optimization.compensation import list_inputs_to_keep
 from ptq.optimization.decision_log import log_decisions
 from ptq.optimization.earlier_run import list_left_out
 from ptq.optimization.equalization.candidate_statistics import add_wider_statistics
@@ -177,7 +177,7 @@ def collect_for_rounding(
         return model, None
     given = job.given.plan
     plan = solve_plan(model, recipe) if given is None else complete_user_plan(model, given)
-    keep = inputs_to_keep(model.prepared.graph, plan) if job.effort.compensate else ()
+    keep = list_inputs_to_keep(model.prepared.graph, plan) if job.effort.compensate else ()
     model = collect_input_covariance(
         model,
         plan,

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from ptq.calibration.calibration import CrossValidationFold
 from ptq.core.target import Target
 from ptq.core.types import QuantParams
-from ptq.model.node import consumers_of, name_of, operator_of
+from ptq.model.node import get_name, get_operator, list_consumers
 from ptq.observers import OBSERVERS
 from ptq.rewrite.equalize.boundary_scales import is_channel_scaling
-from ptq.rewrite.instrument.logits import logits_of
+from ptq.rewrite.instrument.logits import find_logits
 from ptq.solver.assign import assign_precision_and_groups
 from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
@@ -68,7 +68,7 @@ def find_candidates(
     graph, row, stats = model.prepared.graph, recipe.target_row, model.calibration
     groups = assign_precision_and_groups(graph, stats.tensors, row, recipe.float_nodes)[1]
     free = [group for group in groups.to_groups() if _is_choosable(group, groups)]
-    logits = {name_of(value) for output in graph.outputs for value in logits_of(output)}
+    logits = {get_name(value) for output in graph.outputs for value in find_logits(output)}
     if recipe.method != AUTO:
         methods = (recipe.method,)
         return recipe, [group_candidates(group, groups, folds, row, methods) for group in free]
@@ -96,11 +96,11 @@ def _is_output_group(group: ScaleGroup, groups: ScaleGroups, logits: Collection[
         value = groups.values[name]
         if name in logits or value.is_graph_output():
             return True
-        for reader in consumers_of(value):
+        for reader in list_consumers(value):
             out = reader.outputs[0]
-            if operator_of(reader) in _MONOTONE and out.is_graph_output():
+            if get_operator(reader) in _MONOTONE and out.is_graph_output():
                 return True
-            if is_channel_scaling(reader) and (name_of(out) in logits or out.is_graph_output()):
+            if is_channel_scaling(reader) and (get_name(out) in logits or out.is_graph_output()):
                 return True
     return False
 
@@ -124,10 +124,10 @@ def group_candidates(
         if not any(all(map(_are_similar, found, other)) for other in params.values()):
             params[method] = found
     writer = groups.values[group.observed_tensors[0]].producer()
-    return GroupCandidates(group, "input" if writer is None else operator_of(writer), params)
+    return GroupCandidates(group, "input" if writer is None else get_operator(writer), params)
 
 
-def params_by_fold(
+def choose_params_by_fold(
     candidates: Sequence[GroupCandidates], folds: int, method: str, fallback: str
 ) -> list[dict[str, QuantParams]]:
     """For each fold, the parameters of each tensor by a method; by the fallback where that is left out."""

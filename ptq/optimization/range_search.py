@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.calibration import CrossValidationFold
-from ptq.core.decibels import error_db
+from ptq.core.decibels import to_error_db
 from ptq.core.run_options import RunOptions
 from ptq.core.stages import CHOOSING_RANGES
 from ptq.core.wording import plural
@@ -27,7 +27,7 @@ from ptq.optimization.effort import Effort
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS, GroupCandidates, find_candidates
 from ptq.optimization.significance import NEGLIGIBLE_ERROR, is_significantly_lower
-from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.instrument.logits import build_logits_graph
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 
@@ -70,7 +70,7 @@ def choose_ranges(
         recipe, candidates = find_candidates(model, recipe, folds if is_search else ())
     if not is_search:
         return _explain_no_search(recipe, effort, count)
-    graph = logits_graph(model.prepared.graph)
+    graph = build_logits_graph(model.prepared.graph)
     undecided = [c for c in candidates if len(c.params) > 1]
     plan = solve_plan(model, recipe)
     names = [n for c in undecided for n in c.group.tensors if n in plan.tensors]
@@ -131,7 +131,7 @@ class _RejectedMethod:
         """By how many decibels its error is higher, at least."""
         kept = self.kept_errors.mean()
         rejected = np.nansum(self.rejected_errors) / self.rejected_errors.size
-        return error_db(rejected) - error_db(kept) if kept or rejected else 0.0
+        return to_error_db(rejected) - to_error_db(kept) if kept or rejected else 0.0
 
     def __str__(self) -> str:
         """The comparison in words."""
@@ -294,6 +294,6 @@ class _RangeSearch:
             basis += ", cross-validated"
         note = f"ranges: {chosen}, chosen by output error ({basis})"
         if list(counts) != [FALLBACK_METHOD]:
-            gain = error_db(self.start.mean()) - error_db(self.errors.mean())
+            gain = to_error_db(self.start.mean()) - to_error_db(self.errors.mean())
             note += f"; output error {gain:.1f} dB lower than with {FALLBACK_METHOD} only"
         return note

@@ -16,11 +16,11 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    dtype_of,
+    get_dtype,
+    get_name,
+    get_operator,
     is_tensor,
-    name_of,
-    operator_of,
-    values_read_by,
+    list_values_read,
 )
 from ptq.model.session.session import Session
 
@@ -58,7 +58,7 @@ class StagedRun:
         nodes, inputs = _find_nodes(graph, wanted, self._known)
         self._computed.update(node.name or "" for node in nodes)
         kept = _values_to_keep(graph, later, self._computed)
-        made = {name_of(value) for node in nodes for value in node.outputs}
+        made = {get_name(value) for node in nodes for value in node.outputs}
         outputs = [name for name in dict.fromkeys([*wanted, *kept]) if name in made]
         part = graph.extract(nodes, inputs, outputs)
         session = Session.for_calibration(part, threads=self._threads) if outputs else None
@@ -97,7 +97,7 @@ def _find_nodes(
     graph: Graph, wanted: Sequence[str], known: Collection[str]
 ) -> tuple[list[Node], list[str]]:
     """The nodes that compute the wanted values, and the known values and graph inputs that they read."""
-    by_name = {name_of(value): value for node in graph.nodes for value in node.outputs}
+    by_name = {get_name(value): value for node in graph.nodes for value in node.outputs}
     waiting = [by_name[name] for name in wanted if name in by_name and name not in known]
     found: set[Node] = set()
     inputs: dict[str, None] = {}
@@ -106,9 +106,9 @@ def _find_nodes(
         if maker is None or maker in found:
             continue
         found.add(maker)
-        for value in values_read_by(maker):
-            if value.is_graph_input() or name_of(value) in known:
-                inputs[name_of(value)] = None
+        for value in list_values_read(maker):
+            if value.is_graph_input() or get_name(value) in known:
+                inputs[get_name(value)] = None
             else:
                 waiting.append(value)
     return [node for node in graph.nodes if node in found], list(inputs)
@@ -117,21 +117,23 @@ def _find_nodes(
 def _values_to_keep(graph: Graph, later: Sequence[str], computed: Collection[str]) -> list[str]:
     """The values that nodes outside the computed ones read, on the way to the values that later stages want."""
     nodes, _ = _find_nodes(graph, later, ())
-    read = {value for node in nodes if node.name not in computed for value in values_read_by(node)}
-    read.update(v for node in nodes for v in node.outputs if name_of(v) in later)
+    read = {
+        value for node in nodes if node.name not in computed for value in list_values_read(node)
+    }
+    read.update(v for node in nodes for v in node.outputs if get_name(v) in later)
     kept: dict[str, None] = {}
     for value in read:
         source = _before_dequantizing(value)
         maker = source.producer()
         is_ready = source.is_graph_input() or (maker is not None and maker.name in computed)
-        if is_ready and is_tensor(source) and dtype_of(source) is not None:
-            kept[name_of(source)] = None
+        if is_ready and is_tensor(source) and get_dtype(source) is not None:
+            kept[get_name(source)] = None
     return sorted(kept)
 
 
 def _before_dequantizing(value: Value) -> Value:
     """The integers that a value is dequantized from, so that its readers find the quantizer; else the value."""
     maker = value.producer()
-    if maker is None or operator_of(maker) != "DequantizeLinear" or maker.inputs[0] is None:
+    if maker is None or get_operator(maker) != "DequantizeLinear" or maker.inputs[0] is None:
         return value
     return maker.inputs[0]

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, name_of
+from ptq.model.node import Node, Value, get_name
 
 
 def replace_node(graph: Graph, node: Node, new: Value) -> None:
@@ -34,7 +34,7 @@ def keep_node_name(node: Node, made: Value) -> None:
 
 def replace_with_constant(graph: Graph, value: Value, array: NDArray[Any]) -> None:
     """Replace a node's output, which is no graph output, by an initializer of the same name."""
-    constant = graph.add_constant(array, name_of(value))
+    constant = graph.add_constant(array, get_name(value))
     graph.substitute(value, constant, rename_old="computed")
 
 
@@ -51,7 +51,7 @@ def set_constant(
         hint: Suggested name, used if the input was absent.
     """
     old = node.inputs[index] if index < len(node.inputs) else None
-    constant = graph.add_constant(array, hint if old is None else name_of(old))
+    constant = graph.add_constant(array, hint if old is None else get_name(old))
     if index >= len(node.inputs):
         node.resize_inputs(index + 1)
     node.replace_input_with(index, constant)

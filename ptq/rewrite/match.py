@@ -11,22 +11,22 @@ import numpy as np
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    consumers_of,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    operator_of,
-    shape_of,
+    list_consumers,
 )
 
 _RELATIVE_TOLERANCE = 1e-3
 """Exporters write constants such as √2 with few digits, or in float16."""
 
 
-def scalar_constant(value: Value | None) -> float | None:
+def get_scalar_constant(value: Value | None) -> float | None:
     """A constant of one element; None for all other values."""
-    array = constant_of(value)
+    array = get_constant(value)
     return float(array.item()) if array is not None and array.size == 1 else None
 
 
@@ -35,26 +35,26 @@ def is_close(value: float | None, expected: float) -> bool:
     return value is not None and math.isclose(value, expected, rel_tol=_RELATIVE_TOLERANCE)
 
 
-def producer_op(value: Value) -> tuple[str, Mapping[str, Any]]:
+def get_producer_op(value: Value) -> tuple[str, Mapping[str, Any]]:
     """The operator that computes a value and its attributes; an empty name if there is none."""
     node = value.producer()
-    return ("", {}) if node is None else (operator_of(node), attributes_of(node))
+    return ("", {}) if node is None else (get_operator(node), get_attributes(node))
 
 
-def producer_inputs(value: Value) -> list[Value]:
+def list_producer_inputs(value: Value) -> list[Value]:
     """The inputs of the node that computes a value, without absent ones."""
     node = value.producer()
     return [] if node is None else [v for v in node.inputs if v is not None]
 
 
-def sole_reader(value: Value, ignore: Callable[[Node], bool] | None = None) -> Node | None:
+def find_sole_reader(value: Value, ignore: Callable[[Node], bool] | None = None) -> Node | None:
     """The only reader of a node's output that is no graph output, if all its readers are in the graph of that node.
 
     Args:
         value: The output.
         ignore: Readers that do not count.
     """
-    maker, readers = value.producer(), consumers_of(value)
+    maker, readers = value.producer(), list_consumers(value)
     if value.is_graph_output() or maker is None or any(r.graph is not maker.graph for r in readers):
         return None
     counted = [r for r in readers if ignore is None or not ignore(r)]
@@ -68,9 +68,9 @@ def split_constant(value: Value, op: str) -> tuple[Value, Value] | None:
         value: The value.
         op: ``Add`` or ``Mul``, with the operands in any order, or ``Div``.
     """
-    if producer_op(value)[0] != op:
+    if get_producer_op(value)[0] != op:
         return None
-    x, constant = producer_inputs(value)
+    x, constant = list_producer_inputs(value)
     if op != "Div" and is_constant(x):
         x, constant = constant, x
     return (x, constant) if is_constant(constant) and not is_constant(x) else None
@@ -79,7 +79,9 @@ def split_constant(value: Value, op: str) -> tuple[Value, Value] | None:
 def match_add_constant(value: Value, summand: float) -> Value | None:
     """The x of x + summand; None if the value is something else."""
     found = split_constant(value, "Add")
-    return found[0] if found is not None and is_close(scalar_constant(found[1]), summand) else None
+    return (
+        found[0] if found is not None and is_close(get_scalar_constant(found[1]), summand) else None
+    )
 
 
 def match_reduction(value: Value, op: str) -> tuple[Value, int] | None:
@@ -87,30 +89,30 @@ def match_reduction(value: Value, op: str) -> tuple[Value, int] | None:
 
     A Reshape or Unsqueeze may restore the axis. None if the value is something else.
     """
-    reduced, (kind, attrs) = value, producer_op(value)
+    reduced, (kind, attrs) = value, get_producer_op(value)
     if kind in ("Reshape", "Unsqueeze"):
-        reduced = producer_inputs(value)[0]
-        kind, attrs = producer_op(reduced)
+        reduced = list_producer_inputs(value)[0]
+        kind, attrs = get_producer_op(reduced)
     if kind != op or (reduced is value) != bool(attrs.get("keepdims", 1)):
         return None
-    x, *rest = producer_inputs(reduced)
-    shape, axes = shape_of(x), constant_of(rest[0]) if rest else attrs.get("axes")
+    x, *rest = list_producer_inputs(reduced)
+    shape, axes = get_shape(x), get_constant(rest[0]) if rest else attrs.get("axes")
     if not shape or axes is None or np.size(axes) != 1:
         return None
     axis = int(np.ravel(axes)[0]) % len(shape)
-    keeps_axis = reduced is value or shape_of(value) == (*shape[:axis], 1, *shape[axis + 1 :])
+    keeps_axis = reduced is value or get_shape(value) == (*shape[:axis], 1, *shape[axis + 1 :])
     return (x, axis) if keeps_axis else None
 
 
-def outputs_between(x: Value, last: Node) -> list[str]:
+def list_outputs_between(x: Value, last: Node) -> list[str]:
     """Names of the outputs of the nodes that compute the last one from x."""
     found: dict[str, None] = {}
     waiting = [last]
     while waiting:
         node = waiting.pop()
-        found.update(dict.fromkeys(map(name_of, node.outputs)))
+        found.update(dict.fromkeys(map(get_name, node.outputs)))
         for value in node.inputs:
             maker = None if value is None or value is x else value.producer()
-            if maker is not None and name_of(maker.outputs[0]) not in found:
+            if maker is not None and get_name(maker.outputs[0]) not in found:
                 waiting.append(maker)
     return list(found)

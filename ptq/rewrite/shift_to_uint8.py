@@ -27,18 +27,23 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    constant_of,
-    consumers_of,
-    dtype_of,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_onnx_operator,
+    get_operator,
+    get_spec,
     is_constant,
-    name_of,
-    onnx_operator_of,
-    operator_of,
+    list_consumers,
     require_constant,
-    spec_of,
 )
-from ptq.model.qdq.qdq_units import QuantizedOp, QuantizedTensor, quantized_op, quantized_source
-from ptq.model.qdq.qlinear_inputs import input_positions
+from ptq.model.qdq.qdq_units import (
+    QuantizedOp,
+    QuantizedTensor,
+    find_quantized_source,
+    match_supported_qdq_op,
+)
+from ptq.model.qdq.qlinear_inputs import list_input_positions
 from ptq.rewrite.imported.deduplicate_quantizers import deduplicate_quantizers
 
 _OFFSET = 128
@@ -55,7 +60,7 @@ def to_int8(q: IntArray) -> IntArray:
     return (q.astype(np.int16) - _OFFSET).astype(np.int8)
 
 
-def pairs_to_uint8(graph: Graph) -> tuple[Graph, frozenset[str]]:
+def shift_pairs_to_uint8(graph: Graph) -> tuple[Graph, frozenset[str]]:
     """A copy of the graph in which the int8 tensors that ONNX Runtime would shift are uint8.
 
     Returns:
@@ -71,22 +76,22 @@ def shift_pairs(graph: Graph) -> frozenset[str]:
     deduplicate_quantizers(graph)
     names = set()
     for node in graph.nodes:
-        reader = shifted_pair_reader(node)
+        reader = find_shifted_pair_reader(node)
         if reader is not None:
             _shift_inputs(graph, [(node, 2), (reader, 2)])
             integers = node.outputs[0]
             integers.type = reader.inputs[2].type if reader.inputs[2] is not None else None
-            names.add(name_of(integers))
+            names.add(get_name(integers))
     graph.remove_unused()
     return frozenset(names)
 
 
-def shifted_pair_reader(node: Node) -> Node | None:
+def find_shifted_pair_reader(node: Node) -> Node | None:
     """The DequantizeLinear after a QuantizeLinear if ONNX Runtime shifts the pair; else None."""
-    if onnx_operator_of(node) != "QuantizeLinear" or node.outputs[0].is_graph_output():
+    if get_onnx_operator(node) != "QuantizeLinear" or node.outputs[0].is_graph_output():
         return None
-    readers = consumers_of(node.outputs[0])
-    if len(readers) != 1 or onnx_operator_of(readers[0]) != "DequantizeLinear":
+    readers = list_consumers(node.outputs[0])
+    if len(readers) != 1 or get_onnx_operator(readers[0]) != "DequantizeLinear":
         return None
     real = readers[0].outputs[0]
     if len(list(real.uses())) + real.is_graph_output() != 1:
@@ -94,20 +99,20 @@ def shifted_pair_reader(node: Node) -> Node | None:
     return readers[0] if _has_int8_zero_point(node) and _has_int8_zero_point(readers[0]) else None
 
 
-def activations_to_uint8(graph: Graph) -> Graph:
+def shift_activations_to_uint8(graph: Graph) -> Graph:
     """A graph with all int8 activations in uint8 if an operator mixes the types; else the graph itself."""
-    ops = [found for node in graph.nodes if (found := quantized_op(node)) is not None]
+    ops = [found for node in graph.nodes if (found := match_supported_qdq_op(node)) is not None]
     if not any(map(_has_mixed_signedness, ops)):
         return graph
     shifted = graph.copy()
     constants = _constant_activations(shifted)
     for node in shifted.nodes:
-        if operator_of(node) != "QuantizeLinear" or node.outputs[0].is_graph_output():
+        if get_operator(node) != "QuantizeLinear" or node.outputs[0].is_graph_output():
             continue
-        readers = consumers_of(node.outputs[0])
+        readers = list_consumers(node.outputs[0])
         quantizers = [node, *readers]
         if all(map(_has_int8_zero_point, quantizers)) and all(
-            operator_of(reader) == "DequantizeLinear" for reader in readers
+            get_operator(reader) == "DequantizeLinear" for reader in readers
         ):
             _shift_inputs(shifted, [(quantizer, 2) for quantizer in quantizers])
             node.outputs[0].type = node.inputs[2].type if node.inputs[2] is not None else None
@@ -118,7 +123,7 @@ def activations_to_uint8(graph: Graph) -> Graph:
     return shifted
 
 
-def weights_to_uint8(graph: Graph) -> Graph:
+def shift_weights_to_uint8(graph: Graph) -> Graph:
     """A copy of the graph, QDQ or QOperator, with the int8 weights of uint8 activations in uint8."""
     shifted = graph.copy()
     constants: dict[str, Value] = {}
@@ -139,24 +144,24 @@ def find_int8_weight(node: Node) -> tuple[Node, int, int, int] | None:
         The node that reads the integers, and the positions there of integers, scale and zero point. None if the
         weight is unsigned or computed, or if the activation is int8.
     """
-    op = operator_of(node)
+    op = get_operator(node)
     if op in QLINEAR_FORMS and QLINEAR_FORMS[op][0].role_of(1) is Role.WEIGHT:
-        at = input_positions(QLINEAR_FORMS[op][1])
+        at = list_input_positions(QLINEAR_FORMS[op][1])
         zero_point = node.inputs[at["0z"]]
-        signed = zero_point is None or dtype_of(zero_point) != _UINT8
+        signed = zero_point is None or get_dtype(zero_point) != _UINT8
         place = (node, at["1q"], at["1s"], at["1z"])
-    elif (spec := spec_of(node)) and spec.role_of(1) is Role.WEIGHT and len(node.inputs) > 1:
-        x, w = quantized_source(node.inputs[0]), quantized_source(node.inputs[1])
+    elif (spec := get_spec(node)) and spec.role_of(1) is Role.WEIGHT and len(node.inputs) > 1:
+        x, w = find_quantized_source(node.inputs[0]), find_quantized_source(node.inputs[1])
         weight = node.inputs[1].producer() if node.inputs[1] is not None else None
         if x is None or w is None or weight is None:
             return None
         writer = x.integers.producer()
-        shifted = writer is not None and shifted_pair_reader(writer) is not None
+        shifted = writer is not None and find_shifted_pair_reader(writer) is not None
         signed = x.params.qtype.signed and not shifted
         place = (weight, 0, 1, 2)
     else:
         return None
-    array = constant_of(place[0].inputs[place[1]])
+    array = get_constant(place[0].inputs[place[1]])
     return None if signed or array is None or array.dtype != _INT8 else place
 
 
@@ -172,9 +177,9 @@ def _shift_inputs(
     """
     for node, position in places:
         value = node.inputs[position]
-        array = constant_of(value)
+        array = get_constant(value)
         assert value is not None and array is not None
-        name = name_of(value)
+        name = get_name(value)
         shifted = None if constants is None else constants.get(name)
         if shifted is None:
             shifted = graph.add_constant(to_uint8(array), f"{name}_unsigned")
@@ -194,7 +199,7 @@ def _add_zero_point(graph: Graph, node: Node, scale: int, zero_point: int) -> No
 
 
 def _has_int8_zero_point(quantizer: Node) -> bool:
-    array = constant_of(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else None
+    array = get_constant(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else None
     return array is not None and array.dtype == _INT8 and array.size == 1
 
 
@@ -212,13 +217,13 @@ def _has_mixed_signedness(op: QuantizedOp) -> bool:
 def _constant_activations(graph: Graph) -> list[Node]:
     found: dict[Node, None] = {}
     for node in graph.nodes:
-        op = quantized_op(node)
+        op = match_supported_qdq_op(node)
         if op is None:
             continue
         for position, value in enumerate(node.inputs):
             maker = value.producer() if value is not None else None
             if maker is None or op.spec.role_of(position) is not Role.ACTIVATION:
                 continue
-            if operator_of(maker) == "DequantizeLinear" and is_constant(maker.inputs[0]):
+            if get_operator(maker) == "DequantizeLinear" and is_constant(maker.inputs[0]):
                 found[maker] = None
     return list(found)

@@ -9,7 +9,7 @@ from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.plan import Plan
 from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import node_name
+from ptq.model.node import get_node_name
 from ptq.model.weights.shared_weights import find_weight_families
 from ptq.solver.recipe import Recipe
 from ptq.solver.rounding.gptq import WeightRounding
@@ -19,7 +19,7 @@ def describe_shared_weights(graph: Graph, plan: Plan) -> Iterator[str]:
     """The report's lines on weights that several nodes share: how many are stored once, and which are not."""
     stored_once = uses = 0
     weights = {
-        node_name(node): node.inputs[WEIGHT_INPUT]
+        get_node_name(node): node.inputs[WEIGHT_INPUT]
         for node in graph.nodes
         if len(node.inputs) > WEIGHT_INPUT
     }

@@ -15,7 +15,7 @@ from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.session.exact_sums import needs_exact_sums
 from ptq.observers.calibration_file import Calibration
-from ptq.observers.input_means import input_means
+from ptq.observers.input_means import compute_input_means
 from ptq.observers.input_statistics import InputStatistics
 from ptq.observers.kept_inputs import KeptInputs
 from ptq.rewrite.emit.bias_correction import correct_biases
@@ -25,9 +25,9 @@ from ptq.rewrite.emit.rounded_weight import RoundedWeight
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
-from ptq.rewrite.emit.zero_point_in_bias import zero_points_in_biases
+from ptq.rewrite.emit.zero_point_in_bias import move_zero_points_into_biases
 from ptq.rewrite.prepare.prepare import PreparedModel
-from ptq.rewrite.shift_to_uint8 import weights_to_uint8
+from ptq.rewrite.shift_to_uint8 import shift_weights_to_uint8
 from ptq.solver.describe_weights import describe_roundings, describe_shared_weights
 from ptq.solver.recipe import EXACT_NOTE, REDUCED_NOTE, Recipe
 from ptq.solver.rounding.gptq import GptqRounder, WeightRounding
@@ -180,7 +180,7 @@ def finish_for_runtime(quantized: QuantizedModel) -> QuantizedModel:
     ):
         return quantized
     graph = quantized.quantized_graph.copy()
-    zero_points_in_biases(graph)
+    move_zero_points_into_biases(graph)
     graph.sort()
     graph.remove_unused()
     return replace(quantized, quantized_graph=graph)
@@ -219,7 +219,7 @@ def _write_weights(
     """The prepared graph with rounded weights and the biases corrected for them; appends to ``changes``."""
     graph = calibrated.prepared.graph
     if recipe.correct_bias:
-        means = input_means(calibrated.calibration, plan.tensors)
+        means = compute_input_means(calibrated.calibration, plan.tensors)
         mean_shift = calibrated.rounder.mean_shift(graph, plan)
         graph, count = correct_biases(graph, plan, means, weights, mean_shift)
         if count:
@@ -236,6 +236,6 @@ def _emit(graph: Graph, recipe: Recipe, plan: Plan) -> Graph:
     if recipe.form == "qoperator":
         quantized = to_qlinear(quantized)
     if recipe.weights == "u8":
-        quantized = weights_to_uint8(quantized)
+        quantized = shift_weights_to_uint8(quantized)
     quantized.target = plan.target
     return quantized

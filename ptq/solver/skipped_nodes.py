@@ -7,7 +7,7 @@ from collections.abc import Collection
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import find_similar
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, name_of, node_name
+from ptq.model.node import Node, get_name, get_node_name, list_consumers
 from ptq.model.proto.function_calls import list_called_nodes
 
 SKIPPED_REASON = "skipped by the user"
@@ -59,7 +59,7 @@ def check_skipped_nodes(graph: Graph, skip: Collection[str]) -> None:
 
 
 def _list_names(graph: Graph) -> set[str]:
-    return {node_name(node) for node in graph.nodes} | {node.op_type for node in graph.nodes}
+    return {get_node_name(node) for node in graph.nodes} | {node.op_type for node in graph.nodes}
 
 
 class _Origins:
@@ -67,21 +67,21 @@ class _Origins:
 
     def __init__(self, graph: Graph, source: Graph) -> None:
         self._names = {node.name for node in graph.nodes}
-        self._writers = {name_of(v): node for node in graph.nodes for v in node.outputs}
-        self._given = {name_of(v) for node in source.nodes for v in node.outputs}
+        self._writers = {get_name(v): node for node in graph.nodes for v in node.outputs}
+        self._given = {get_name(v) for node in source.nodes for v in node.outputs}
 
     def nodes_computing(self, node: Node) -> list[str]:
         """Names of the prepared node of this name, or of those that compute its outputs from other given tensors."""
         if node.name in self._names:
-            return [node_name(node)]
-        ahead = [name_of(value) for value in node.outputs]
+            return [get_node_name(node)]
+        ahead = [get_name(value) for value in node.outputs]
         found = dict[str, None]()
         while ahead:
             writer = self._writers.get(ahead.pop())
             if writer is None or writer.name in found:
                 continue
-            found[node_name(writer)] = None
-            before = [name_of(value) for value in writer.inputs if value is not None]
+            found[get_node_name(writer)] = None
+            before = [get_name(value) for value in writer.inputs if value is not None]
             ahead += [name for name in before if name not in self._given]
         return list(found)
 
@@ -90,7 +90,7 @@ def _explain_removal(node: Node, origins: _Origins, name: str) -> str:
     """Why a node of the model, or its operator, cannot be skipped, with the nearest prepared nodes behind it."""
     near, ahead, visited = dict[str, None](), [node], {node}
     while ahead:
-        readers = [n for value in ahead.pop(0).outputs for n in consumers_of(value)]
+        readers = [n for value in ahead.pop(0).outputs for n in list_consumers(value)]
         for reader in readers:
             names = origins.nodes_computing(reader)
             near.update(dict.fromkeys(names))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from ptq.core.opspec import Role
 from ptq.core.plan import Clamp, Plan, Why
-from ptq.core.plan_entries import operand_key
+from ptq.core.plan_entries import name_operand
 from ptq.core.target import Target
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import is_constant, name_of, node_name
+from ptq.model.node import get_name, get_node_name, is_constant
 from ptq.model.weights.shared_weights import find_weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.solver.assign import assign_precision_and_groups
@@ -31,8 +31,8 @@ from ptq.solver.scales.weight_qparams import compute_weight_and_bias_qparams
 from ptq.solver.scales.wide_tensors import (
     find_requested_tensors,
     find_wide_tensors,
+    get_wide_target,
     note_width,
-    wide_target,
     widen_qparams,
 )
 from ptq.solver.skipped_nodes import check_skipped_nodes
@@ -86,7 +86,7 @@ def _solve_draft(
     assignment, groups = assign_precision_and_groups(graph, stats, target, recipe.float_nodes)
     floats = dict(assignment.float_nodes)
     draft = _PlanDraft(stats, target, recipe, assignment, groups, floats=floats)
-    wide = wide_target(target)
+    wide = get_wide_target(target)
     widened = {} if wide is None else find_wide_tensors(graph, assignment, groups)
     asked = {} if wide is None else find_requested_tensors(assignment, groups, recipe.wide_nodes)
     for group in groups.to_groups():
@@ -147,12 +147,12 @@ class _PlanDraft:
     def set_operand(self, node: str, position: int, params: QuantParams, why: Why) -> None:
         """Set the parameters and the reason of a weight, a bias or a table."""
         self.operands[node, position] = params
-        self.why[operand_key(node, position)] = why
+        self.why[name_operand(node, position)] = why
 
     def set_edge(self, node: str, position: int, params: QuantParams, why: Why) -> None:
         """Requantize an input before a node."""
         self.edges[node, position] = params
-        self.why[operand_key(node, position)] = why
+        self.why[name_operand(node, position)] = why
 
     def solve_group(self, group: ScaleGroup, target: Target, width_reason: str) -> None:
         """Set the parameters and the reasons of the tensors of a group.
@@ -200,7 +200,7 @@ class _PlanDraft:
     def solve_requantized_inputs(self) -> None:
         """Requantize inputs to the parameters of the output of the node that reads them."""
         for name, position in self.groups.requantized_inputs:
-            output = name_of(self.assignment.quantized_nodes[name].node.outputs[0])
+            output = get_name(self.assignment.quantized_nodes[name].node.outputs[0])
             why = Why("same", f"{output}, through {name}")
             self.set_edge(name, position, self.tensors[output], why)
 
@@ -208,9 +208,9 @@ class _PlanDraft:
         """Requantize inputs that have another width than the output of the node that reads them."""
         group_of = {name: group for group in self.groups.to_groups() for name in group.tensors}
         for name, quantized in self.assignment.quantized_nodes.items():
-            output = self.tensors.get(name_of(quantized.node.outputs[0]))
+            output = self.tensors.get(get_name(quantized.node.outputs[0]))
             for operand in quantized.operands if output is not None else ():
-                source = name_of(operand.value)
+                source = get_name(operand.value)
                 before = self.tensors.get(source)
                 if operand.role is not Role.ACTIVATION or before is None or output is None:
                     continue
@@ -233,7 +233,7 @@ class _PlanDraft:
             reduced=self.recipe.weights == "reduced",
         )
         for position, (params, why) in solved.items():
-            self.set_operand(node_name(quantized.node), position, params, why)
+            self.set_operand(get_node_name(quantized.node), position, params, why)
 
     def share_weight_scales(self, graph: Graph) -> None:
         """Give all nodes that share a weight one set of scales for it."""
@@ -249,14 +249,14 @@ class _PlanDraft:
 
         It folds where the bounds contain 0 and the range of the output's integers lies within the bounds.
         """
-        name = node_name(quantized.node)
+        name = get_node_name(quantized.node)
         producer = self.assignment.fused_activations.get(name)
         if producer is None:
             return
-        params = self.tensors[name_of(quantized.node.outputs[0])]
+        params = self.tensors[get_name(quantized.node.outputs[0])]
         if can_fold(quantized, params):
             self.folded[name] = producer
-            before = name_of(quantized.inputs_with_role(Role.ACTIVATION)[0])
+            before = get_name(quantized.inputs_with_role(Role.ACTIVATION)[0])
             del self.tensors[before], self.why[before]
         else:
             qlo, qhi = (int(params.quantize(bound)) for bound in find_clamp_bounds(quantized))

@@ -9,17 +9,17 @@ from ptq.core.ops import OPS
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, operator_of
-from ptq.model.qdq.qdq_units import quantized_op, quantized_source
+from ptq.model.node import QUANTIZERS, get_operator
+from ptq.model.qdq.qdq_units import find_quantized_source, match_supported_qdq_op
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.to_qlinear import has_ort_kernel, to_qlinear
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
-from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
-from ptq.rewrite.shift_to_uint8 import activations_to_uint8, pairs_to_uint8
+from ptq.rewrite.imported.qlinear_to_qdq import convert_qlinear_to_qdq
+from ptq.rewrite.shift_to_uint8 import shift_activations_to_uint8, shift_pairs_to_uint8
 from ptq.solver.recipe import QuantizedForm
-from ptq.verification.equivalence import first_difference
-from ptq.verification.node_status import NodeStatus, reason_for_float
-from ptq.verification.ort_like_executor import steps_ort_runs_in_float
+from ptq.verification.equivalence import find_first_difference
+from ptq.verification.node_status import NodeStatus, explain_float
+from ptq.verification.ort_like_executor import list_steps_ort_runs_in_float
 
 _IN_FLOAT = "ONNX Runtime computes it in float between quantizers"
 
@@ -32,7 +32,7 @@ def convert_graph(graph: Graph, form: QuantizedForm, *, integers: bool = False) 
 
     Inputs, outputs and integer tensors keep their names. Some operators stay unchanged:
 
-    1. Operators without a QLinear kernel keep their quantizers (see `not_converted`).
+    1. Operators without a QLinear kernel keep their quantizers (see `list_unconverted`).
     2. MatMulInteger, ConvInteger and DynamicQuantizeLinear keep their integers.
     3. In QOperator form, operators that ONNX Runtime computes in float in QDQ form keep their quantizers, so that
        ONNX Runtime's outputs stay the same too.
@@ -54,22 +54,22 @@ def convert_graph(graph: Graph, form: QuantizedForm, *, integers: bool = False) 
     if form not in ("qdq", "qoperator"):
         raise UsageError(f"form {form!r} is unknown; choose one of qdq, qoperator")
     if form == "qdq":
-        source, converted = graph, qlinear_to_qdq(graph)
+        source, converted = graph, convert_qlinear_to_qdq(graph)
     else:
         float_names = {
             name
-            for step in (() if integers else steps_ort_runs_in_float(graph))
+            for step in (() if integers else list_steps_ort_runs_in_float(graph))
             for name in step.outputs
         }
         source = (
-            activations_to_uint8(normalize_qdq(graph))
+            shift_activations_to_uint8(normalize_qdq(graph))
             if integers
             else _with_ort_uint8_pairs(graph, float_names)
         )
         converted = to_qlinear(source, float_names)
         allow_16_bits(converted)
     # before opset 13, per-channel scales raise the opset of the QDQ form only, so that the graphs are not comparable
-    different = first_difference(source, converted) if graph.opset >= 13 else None
+    different = find_first_difference(source, converted) if graph.opset >= 13 else None
     if different is not None:
         raise UnsupportedError(
             f"in form {form}, output {different} would not be the same function; keep the model unchanged"
@@ -84,7 +84,7 @@ def _with_ort_uint8_pairs(graph: Graph, float_names: Set[str]) -> Graph:
     uint8.
     """
     source = normalize_qdq(graph)
-    shifted, shifted_names = pairs_to_uint8(source)
+    shifted, shifted_names = shift_pairs_to_uint8(source)
     steps = [step for step in Executor(graph).program.steps if isinstance(step, Step)]
     affected = {
         name
@@ -95,24 +95,25 @@ def _with_ort_uint8_pairs(graph: Graph, float_names: Set[str]) -> Graph:
     return source if shifted_names.isdisjoint(affected) else shifted
 
 
-def runs_in_float(converted: Graph) -> tuple[NodeStatus, ...]:
+def list_float_statuses(converted: Graph) -> tuple[NodeStatus, ...]:
     """Operators of a QDQ form that ONNX Runtime computes in float, although integer kernels exist."""
     why = f"{_IN_FLOAT}; a value next to a rounding tie can differ by 1 LSB"
     return tuple(
-        NodeStatus(step.name, step.op, "float", why) for step in steps_ort_runs_in_float(converted)
+        NodeStatus(step.name, step.op, "float", why)
+        for step in list_steps_ort_runs_in_float(converted)
     )
 
 
-def not_converted(converted: Graph) -> tuple[NodeStatus, ...]:
+def list_unconverted(converted: Graph) -> tuple[NodeStatus, ...]:
     """Operators that stay between quantizers in the QOperator form, each with its reason."""
     statuses = []
     for node in converted.nodes:
-        op = operator_of(node)
-        if op in QUANTIZERS or all(quantized_source(value) is None for value in node.inputs):
+        op = get_operator(node)
+        if op in QUANTIZERS or all(find_quantized_source(value) is None for value in node.inputs):
             continue
-        quantized = quantized_op(node)
+        quantized = match_supported_qdq_op(node)
         if quantized is None:
-            why = reason_for_float(node, OPS.__contains__)
+            why = explain_float(node, OPS.__contains__)
         elif quantized.spec.qlinear is None:
             why = f"ONNX Runtime has no QLinear operator for {quantized.spec.op}"
         elif has_ort_kernel(quantized):

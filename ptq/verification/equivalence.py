@@ -22,27 +22,27 @@ from numpy.typing import NDArray
 from ptq.core.ops import OPS
 from ptq.core.opspec import Role
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.executor.arithmetics import get_kernels
 from ptq.executor.arithmetics.node_site import Site
 from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program import Program, Step
 from ptq.executor.program_reader import read_program
-from ptq.kernels.lookup import every_value
+from ptq.kernels.lookup import list_values
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of
+from ptq.model.node import Node, get_attributes, get_constant, get_name, get_operator
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 
 Digest = str
-_KERNELS = kernels_of_arithmetic("ort")
+_KERNELS = get_kernels("ort")
 _TABLE_OPS = ("Clip", "LeakyRelu", "Relu", "Requantize", "Sigmoid")
 # attributes that only one form has, with the value that the other form implies
 _DEFAULT_ATTRIBUTES: Mapping[str, Any] = {"channels_last": 0, "beta": 1.0}
 
 
-def first_difference(one: Graph, other: Graph) -> str | None:
+def find_first_difference(one: Graph, other: Graph) -> str | None:
     """Name of the first output that differs between two graphs with equal output names; None if all are equal."""
     digests, other_digests = _digests(one), _digests(other)
-    names = [name_of(value) for value in one.outputs]
+    names = [get_name(value) for value in one.outputs]
     return next((name for name in names if digests.get(name) != other_digests.get(name)), None)
 
 
@@ -129,7 +129,7 @@ def _lookup_table(step: Step, program: Program) -> bytes | None:
         return None
     target = program.params.get(step.outputs[0])
     site = Site(step.op, step.attrs, (source,), (target,))
-    values = every_value(source.qtype).astype(source.qtype.dtype)
+    values = list_values(source.qtype).astype(source.qtype.dtype)
     return _KERNELS[step.op](site)([values]).tobytes()
 
 
@@ -137,18 +137,18 @@ def _digest_island(island: FloatIsland, digests: dict[str, Digest]) -> None:
     inside = {name: digests.get(name, name) for name in island.inputs}
     for node in island.graph.nodes:
         read = [_value_content(node, position, inside) for position in range(len(node.inputs))]
-        if operator_of(node) == "Identity" and isinstance(read[0], str):
-            inside[name_of(node.outputs[0])] = read[0]  # another name or type of the same value
+        if get_operator(node) == "Identity" and isinstance(read[0], str):
+            inside[get_name(node.outputs[0])] = read[0]  # another name or type of the same value
             continue
-        attrs = sorted((name, _hashable(value)) for name, value in attributes_of(node).items())
+        attrs = sorted((name, _hashable(value)) for name, value in get_attributes(node).items())
         for position, value in enumerate(node.outputs):
-            inside[name_of(value)] = _digest(position, operator_of(node), attrs, read)
+            inside[get_name(value)] = _digest(position, get_operator(node), attrs, read)
     digests.update({name: inside[name] for name in island.outputs})
 
 
 def _value_content(node: Node, position: int, inside: Mapping[str, Digest]) -> object:
     value = node.inputs[position]
-    array = constant_of(value)
+    array = get_constant(value)
     if value is None:
         return None
-    return _hashable(array) if array is not None else inside.get(name_of(value), name_of(value))
+    return _hashable(array) if array is not None else inside.get(get_name(value), get_name(value))

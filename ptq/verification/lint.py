@@ -17,12 +17,12 @@ from ptq.core.targets import TARGETS, TargetName, get_target
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_target
-from ptq.model.node import QUANTIZERS, Node, operator_of, spec_of
-from ptq.model.qdq.qdq_units import quantized_op, quantized_source
+from ptq.model.node import QUANTIZERS, Node, get_operator, get_spec
+from ptq.model.qdq.qdq_units import find_quantized_source, match_supported_qdq_op
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
-from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
-from ptq.verification.lint_rules import Finding, check_operator, clause_name
-from ptq.verification.node_status import reason_for_float
+from ptq.rewrite.imported.qlinear_to_qdq import convert_qlinear_to_qdq
+from ptq.verification.lint_rules import Finding, check_operator, get_clause_name
+from ptq.verification.node_status import explain_float
 from ptq.verification.tensorrt_rules import check_tensorrt
 from ptq.verification.xnnpack_rules import check_xnnpack
 
@@ -55,9 +55,9 @@ def lint_graph(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
         raise UsageError(f"target {target} has no rules to check; choose one of {specified}")
     if row.lint != "litert":
         return tuple(_CHECKS[row.lint](graph))
-    has_qlinear = any(operator_of(node) in QLINEAR_FORMS for node in graph.nodes)
+    has_qlinear = any(get_operator(node) in QLINEAR_FORMS for node in graph.nodes)
     normalized = normalize_qdq(
-        qlinear_to_qdq(graph, partly=True) if has_qlinear else graph, biases=False
+        convert_qlinear_to_qdq(graph, partly=True) if has_qlinear else graph, biases=False
     )
     found = [finding for node in normalized.nodes for finding in _lint_node(node, row)]
     return (*found, *_find_lacking_in_micro(normalized.nodes))
@@ -66,7 +66,9 @@ def lint_graph(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
 def _find_lacking_in_micro(nodes: Sequence[Node]) -> Iterator[Finding]:
     """One note for each operator that LiteRT has and tflite-micro, on microcontrollers, does not load."""
     for op, name in get_arithmetic("tflite-micro").lacking.items():
-        having = [node for node in nodes if operator_of(node) == op and quantized_op(node)]
+        having = [
+            node for node in nodes if get_operator(node) == op and match_supported_qdq_op(node)
+        ]
         if having:
             more = f", and {len(having) - 1} more" if len(having) > 1 else ""
             text = f"tflite-micro loads no file with {name} ({op}{more}); on microcontrollers replace it"
@@ -74,10 +76,10 @@ def _find_lacking_in_micro(nodes: Sequence[Node]) -> Iterator[Finding]:
 
 
 def _lint_node(node: Node, row: Target) -> Iterator[Finding]:
-    op = operator_of(node)
+    op = get_operator(node)
     if op in QUANTIZERS:
         return
-    spec = spec_of(node)
+    spec = get_spec(node)
     if op in QLINEAR_FORMS:
         text = f"{op} has no QDQ form here; it runs as in ONNX Runtime"
         yield _node_finding(node, "unspecified", _WHOLE_SPECIFICATION, text, "note")
@@ -89,15 +91,15 @@ def _lint_node(node: Node, row: Target) -> Iterator[Finding]:
         elif _has_integer_input(node):
             runs = (
                 "ptq runs it in integers, LiteRT in float"
-                if quantized_op(node)
+                if match_supported_qdq_op(node)
                 else "it runs in float"
             )
             text = f"{op} has an integer input but is not in the specification; {runs}"
             yield _node_finding(node, "unspecified", _WHOLE_SPECIFICATION, text, "note")
         return
-    if quantized_op(node) is None and _has_integer_input(node):
-        text = f"runs in float: {reason_for_float(node, lambda _: True)}"
-        yield _node_finding(node, "float", clause_name(node, spec), text, "note")
+    if match_supported_qdq_op(node) is None and _has_integer_input(node):
+        text = f"runs in float: {explain_float(node, lambda _: True)}"
+        yield _node_finding(node, "float", get_clause_name(node, spec), text, "note")
     yield from check_operator(node, spec, row)
 
 
@@ -115,4 +117,4 @@ def _node_finding(
 
 
 def _has_integer_input(node: Node) -> bool:
-    return any(quantized_source(value) is not None for value in node.inputs)
+    return any(find_quantized_source(value) is not None for value in node.inputs)

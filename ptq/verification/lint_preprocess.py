@@ -10,7 +10,7 @@ from ptq.data.preprocessing.recorded_preprocess import read_preprocess
 from ptq.data.splits import list_input_specs
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.rewrite.border.element_types import open_with_float_border
 from ptq.verification.lint_rules import Finding
 
@@ -27,7 +27,7 @@ def check_recorded_preprocess(graph: Graph) -> Iterator[Finding]:
         resolve_preparation(options, list_input_specs(open_with_float_border(graph)))
     except (DataError, ModelError, UsageError) as error:
         yield Finding(
-            tensor=", ".join(name_of(value) for value in graph.inputs),
+            tensor=", ".join(get_name(value) for value in graph.inputs),
             node="metadata",
             rule="preprocessing",
             clause=PREPROCESS,

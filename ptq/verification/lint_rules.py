@@ -14,20 +14,20 @@ from ptq.core.types import QuantParams
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
     is_constant,
-    name_of,
-    operator_of,
     require_constant,
 )
 from ptq.model.qdq.qdq_units import (
     QuantizedTensor,
-    quantized_op,
-    quantized_result,
-    quantized_source,
+    find_quantized_result,
+    find_quantized_source,
+    match_supported_qdq_op,
 )
-from ptq.model.weights.layer_weights import channel_axis
+from ptq.model.weights.layer_weights import get_channel_axis
 
 # each of the two roundings in a product of float32 scales may be off by one ULP
 _SCALE_TOLERANCE = 2.0**-22
@@ -54,19 +54,21 @@ class Finding:
     severity: Literal["error", "note"] = "error"
 
 
-def clause_name(node: Node, spec: OpSpec) -> str:
+def get_clause_name(node: Node, spec: OpSpec) -> str:
     """Heading of the operator in the specification; depthwise Conv and Pad with a value have their own headings."""
-    weight = quantized_source(node.inputs[1]) if len(node.inputs) > 1 else None
-    array = constant_of(weight.integers) if weight is not None else None
-    group = int(attributes_of(node).get("group", 1))
-    if operator_of(node) == "Conv" and array is not None and group > 1 and array.shape[1] == 1:
+    weight = find_quantized_source(node.inputs[1]) if len(node.inputs) > 1 else None
+    array = get_constant(weight.integers) if weight is not None else None
+    group = int(get_attributes(node).get("group", 1))
+    if get_operator(node) == "Conv" and array is not None and group > 1 and array.shape[1] == 1:
         return "DEPTHWISE_CONV_2D"
     pad_value = (
-        constant_of(node.inputs[2]) if operator_of(node) == "Pad" and len(node.inputs) > 2 else None
+        get_constant(node.inputs[2])
+        if get_operator(node) == "Pad" and len(node.inputs) > 2
+        else None
     )
     if pad_value is not None and pad_value.any():
         return "PADV2"
-    return spec.litert or operator_of(node)
+    return spec.litert or get_operator(node)
 
 
 def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
@@ -74,10 +76,10 @@ def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
 
     Of an operator that runs in float, only its weights and quantized tensors have rules, each by itself.
     """
-    rules, in_float = _Rules(node, clause_name(node, spec), row), _runs_in_float(node, spec)
-    first = quantized_source(node.inputs[0]) if node.inputs else None
+    rules, in_float = _Rules(node, get_clause_name(node, spec), row), _runs_in_float(node, spec)
+    first = find_quantized_source(node.inputs[0]) if node.inputs else None
     for position, value in enumerate(node.inputs):
-        quantized = quantized_source(value)
+        quantized = find_quantized_source(value)
         role = spec.role_of(position)
         if value is None or role in (Role.KEEP, Role.VALUE):
             continue
@@ -87,14 +89,14 @@ def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
         elif role is Role.BIAS and in_float and quantized is None:
             continue
         elif role is Role.BIAS:
-            weight = quantized_source(node.inputs[1])
+            weight = find_quantized_source(node.inputs[1])
             yield from rules.check_bias(value, quantized, first, weight, f"{where} (Bias)")
         elif quantized is not None:
             yield from rules.check_activation(quantized, where)
             if spec.same_scale and first is not None and position and not in_float:
                 yield from rules.check_same_scale(quantized, first)
     for position, value in enumerate(node.outputs):
-        quantized = quantized_result(value)
+        quantized = find_quantized_result(value)
         if quantized is None:
             continue
         where = f"Output {position}"
@@ -110,15 +112,15 @@ def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
 
 def _runs_in_float(node: Node, spec: OpSpec) -> bool:
     """Whether a tensor that an integer kernel needs is float; a float bias alone is a breach of the bias's rules."""
-    if quantized_op(node) is not None:
+    if match_supported_qdq_op(node) is not None:
         return False
     quantized_roles = (Role.ACTIVATION, Role.WEIGHT)
     read = [v for i, v in enumerate(node.inputs) if spec.role_of(i) in quantized_roles]
-    if any(value is not None and quantized_source(value) is None for value in read):
+    if any(value is not None and find_quantized_source(value) is None for value in read):
         return True
     written = [] if spec.output_rule is OutputRule.NONE else node.outputs
     used = [value for value in written if value.uses() or value.is_graph_output()]
-    return any(quantized_result(value) is None for value in used)
+    return any(find_quantized_result(value) is None for value in used)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +131,7 @@ class _Rules:
 
     def _finding(self, tensor: Value, rule: str, clause: str, text: str) -> Finding:
         name = self.node.name or ""
-        return Finding(name_of(tensor), name, rule, f"{self.heading}: {clause}", text)
+        return Finding(get_name(tensor), name, rule, f"{self.heading}: {clause}", text)
 
     def check_activation(self, quantized: QuantizedTensor, where: str) -> Iterator[Finding]:
         """Check an activation: int8, one scale."""
@@ -160,7 +162,7 @@ class _Rules:
                 f"{where}, restriction: zero_point = 0",
                 text,
             )
-        axis = channel_axis(self.node, array.ndim)
+        axis = get_channel_axis(self.node, array.ndim)
         if params.axis is not None and params.axis != axis:
             allowed = "only one scale" if axis is None else f"scales along axis {axis}"
             text = f"scales run along axis {params.axis}; the operator allows {allowed}"
@@ -190,9 +192,9 @@ class _Rules:
         if x is None or w is None:
             return
         expected = np.asarray(x.params.scale.astype(np.float64) * w.params.scale)
-        if operator_of(self.node) == "ConvTranspose" and expected.size > 1:
+        if get_operator(self.node) == "ConvTranspose" and expected.size > 1:
             # its weight has the channels of one group, whose scales hold for all
-            expected = np.tile(expected, int(attributes_of(self.node).get("group", 1)))
+            expected = np.tile(expected, int(get_attributes(self.node).get("group", 1)))
         got = quantized.params.scale.astype(np.float64)
         if got.size not in (1, expected.size) and expected.size != 1:
             text = f"bias has {got.size} scales, the weight {expected.size}"
@@ -215,7 +217,7 @@ class _Rules:
         ):
             return
         text = (
-            f"{_describe_qparams(quantized.params)} differs from {name_of(first.integers)}: "
+            f"{_describe_qparams(quantized.params)} differs from {get_name(first.integers)}: "
             f"{_describe_qparams(first.params)}"
         )
         clause = "restriction: Input and outputs must all have same scale/zero_point"

@@ -18,23 +18,23 @@ from ptq.model.node import (
     QUANTIZERS,
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    consumers_of,
-    dtype_of,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_onnx_operator,
+    get_operator,
+    get_spec,
     is_constant,
-    name_of,
-    onnx_operator_of,
-    operator_of,
-    spec_of,
+    list_consumers,
 )
 from ptq.model.qdq.qdq_units import (
+    explain_unsupported_unit,
+    find_quantized_result,
+    find_quantized_source,
     match_qdq_op,
-    quantized_result,
-    quantized_source,
-    unsupported_reason,
 )
-from ptq.model.qdq.qlinear_inputs import qlinear_unsupported_reason, read_operands
+from ptq.model.qdq.qlinear_inputs import explain_float_qlinear, read_operands
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 
 _DYNAMIC = "DynamicQuantizeLinear"
@@ -58,7 +58,7 @@ class NodeStatus:
     why: str = ""
 
 
-def node_statuses(graph: Graph, arithmetic: str = "ort") -> tuple[NodeStatus, ...]:
+def list_node_statuses(graph: Graph, arithmetic: str = "ort") -> tuple[NodeStatus, ...]:
     """Status of every node except quantizers, in graph order.
 
     Raises:
@@ -71,8 +71,8 @@ def node_statuses(graph: Graph, arithmetic: str = "ort") -> tuple[NodeStatus, ..
     others = {node.name: node for node in normalized.nodes if node.name not in integers}
     statuses = []
     for node in graph.nodes:
-        op, name = operator_of(node), node.name or ""
-        normalized_op = op if name not in others else operator_of(others[name])
+        op, name = get_operator(node), node.name or ""
+        normalized_op = op if name not in others else get_operator(others[name])
         if op in QUANTIZERS or normalized_op in QUANTIZERS:
             continue
         if name in integers:
@@ -81,7 +81,7 @@ def node_statuses(graph: Graph, arithmetic: str = "ort") -> tuple[NodeStatus, ..
             why = "computes shapes, indices or conditions, which are never quantized"
             statuses.append(NodeStatus(name, op, "index", why))
         elif name in others:
-            why = reason_for_float(others[name], kernels.__contains__)
+            why = explain_float(others[name], kernels.__contains__)
             statuses.append(NodeStatus(name, op, "float", f"must stay float: {why}"))
         else:
             statuses.append(NodeStatus(name, op, "folded", "folded into a neighbouring node"))
@@ -90,21 +90,21 @@ def node_statuses(graph: Graph, arithmetic: str = "ort") -> tuple[NodeStatus, ..
 
 def _is_index_node(node: Node) -> bool:
     """Whether a node returns integers or Booleans that do not come from a quantizer."""
-    types = [dtype_of(value) for value in node.outputs]
+    types = [get_dtype(value) for value in node.outputs]
     return all(dtype in (np.int32, np.int64, np.bool_) for dtype in types)
 
 
-def reason_for_float(node: Node, runs: Callable[[str], bool]) -> str:
+def explain_float(node: Node, runs: Callable[[str], bool]) -> str:
     """Why a node cannot run in integers.
 
     Args:
         node: A node that does not run in integers.
         runs: Whether the arithmetic has a kernel for an operator.
     """
-    op = operator_of(node)
+    op = get_operator(node)
     if op in QLINEAR_FORMS:
         return _qlinear_reason(node, *QLINEAR_FORMS[op])
-    spec = spec_of(node)
+    spec = get_spec(node)
     if spec is None or not runs(spec.op):
         return f"{op} has no integer kernel in this arithmetic"
     operands = [(spec.role_of(i), v) for i, v in enumerate(node.inputs) if v is not None]
@@ -115,7 +115,7 @@ def reason_for_float(node: Node, runs: Callable[[str], bool]) -> str:
     reasons += [_operand_reason(role, value) for role, value in operands if role is Role.BIAS]
     matched = match_qdq_op(node)
     if matched is not None:
-        reasons.append(unsupported_reason(matched))
+        reasons.append(explain_unsupported_unit(matched))
     return next(
         (reason for reason in reasons if reason),
         "its attributes or constants have no integer form in this arithmetic",
@@ -127,7 +127,7 @@ def _qlinear_reason(node: Node, spec: OpSpec, form: QLinearForm) -> str:
     operands = read_operands(node, form)
     if operands is None:
         return "an input is missing"
-    reason = qlinear_unsupported_reason(node, spec, operands)
+    reason = explain_float_qlinear(node, spec, operands)
     return reason or "its scales or zero points are not constants that a kernel supports"
 
 
@@ -135,7 +135,7 @@ def _operand_reason(role: Role, value: Value) -> str:
     """Why an input does not have the integers of its role; empty if it does."""
     if role in (Role.KEEP, Role.VALUE):
         return ""
-    what, quantized = f"{role.value} {name_of(value)}", quantized_source(value)
+    what, quantized = f"{role.value} {get_name(value)}", find_quantized_source(value)
     if quantized is None:
         return f"{what} {_float_value_reason(value)}"
     if quantized.params.qtype.bits != (32 if role is Role.BIAS else 8):
@@ -145,23 +145,23 @@ def _operand_reason(role: Role, value: Value) -> str:
 
 def _float_value_reason(value: Value) -> str:
     maker = value.producer()
-    if maker is None or onnx_operator_of(maker) != "DequantizeLinear":
+    if maker is None or get_onnx_operator(maker) != "DequantizeLinear":
         return "is a float constant" if is_constant(value) else "is computed in float"
     return _quantizer_reason(maker, maker.inputs[0])
 
 
 def _output_reason(value: Value) -> str:
     """Why a float result does not become 8-bit integers; empty if it does."""
-    what, quantized = f"output {name_of(value)}", quantized_result(value)
+    what, quantized = f"output {get_name(value)}", find_quantized_result(value)
     if quantized is not None:
         if quantized.params.qtype.bits != 8:
             return f"{what} is {quantized.params.qtype.name}"
         return ""
     if value.is_graph_output():
         return f"{what} is a float output of the model"
-    readers = consumers_of(value)
+    readers = list_consumers(value)
     quantizers = [
-        node for node in readers if onnx_operator_of(node) in ("QuantizeLinear", _DYNAMIC)
+        node for node in readers if get_onnx_operator(node) in ("QuantizeLinear", _DYNAMIC)
     ]
     if not quantizers:
         return f"{what} has no QuantizeLinear after it"
@@ -172,10 +172,10 @@ def _output_reason(value: Value) -> str:
 
 def _quantizer_reason(quantizer: Node, integers: Value | None) -> str:
     """Why a quantizer is not one of 8-bit integers with constant scales along at most one axis."""
-    scales = None if onnx_operator_of(quantizer) == _DYNAMIC else constant_of(quantizer.inputs[1])
+    scales = None if get_onnx_operator(quantizer) == _DYNAMIC else get_constant(quantizer.inputs[1])
     if scales is None:
         return "has a scale that is computed at run time"
-    if scales.ndim > 1 or attributes_of(quantizer).get("block_size", 0):
+    if scales.ndim > 1 or get_attributes(quantizer).get("block_size", 0):
         return "is quantized in blocks"
     if scales.dtype.name != "float32":
         return f"has a scale of {scales.dtype.name}"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ptq.core.ops import OPS
 from ptq.model.graph import Graph
-from ptq.model.node import DEQUANTIZE_OPS, QUANTIZE_OPS, Node, Value, name_of, operator_of
+from ptq.model.node import DEQUANTIZE_OPS, QUANTIZE_OPS, Node, Value, get_name, get_operator
 from ptq.model.proto.external_data import merge_weights
 from ptq.model.proto.load import read
 from ptq.model.session.session import Session
@@ -22,30 +22,30 @@ from ptq.model.session.session import Session
 _MOVEMENT_OPS = ("Transpose", "Reshape", "Identity")
 
 
-def float_tensors(graph: Graph) -> frozenset[str]:
+def find_tensors_from_float(graph: Graph) -> frozenset[str]:
     """Integer outputs of the graph that ONNX Runtime, with all optimizations, quantizes from float.
 
     Raises:
         ModelError: ONNX Runtime cannot load the model.
     """
     return frozenset(
-        name_of(v) for v in ort_optimized_graph(graph).outputs if _is_quantized_from_float(v)
+        get_name(v) for v in optimize_with_ort(graph).outputs if _is_quantized_from_float(v)
     )
 
 
-def integer_products(graph: Graph) -> frozenset[str]:
+def find_integer_products(graph: Graph) -> frozenset[str]:
     """Float tensors that ONNX Runtime, with all optimizations, computes from products of integers.
 
     Raises:
         ModelError: ONNX Runtime cannot load the model.
     """
-    nodes = ort_optimized_graph(graph).nodes
+    nodes = optimize_with_ort(graph).nodes
     return frozenset(
-        name_of(node.outputs[0]) for node in nodes if operator_of(node) in _INTEGER_PRODUCT_OPS
+        get_name(node.outputs[0]) for node in nodes if get_operator(node) in _INTEGER_PRODUCT_OPS
     )
 
 
-def ort_optimized_graph(graph: Graph) -> Graph:
+def optimize_with_ort(graph: Graph) -> Graph:
     """The graph that ONNX Runtime runs, with all its optimizations, on this processor.
 
     Raises:
@@ -59,12 +59,12 @@ def ort_optimized_graph(graph: Graph) -> Graph:
 
 def _is_quantized_from_float(value: Value) -> bool:
     node = value.producer()
-    while node is not None and operator_of(node) in _MOVEMENT_OPS:
+    while node is not None and get_operator(node) in _MOVEMENT_OPS:
         node = _input_producer(node)
-    if node is None or operator_of(node) not in QUANTIZE_OPS:
+    if node is None or get_operator(node) not in QUANTIZE_OPS:
         return False
     source = _input_producer(node)
-    return source is not None and operator_of(source) not in DEQUANTIZE_OPS
+    return source is not None and get_operator(source) not in DEQUANTIZE_OPS
 
 
 def _input_producer(node: Node) -> Node | None:

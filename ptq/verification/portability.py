@@ -27,19 +27,19 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    constant_input,
-    output_bounds,
-    output_qparams,
-    weight_qparams,
+    get_activation_qparams,
+    get_constant_input,
+    get_output_bounds,
+    get_output_qparams,
+    get_weight_qparams,
 )
 from ptq.executor.executor import Executor
-from ptq.kernels.int16_saturation import saturable_pairs
+from ptq.kernels.int16_saturation import find_saturable_pairs
 from ptq.model.graph import Graph
 from ptq.model.session.failure import explain_failure
-from ptq.model.weights.matrix_layout import input_output_matrix
+from ptq.model.weights.matrix_layout import view_input_output_matrix
 from ptq.rewrite.emit.vnni_saturation import REMEDIES
-from ptq.verification.ulp_order import float_order
+from ptq.verification.ulp_order import to_ulp_order
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def measure_portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
     def with_probe(op: str) -> KernelMaker:
         def make(site: Site) -> Kernel:
             kernel = ort.KERNELS[op](site)
-            if constant_input(site, 1) is None:
+            if get_constant_input(site, 1) is None:
                 return kernel
             return probes.setdefault(site.name, _Probe(site, kernel)).run
 
@@ -151,9 +151,9 @@ def measure_portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
 
 
 _PRODUCTS: Mapping[str, Any] = {
-    "Conv": linear.conv,
-    "Gemm": linear.gemm,
-    "MatMul": linear.matmul,
+    "Conv": linear.make_conv_kernel,
+    "Gemm": linear.make_gemm_kernel,
+    "MatMul": linear.make_matmul_kernel,
 }
 
 
@@ -185,7 +185,7 @@ class _Probe:
         self.ties += self._count_ties(acc)
         if self._saturating is not None:
             other = self._saturating(inputs)
-            changes = np.abs(float_order(q) - float_order(other))
+            changes = np.abs(to_ulp_order(q) - to_ulp_order(other))
             self.saturated += int(np.count_nonzero(changes))
             self.largest = max(self.largest, int(changes.max(initial=0)))
             if q.dtype.kind == "f" and changes.any():
@@ -215,33 +215,36 @@ class _Probe:
         """Output channels with a pair of weights whose products can overflow int16."""
         columns = _weight_columns(self.site)
         none = np.zeros(columns.shape[-1], np.bool_)
-        if activation_qparams(self.site).qtype.signed or not weight_qparams(self.site).qtype.signed:
+        if (
+            get_activation_qparams(self.site).qtype.signed
+            or not get_weight_qparams(self.site).qtype.signed
+        ):
             return none
         if self.site.op == "Conv" and _is_depthwise(self.site):
             return none
-        return np.asarray(saturable_pairs(columns).any(axis=0))
+        return np.asarray(find_saturable_pairs(columns).any(axis=0))
 
     def _count_ties(self, acc: NDArray[Any]) -> int:
         if self.site.outputs[0] is None:
             return 0  # a float result is not rounded
-        y, x = output_qparams(self.site), activation_qparams(self.site)
+        y, x = get_output_qparams(self.site), get_activation_qparams(self.site)
         alpha = np.float32(self.site.attrs.get("alpha", 1.0))
         scale: FloatArray = np.asarray(
-            ((alpha * x.scale) * weight_qparams(self.site).scale) / y.scale
+            ((alpha * x.scale) * get_weight_qparams(self.site).scale) / y.scale
         )
         scaled = acc.astype(np.float32) * scale
-        lo, hi = (bound - int(y.zero_point) for bound in output_bounds(self.site))
+        lo, hi = (bound - int(y.zero_point) for bound in get_output_bounds(self.site))
         tied = (np.abs(scaled - np.rint(scaled)) == 0.5) & (scaled > lo) & (scaled < hi)
         return int(np.count_nonzero(tied))
 
 
 def _weight_columns(site: Site) -> NDArray[Any]:
     """Constant weight as a matrix: a column holds the weights of one output channel, in ONNX Runtime's order."""
-    w = constant_input(site, 1)
+    w = get_constant_input(site, 1)
     assert w is not None
     if site.op == "Conv":
         return w.reshape(len(w), -1).T
-    w = input_output_matrix(w, site.attrs)
+    w = view_input_output_matrix(w, site.attrs)
     return (
         w.reshape(-1, w.shape[-1])
         if w.ndim < 3
@@ -250,15 +253,15 @@ def _weight_columns(site: Site) -> NDArray[Any]:
 
 
 def _is_depthwise(site: Site) -> bool:
-    w = constant_input(site, 1)
+    w = get_constant_input(site, 1)
     return w is not None and w.shape[-1] == 1 and len(w) == int(site.attrs.get("group", 1))
 
 
 def _largest_sum(site: Site) -> int:
     """Largest magnitude of the accumulator of any output channel, for any input."""
     x, w, columns = (
-        activation_qparams(site),
-        weight_qparams(site),
+        get_activation_qparams(site),
+        get_weight_qparams(site),
         _weight_columns(site).astype(np.int64),
     )
     zeros = (
@@ -270,7 +273,7 @@ def _largest_sum(site: Site) -> int:
     lowest, highest = x.qtype.lo - int(x.zero_point), x.qtype.hi - int(x.zero_point)
     top = np.maximum(centred * lowest, centred * highest).sum(0)
     bottom = np.minimum(centred * lowest, centred * highest).sum(0)
-    bias = constant_input(site, 2)
+    bias = get_constant_input(site, 2)
     offset = 0 if bias is None else bias.astype(np.int64).reshape(-1)
     return int(max(np.abs(top + offset).max(initial=0), np.abs(bottom + offset).max(initial=0)))
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.decibels import sqnr_db
+from ptq.core.decibels import to_sqnr_db
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
@@ -24,7 +24,7 @@ from ptq.data.sample_source import name_sample
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, Node, Value, name_of, onnx_operator_of, operator_of
+from ptq.model.node import QUANTIZERS, Node, Value, get_name, get_onnx_operator, get_operator
 from ptq.model.qdq.qdq_units import read_quantizer
 from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.model.session.session import Session
@@ -110,7 +110,7 @@ class _EnergyTally:
 
     def ratio(self) -> float | None:
         """Signal over noise in decibels; None if there is no noise."""
-        return sqnr_db(self.signal, self.noise) if self.noise else None
+        return to_sqnr_db(self.signal, self.noise) if self.noise else None
 
 
 def check_in_runtime(
@@ -137,7 +137,7 @@ def check_in_runtime(
     """
     reference = graph if against is None else against
     given, expected = _quantized_tensors(graph), _quantized_tensors(reference)
-    outputs = {name_of(v): _computing_node(v) for v in graph.outputs}
+    outputs = {get_name(v): _computing_node(v) for v in graph.outputs}
     inner = [] if runtime in _WITHOUT_INNER_TENSORS else [n for n in given if n in expected]
     tallies = {n: _EnergyTally(given[n][1], expected[n][1], given[n][0]) for n in inner}
     tallies |= {
@@ -163,7 +163,7 @@ def check_in_runtime(
         limit_db=LIMIT_DB,
         tensors=tuple(
             RuntimeTensor(
-                name, tally.node.name or "", operator_of(tally.node), tally.elements, tally.ratio()
+                name, tally.node.name or "", get_operator(tally.node), tally.elements, tally.ratio()
             )
             for name, tally in tallies.items()
         ),
@@ -197,14 +197,14 @@ def _quantized_tensors(graph: Graph) -> Mapping[str, tuple[Node, QuantParams | N
     """The outputs of quantizers in graph order, each with the node that computes the values and the parameters."""
     found = {}
     for node in graph.nodes:
-        if onnx_operator_of(node) != "QuantizeLinear":
+        if get_onnx_operator(node) != "QuantizeLinear":
             continue
         if node.inputs[0] is None:
             continue
         maker = node.inputs[0].producer() or node
         tensor = read_quantizer(node, node.outputs[0])
         if tensor is not None:
-            found[name_of(node.outputs[0])] = maker, tensor.params
+            found[get_name(node.outputs[0])] = maker, tensor.params
     return found
 
 

@@ -19,17 +19,17 @@ from ptq.model.node import (
     DEQUANTIZE_OPS,
     QUANTIZE_OPS,
     Node,
-    attributes_of,
-    constant_shape,
+    get_attributes,
+    get_constant_shape,
+    get_operator,
+    get_shape,
     is_constant,
-    operator_of,
-    producers_of,
-    readers_of,
-    shape_of,
+    list_producers,
+    list_readers,
 )
 from ptq.model.session.exact_sums import has_exact_int8_sums
 from ptq.solver.partition.cost_model import TensorSizes, estimate_sizes
-from ptq.verification.ort_fusions import ort_optimized_graph
+from ptq.verification.ort_fusions import optimize_with_ort
 
 Cause = Literal[
     "per-channel quantizers",
@@ -86,7 +86,7 @@ def find_slow_patterns(graph: Graph) -> tuple[SlowPattern, ...]:
     Raises:
         ModelError: ONNX Runtime cannot load the model.
     """
-    nodes = ort_optimized_graph(graph).nodes
+    nodes = optimize_with_ort(graph).nodes
     own = {node.name for node in graph.nodes}  # ONNX Runtime adds Transposes for its own layouts
     found = (
         *_find_channel_quantizers(nodes),
@@ -95,7 +95,7 @@ def find_slow_patterns(graph: Graph) -> tuple[SlowPattern, ...]:
         *_find_small_layers(nodes),
         *_find_few_rows(graph),
     )
-    integer = any(operator_of(node) in (*_CONVOLUTIONS, *_PRODUCTS) for node in nodes)
+    integer = any(get_operator(node) in (*_CONVOLUTIONS, *_PRODUCTS) for node in nodes)
     return (*found, *(_check_processor() if integer else ()))
 
 
@@ -104,10 +104,10 @@ def _find_channel_quantizers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
     found = [
         node
         for node in nodes
-        if operator_of(node) in QUANTIZE_OPS
+        if get_operator(node) in QUANTIZE_OPS
         and not is_constant(node.inputs[0])
-        and math.prod(constant_shape(node.inputs[1]) or ()) > 1
-        and attributes_of(node).get("axis", 1) not in (0, 1)
+        and math.prod(get_constant_shape(node.inputs[1]) or ()) > 1
+        and get_attributes(node).get("axis", 1) not in (0, 1)
     ]
     if found:
         yield SlowPattern(
@@ -120,12 +120,14 @@ def _find_channel_quantizers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
 
 def _find_islands(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
     """Float nodes that get integers and return integers."""
-    starts = [n for n in nodes if operator_of(n) in DEQUANTIZE_OPS and not is_constant(n.inputs[0])]
-    ends = [n for n in nodes if operator_of(n) in QUANTIZE_OPS]
-    behind = _reach(starts, readers_of, QUANTIZE_OPS)
-    before = _reach(ends, producers_of, DEQUANTIZE_OPS)
+    starts = [
+        n for n in nodes if get_operator(n) in DEQUANTIZE_OPS and not is_constant(n.inputs[0])
+    ]
+    ends = [n for n in nodes if get_operator(n) in QUANTIZE_OPS]
+    behind = _reach(starts, list_readers, QUANTIZE_OPS)
+    before = _reach(ends, list_producers, DEQUANTIZE_OPS)
     inside = [
-        n for n in nodes if id(n) in behind and id(n) in before and operator_of(n) != "Transpose"
+        n for n in nodes if id(n) in behind and id(n) in before and get_operator(n) != "Transpose"
     ]
     if inside:
         yield SlowPattern(
@@ -141,10 +143,12 @@ def _find_transposes(nodes: Sequence[Node], own: set[str | None]) -> Iterator[Sl
     found = [
         node
         for node in nodes
-        if operator_of(node) == "Transpose"
+        if get_operator(node) == "Transpose"
         and node.name in own
         and not is_constant(node.inputs[0])
-        and any(operator_of(other) in near for other in (*producers_of(node), *readers_of(node)))
+        and any(
+            get_operator(other) in near for other in (*list_producers(node), *list_readers(node))
+        )
     ]
     if found:
         yield SlowPattern(
@@ -156,7 +160,7 @@ def _find_transposes(nodes: Sequence[Node], own: set[str | None]) -> Iterator[Sl
 
 
 def _find_small_layers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
-    layers = [n for n in nodes if operator_of(n) in _CONVOLUTIONS or operator_of(n) in _PRODUCTS]
+    layers = [n for n in nodes if get_operator(n) in _CONVOLUTIONS or get_operator(n) in _PRODUCTS]
     thin = [node for node in layers if _is_thin(node)]
     if layers and len(thin) >= MIN_SHARE * len(layers):
         yield SlowPattern(
@@ -189,15 +193,15 @@ def _count_layers(some: Sequence[object], layers: Sequence[object]) -> str:
 
 def _is_thin(node: Node) -> bool:
     """Whether a layer sums few products or has few outputs; depthwise convolutions have kernels of their own."""
-    op = operator_of(node)
+    op = get_operator(node)
     at = 3 if op.endswith("QLinearConv") else 1 if op == "ConvInteger" else _PRODUCTS[op]
     weight = node.inputs[at]
-    shape = None if weight is None else shape_of(weight)
+    shape = None if weight is None else get_shape(weight)
     if shape is None or any(size is None for size in shape):
         return False
     sizes = [int(size) for size in shape if size is not None]
     if op in _CONVOLUTIONS:
-        if int(attributes_of(node).get("group", 1)) > 1:
+        if int(get_attributes(node).get("group", 1)) > 1:
             return False
         return math.prod(sizes[1:]) < SMALL_DEPTH or sizes[0] < SMALL_WIDTH
     if len(sizes) < 2:
@@ -207,20 +211,20 @@ def _is_thin(node: Node) -> bool:
 
 
 def _has_integer_weight(node: Node) -> bool:
-    op = operator_of(node)
+    op = get_operator(node)
     if op in _PRODUCTS or op in _CONVOLUTIONS:
         return True
     weight = node.inputs[1] if op in ("Conv", "MatMul", "Gemm") else None
     maker = None if weight is None else weight.producer()
-    return maker is not None and operator_of(maker) in DEQUANTIZE_OPS
+    return maker is not None and get_operator(maker) in DEQUANTIZE_OPS
 
 
 def _count_rows(node: Node, size: TensorSizes) -> float:
     """Rows that a layer multiplies with its weights for one sample; infinite if they are unknown."""
-    shape = shape_of(node.outputs[0])
+    shape = get_shape(node.outputs[0])
     if shape is None or len(shape) < 2:
         return math.inf
-    channels = shape[1 if operator_of(node) in {*_CONVOLUTIONS, "Conv"} else -1]
+    channels = shape[1 if get_operator(node) in {*_CONVOLUTIONS, "Conv"} else -1]
     return size(node.outputs[0]) / channels if channels else math.inf
 
 
@@ -241,7 +245,7 @@ def _reach(
     reached = set[int]()
     while waiting:
         node = waiting.pop()
-        if id(node) in reached or operator_of(node) in stop:
+        if id(node) in reached or get_operator(node) in stop:
             continue
         reached.add(id(node))
         waiting += follow(node)
@@ -249,5 +253,5 @@ def _reach(
 
 
 def _tally(nodes: Sequence[Node]) -> str:
-    counts = Counter(operator_of(node).rpartition("::")[2] for node in nodes)
+    counts = Counter(get_operator(node).rpartition("::")[2] for node in nodes)
     return ", ".join(f"{count} {op}" for op, count in counts.most_common(4))

@@ -16,14 +16,14 @@ from ptq.data.sample_source import name_sample
 from ptq.data.workers.sample_parts import Part
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
-from ptq.kernels.thread_pool import parallel_map
+from ptq.kernels.thread_pool import map_in_parallel
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session.session import Session
-from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8
-from ptq.verification.ort_fusions import float_tensors
-from ptq.verification.ort_like_executor import comparable_tensors, with_integer_products
-from ptq.verification.ulp_order import float_order
+from ptq.rewrite.shift_to_uint8 import shift_pairs_to_uint8, to_int8
+from ptq.verification.ort_fusions import find_tensors_from_float
+from ptq.verification.ort_like_executor import find_comparable_tensors, with_integer_products
+from ptq.verification.ulp_order import to_ulp_order
 
 
 @dataclass
@@ -48,7 +48,7 @@ class TensorTally:
             count = max(theirs.size, ours.size, 1)
             self.merge(TensorTally(count, count, 1, count))
             return
-        distances = np.abs(float_order(theirs) - float_order(ours))
+        distances = np.abs(to_ulp_order(theirs) - to_ulp_order(ours))
         different, apart = np.count_nonzero(distances), np.count_nonzero(theirs != local)
         largest = int(distances.max(initial=0))
         self.merge(TensorTally(distances.size, int(different), largest, int(apart)))
@@ -145,12 +145,12 @@ class TensorComparison:
         exposed_graph, float_names = graph.copy(), frozenset[str]()
         self._shifted = frozenset[str]()
         if optimize:
-            exposed_graph, self._shifted = pairs_to_uint8(graph)
+            exposed_graph, self._shifted = shift_pairs_to_uint8(graph)
             executor, float_names = with_integer_products(executor, graph)
-        exposed_graph.add_outputs(comparable_tensors(executor.program, graph))
-        if optimize and (further := float_tensors(exposed_graph)):
+        exposed_graph.add_outputs(find_comparable_tensors(executor.program, graph))
+        if optimize and (further := find_tensors_from_float(exposed_graph)):
             executor = Executor(graph, arithmetic, float_names | further)
-        self._compared = comparable_tensors(executor.program, graph)
+        self._compared = find_comparable_tensors(executor.program, graph)
         if self._compared.isdisjoint(executor.program.params):
             raise ModelError("the model has no integer tensor; quantize it first")
         self.executor = executor
@@ -163,7 +163,7 @@ class TensorComparison:
         }
         self._plain = Session(graph, threads=job.run.threads, optimize=level)
         self._exposed = Session(exposed_graph, threads=job.run.threads, optimize=level)
-        self._outputs = [name_of(v) for v in graph.outputs]
+        self._outputs = [get_name(v) for v in graph.outputs]
         self._borders = self._compared - self.producers.keys()
         self.not_compared = len(self._borders)
 
@@ -186,7 +186,7 @@ class TensorComparison:
                 found.add_change(array, theirs[name])
             given = [{n: theirs[n] for n in names} for names in (self._borders, self._compared)]
             run = partial(self.executor.run, sample.feed, self.producers)
-            ours, local = parallel_map(run, given)
+            ours, local = map_in_parallel(run, given)
             for name, tally in found.tallies.items():
                 tally.add(theirs[name], ours[name], local[name])
         return found

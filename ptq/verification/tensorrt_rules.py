@@ -17,14 +17,14 @@ from ptq.model.node import (
     QUANTIZERS,
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    consumers_of,
-    dtype_of,
-    name_of,
-    operator_of,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    list_consumers,
 )
-from ptq.model.weights.layer_weights import channel_axis
+from ptq.model.weights.layer_weights import get_channel_axis
 from ptq.verification.lint_rules import Finding
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -42,7 +42,7 @@ _MIN_OPSET_PER_CHANNEL = 13
 def check_tensorrt(graph: Graph) -> Iterator[Finding]:
     """Findings in graph order: errors of the importer's rules, notes of the guide's."""
     for node in graph.nodes:
-        op = operator_of(node)
+        op = get_operator(node)
         if op in QUANTIZERS:
             yield from _check_quantizer(graph, node)
             yield from _check_placement(node)
@@ -51,7 +51,7 @@ def check_tensorrt(graph: Graph) -> Iterator[Finding]:
             yield _error(node, "operator", op, text)
     for output in graph.outputs:
         maker = output.producer()
-        if maker is not None and operator_of(maker) == "DequantizeLinear":
+        if maker is not None and get_operator(maker) == "DequantizeLinear":
             text = "the output is rounded to integers and read back; leave outputs float"
             yield _note(maker, "quantized-output", text)
 
@@ -63,19 +63,19 @@ def _check_quantizer(graph: Graph, node: Node) -> Iterator[Finding]:
         yield _error(node, "domain", op, f"{op} of domain {node.domain} is not imported")
     integers = node.inputs[0] if op == "DequantizeLinear" else node.outputs[0]
     zero_point = node.inputs[2] if len(node.inputs) > 2 else None
-    dtype = dtype_of(zero_point) if zero_point is not None else None
-    dtype = dtype or (None if integers is None else dtype_of(integers))
+    dtype = get_dtype(zero_point) if zero_point is not None else None
+    dtype = dtype or (None if integers is None else get_dtype(integers))
     if dtype is not None and dtype != np.int8:
         what = "bias" if dtype == np.int32 else "tensor"
         advice = "leave biases float" if dtype == np.int32 else "use int8"
         yield _error(node, "type", op, f"a {what} of {dtype} is not imported; {advice}")
-    zeros = constant_of(zero_point)
+    zeros = get_constant(zero_point)
     if zero_point is not None and zeros is None:
         yield _error(node, "zero-point", op, "the zero point is not constant")
     elif zeros is not None and dtype == np.int8 and zeros.any():
         value = int(zeros.reshape(-1)[np.flatnonzero(zeros)[0]])
         yield _error(node, "zero-point", op, f"zero point {value}; it must be 0")
-    scale = constant_of(node.inputs[1])
+    scale = get_constant(node.inputs[1])
     if scale is None:
         yield _error(node, "scale", op, "the scale is not constant")
     elif scale.size > 1:
@@ -86,7 +86,7 @@ def _check_channels(
     graph: Graph, node: Node, channels: int, integers: Value | None
 ) -> Iterator[Finding]:
     op = node.op_type
-    array = constant_of(integers) if op == "DequantizeLinear" else constant_of(node.inputs[0])
+    array = get_constant(integers) if op == "DequantizeLinear" else get_constant(node.inputs[0])
     if array is None:
         text = f"{channels} scales for an activation; it must have one"
         yield _error(node, "per-channel", op, text)
@@ -94,10 +94,10 @@ def _check_channels(
     if graph.opset < _MIN_OPSET_PER_CHANNEL:
         text = f"scales by channel need opset {_MIN_OPSET_PER_CHANNEL}, the model has {graph.opset}"
         yield _error(node, "opset", op, text)
-    axis = int(attributes_of(node).get("axis", 1)) % array.ndim
-    for reader in consumers_of(node.outputs[0]):
-        if operator_of(reader) in PRODUCTS and reader.inputs[1] is node.outputs[0]:
-            wanted = channel_axis(reader, array.ndim)
+    axis = int(get_attributes(node).get("axis", 1)) % array.ndim
+    for reader in list_consumers(node.outputs[0]):
+        if get_operator(reader) in PRODUCTS and reader.inputs[1] is node.outputs[0]:
+            wanted = get_channel_axis(reader, array.ndim)
             if wanted is not None and wanted != axis:
                 text = f"scales along axis {axis}, not along the output channels, axis {wanted}"
                 yield _error(node, "per-channel", op, text)
@@ -107,28 +107,30 @@ def _check_placement(node: Node) -> Iterator[Finding]:
     """The guide's rules for a quantizer behind a layer."""
     value = node.inputs[0]
     maker = value.producer() if value is not None else None
-    if operator_of(node) != "QuantizeLinear" or value is None or maker is None:
+    if get_operator(node) != "QuantizeLinear" or value is None or maker is None:
         return
-    if operator_of(maker) not in PRODUCTS:
+    if get_operator(maker) not in PRODUCTS:
         return
     readers = [
-        reader for back in consumers_of(node.outputs[0]) for reader in consumers_of(back.outputs[0])
+        reader
+        for back in list_consumers(node.outputs[0])
+        for reader in list_consumers(back.outputs[0])
     ]
-    ops = {operator_of(reader) for reader in readers}
+    ops = {get_operator(reader) for reader in readers}
     if ops and ops <= FUSED_ACTIVATIONS:
         text = (
-            f"a quantizer between {operator_of(maker)} and {min(ops)} keeps them from being fused"
+            f"a quantizer between {get_operator(maker)} and {min(ops)} keeps them from being fused"
         )
         yield _note(node, "before-activation", text)
-    sums = [reader for reader in readers if operator_of(reader) == "Add"]
+    sums = [reader for reader in readers if get_operator(reader) == "Add"]
     if sums and len(readers) == 1 and not _has_float_input(sums[0]):
-        text = f"both inputs of Add {name_of(sums[0].outputs[0])} are quantized; only the residual should be"
+        text = f"both inputs of Add {get_name(sums[0].outputs[0])} are quantized; only the residual should be"
         yield _note(node, "residual", text)
 
 
 def _has_float_input(node: Node) -> bool:
     makers = [value.producer() if value is not None else None for value in node.inputs]
-    return any(maker is None or operator_of(maker) != "DequantizeLinear" for maker in makers)
+    return any(maker is None or get_operator(maker) != "DequantizeLinear" for maker in makers)
 
 
 def _error(node: Node, rule: str, op: str, text: str) -> Finding:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def float_order(array: NDArray[Any]) -> NDArray[np.int64]:
+def to_ulp_order(array: NDArray[Any]) -> NDArray[np.int64]:
     """Integers unchanged, float32 by its position among all float32 values: differences count LSB or ULP."""
     if array.dtype != np.float32:
         return array.astype(np.int64)

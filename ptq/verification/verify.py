@@ -15,13 +15,13 @@ from ptq.core.run_options import RunOptions, SizedIterable
 from ptq.data import Sample
 from ptq.data.preprocessing.recorded_preprocess import AppliedPreprocess
 from ptq.data.workers.sample_map import SampleMap
-from ptq.executor.arithmetics import versioned_name
+from ptq.executor.arithmetics import add_version
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import ORT_VERSION
 from ptq.model.session.exact_sums import has_exact_int8_sums
-from ptq.verification.node_status import NodeStatus, node_statuses
+from ptq.verification.node_status import NodeStatus, list_node_statuses
 from ptq.verification.runtime_check import NO_SAMPLES, RuntimeCheck
 from ptq.verification.tensor_comparison import (
     Compared,
@@ -211,7 +211,7 @@ def verify_graph(
         intact=not found.changed,
         exact_products=has_exact_int8_sums(),
         ort_version=ORT_VERSION,
-        arithmetic_version=versioned_name(arithmetic),
+        arithmetic_version=add_version(arithmetic),
         not_compared=comparison.not_compared,
         outputs=found.outputs,
         changed_outputs=found.changed,
@@ -223,7 +223,7 @@ def _float_nodes(graph: Graph, executor: Executor) -> tuple[NodeStatus, ...]:
     """Nodes that the model leaves in float, and nodes that ONNX Runtime computes in float nevertheless."""
     integers = {step.name for step in executor.program.steps if isinstance(step, Step)}
     statuses = []
-    for status in node_statuses(graph, executor.arithmetic):
+    for status in list_node_statuses(graph, executor.arithmetic):
         if status.runs == "integer" and status.node not in integers:
             statuses.append(replace(status, runs="float", why=_NO_KERNEL))
         elif status.runs == "float":

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 from ptq.core.errors import DataError
 from ptq.data import Sample
-from ptq.executor.arithmetics import versioned_name
+from ptq.executor.arithmetics import add_version
 from ptq.executor.litert_comparison import ARITHMETIC_OF, Tally, compare_with_executor
 from ptq.model.graph import Graph
 from ptq.model.session.exact_sums import has_exact_int8_sums
-from ptq.model.tflite.interpreter import Kernels, litert_version
-from ptq.model.tflite.parsed import border_name, parse_tflite
+from ptq.model.tflite.interpreter import Kernels, get_litert_version
+from ptq.model.tflite.parsed import get_border_name, parse_tflite
 from ptq.verification.runtime_check import NO_SAMPLES
 from ptq.verification.verify import TensorDifference, Verification
 
@@ -43,7 +43,7 @@ def verify_tflite(
     model = parse_tflite(content)
     inner = {t.name: tuple(range(len(t.signature))) for t in model.tensors if t.params is not None}
     ends = {*model.inputs, *model.outputs}
-    borders = {border_name(name): name for name in inner if name in ends}
+    borders = {get_border_name(name): name for name in inner if name in ends}
     found = compare_with_executor(
         content, graph, (sample.feed for sample in samples), kernels=kernels, orders=inner,
         arithmetic=name, borders=borders,
@@ -63,8 +63,8 @@ def verify_tflite(
         floats=(),
         intact=True,
         exact_products=has_exact_int8_sums(),
-        arithmetic_version=versioned_name(name),
-        runtime=f"LiteRT {litert_version()}, {words},",
+        arithmetic_version=add_version(name),
+        runtime=f"LiteRT {get_litert_version()}, {words},",
     )
 
 

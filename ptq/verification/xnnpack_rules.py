@@ -16,12 +16,12 @@ from ptq.model.node import (
     QUANTIZERS,
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    operator_of,
-    shape_of,
+    get_attributes,
+    get_constant,
+    get_operator,
+    get_shape,
 )
-from ptq.model.qdq.qdq_units import QuantizedTensor, quantized_result, quantized_source
+from ptq.model.qdq.qdq_units import QuantizedTensor, find_quantized_result, find_quantized_source
 from ptq.rewrite.imported.infer_types import infer_missing_types
 from ptq.verification.lint_rules import Finding
 
@@ -31,31 +31,31 @@ _SOFTMAX_SCALE_TOLERANCE = 1e-4
 
 def check_xnnpack(graph: Graph) -> Iterator[Finding]:
     """A finding for each quantized node that the provider does not take, in graph order."""
-    for node, reason in xnnpack_placement(graph):
+    for node, reason in explain_xnnpack_placement(graph):
         if reason:
             mixed = reason.startswith("uint8 activations with int8")
             yield Finding(
                 tensor=node.outputs[0].name or "",
                 node=node.name or "",
                 rule="types" if mixed else "placement",
-                clause=f"{_PROVIDER}: {operator_of(node)}",
+                clause=f"{_PROVIDER}: {get_operator(node)}",
                 text=f"it does not take the node: {reason}",
                 severity="error" if mixed else "note",
             )
 
 
-def xnnpack_placement(graph: Graph) -> Iterator[tuple[Node, str]]:
+def explain_xnnpack_placement(graph: Graph) -> Iterator[tuple[Node, str]]:
     """Every node between quantizers, with the reason why the provider does not take it; empty if it does."""
     known = graph.copy()
     infer_missing_types(known)
     for node in known.nodes:
-        x = quantized_source(node.inputs[0]) if node.inputs else None
-        if operator_of(node) in QUANTIZERS or x is None:
+        x = find_quantized_source(node.inputs[0]) if node.inputs else None
+        if get_operator(node) in QUANTIZERS or x is None:
             continue
-        y = quantized_result(node.outputs[0])
-        check = _CHECKS.get(operator_of(node))
+        y = find_quantized_result(node.outputs[0])
+        check = _CHECKS.get(get_operator(node))
         if check is None:
-            yield node, f"it has no integer kernel for {operator_of(node)}"
+            yield node, f"it has no integer kernel for {get_operator(node)}"
         elif y is None:
             yield node, "the output is float"
         elif x.params.qtype.signed != y.params.qtype.signed:
@@ -65,8 +65,8 @@ def xnnpack_placement(graph: Graph) -> Iterator[tuple[Node, str]]:
 
 
 def _check_convolution(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> str:
-    weight, bias = quantized_source(node.inputs[1]), _input(node, 2)
-    array = None if weight is None else constant_of(weight.integers)
+    weight, bias = find_quantized_source(node.inputs[1]), _input(node, 2)
+    array = None if weight is None else get_constant(weight.integers)
     if weight is None or array is None:
         return "the weight is not a constant of integers"
     if array.ndim != 4:
@@ -78,13 +78,16 @@ def _check_convolution(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> st
     by_channel = weight.params.axis is not None
     if by_channel and not signs[0]:
         return "uint8 weights have scales by channel"
-    if by_channel and operator_of(node) == "ConvTranspose":
+    if by_channel and get_operator(node) == "ConvTranspose":
         return "a transposed convolution has scales by channel"
     if by_channel and weight.params.zero_point.any():
         return "weights with scales by channel have zero points"
-    if bias is not None and quantized_source(bias) is None:
+    if bias is not None and find_quantized_source(bias) is None:
         return "the bias is float"
-    group, channels = int(attributes_of(node).get("group", 1)), (shape_of(x.integers) or (0, 0))[1]
+    group, channels = (
+        int(get_attributes(node).get("group", 1)),
+        (get_shape(x.integers) or (0, 0))[1],
+    )
     if group not in (1, channels):
         return f"{group} groups: neither 1 nor one for each channel"
     return _unknown_size(x)
@@ -93,7 +96,7 @@ def _check_convolution(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> st
 def _check_average_pool(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> str:
     if x.params.qtype.signed:
         return "average pools of int8 are not taken, only of uint8"
-    if not attributes_of(node).get("count_include_pad", 0):
+    if not get_attributes(node).get("count_include_pad", 0):
         return "padding is not counted"
     return _unknown_size(x) or _pool_attributes(node)
 
@@ -111,21 +114,21 @@ def _check_softmax(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> str:
         return "the output's scale is not 1/256"
     if y.params.zero_point.any():
         return "the output's zero point is not 0"
-    shape = shape_of(x.integers)
-    axis = int(attributes_of(node).get("axis", -1))
+    shape = get_shape(x.integers)
+    axis = int(get_attributes(node).get("axis", -1))
     if shape is None or axis not in (-1, len(shape) - 1) or shape[-1] is None:
         return "it runs along another axis than the last one, or this one has no fixed size"
     return ""
 
 
 def _check_resize(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> str:
-    if attributes_of(node).get("mode", "nearest") != "linear":
+    if get_attributes(node).get("mode", "nearest") != "linear":
         return "only linear interpolation is taken"
     return _unknown_size(x)
 
 
 def _pool_attributes(node: Node) -> str:
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     if attrs.get("ceil_mode", 0):
         return "sizes are rounded up (ceil_mode)"
     if attrs.get("auto_pad", "NOTSET") == "SAME_LOWER":
@@ -135,7 +138,7 @@ def _pool_attributes(node: Node) -> str:
 
 
 def _unknown_size(x: QuantizedTensor) -> str:
-    shape = shape_of(x.integers)
+    shape = get_shape(x.integers)
     if shape is None or len(shape) != 4:
         return "the input does not have 4 axes of known size"
     return "channels, height or width have no fixed size" if None in shape[1:] else ""

@@ -21,7 +21,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import ORT_VERSION
-from ptq.model.node import spec_name
+from ptq.model.node import get_spec_name
 from ptq.model.session.session import Session
 from ptq.rewrite.instrument.kernel_grid import build_kernel_grid
 from ptq.rewrite.instrument.timing_graph import (
@@ -30,12 +30,9 @@ from ptq.rewrite.instrument.timing_graph import (
     build_layout_graph,
 )
 from ptq.solver.partition.cost_model import estimate_sizes, price_kernel
-from ptq.solver.partition.cost_table import (
-    ORT_1_31_AVX512_VNNI,
-    use_cost_table,
-)
+from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, use_cost_table
 from ptq.solver.partition.cost_table_file import load_cost_table, save_cost_table
-from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
+from ptq.solver.partition.kernel_key import build_kernel_key, get_kernel_kind
 from ptq.solver.partition.shipped_tables import (
     choose_table,
     describe_this_processor,
@@ -178,7 +175,7 @@ def test_without_a_model_common_kernels_of_all_kinds_are_timed_within_the_limit(
 
 
 def test_the_grid_holds_kernels_of_common_networks_by_the_keys_of_their_exports() -> None:
-    keys = {kernel_key(graph.nodes[0]) for graph in build_kernel_grid()}
+    keys = {build_kernel_key(graph.nodes[0]) for graph in build_kernel_grid()}
     bottleneck = (
         "Conv dilations=1,1 group=1 kernel_shape=3,3 pads=1,1,1,1 strides=1,1 "
         "1×64×56×56 c64×64×3×3 c64 → 1×64×56×56"
@@ -189,11 +186,13 @@ def test_the_grid_holds_kernels_of_common_networks_by_the_keys_of_their_exports(
 
 def test_estimates_of_a_kind_are_scaled_by_the_median_of_its_timed_kernels() -> None:
     """A machine that takes twice as long in float, and thrice on integers, for pointwise convolutions."""
-    nodes = {kernel_key(g.nodes[0]) or "": (g, g.nodes[0]) for g in build_kernel_grid()}
+    nodes = {build_kernel_key(g.nodes[0]) or "": (g, g.nodes[0]) for g in build_kernel_grid()}
     kernels = {}
     for key, (graph, node) in nodes.items():
-        own = price_kernel(node, OPS[spec_name(node)], estimate_sizes(graph), ORT_1_31_AVX512_VNNI)
-        slower = (2.0, 3.0) if kernel_kind(node) == "Conv, pointwise" else (1.0, 1.0)
+        own = price_kernel(
+            node, OPS[get_spec_name(node)], estimate_sizes(graph), ORT_1_31_AVX512_VNNI
+        )
+        slower = (2.0, 3.0) if get_kernel_kind(node) == "Conv, pointwise" else (1.0, 1.0)
         kernels[key] = (slower[0] * own.float_cost, slower[1] * own.integer_cost)
     scales = fit_scales(nodes, kernels, ORT_1_31_AVX512_VNNI)
     assert scales.pop("Conv, pointwise") == (2.0, 3.0)
@@ -203,7 +202,7 @@ def test_estimates_of_a_kind_are_scaled_by_the_median_of_its_timed_kernels() -> 
 
 def test_kernels_that_take_little_longer_than_a_call_tell_nothing_of_larger_ones() -> None:
     call = ORT_1_31_AVX512_VNNI.kernel_call
-    grid = [(kernel_key(g.nodes[0]) or "", g) for g in build_kernel_grid()]
+    grid = [(build_kernel_key(g.nodes[0]) or "", g) for g in build_kernel_grid()]
     nodes = {key: (graph, graph.nodes[0]) for key, graph in grid}
     short = dict.fromkeys(nodes, (3.9 * call, 100 * call))
     assert fit_scales(nodes, short, ORT_1_31_AVX512_VNNI) == {}

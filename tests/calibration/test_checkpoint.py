@@ -12,18 +12,14 @@ from networks import build_network, random_feeds, to_samples
 from parts import CONV, SAME, WB, V
 
 import ptq
-from ptq.calibration.calibration import tensors_to_collect
+from ptq.calibration.calibration import list_tensors_to_collect
 from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import observe
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.model.graph import Graph
-from ptq.observers.calibration_file import (
-    CHECKPOINT_MAGIC,
-    SHARD_CHECKPOINT_MAGIC,
-    Calibration,
-)
+from ptq.observers.calibration_file import CHECKPOINT_MAGIC, SHARD_CHECKPOINT_MAGIC, Calibration
 from ptq.rewrite.prepare.prepare import prepare
 
 MODEL = build_network(
@@ -51,7 +47,7 @@ def observed(these: list[Sample], path: Path | None = None, stop: int | None = N
     return observe(
         GRAPH,
         until(),
-        tensors_to_collect(GRAPH),
+        list_tensors_to_collect(GRAPH),
         run=RunOptions(calibration_batch=2, threads=1),
         checkpoint=checkpoint,
     )

@@ -15,21 +15,16 @@ from networks import build_network, gaussian_array, random_feeds, to_samples
 from parts import CONV, SAME, WB, V
 
 import ptq
-from ptq.calibration.calibration import tensors_to_collect
-from ptq.calibration.collect import (
-    BatchBuffers,
-    RunningStatistics,
-    empty_statistics,
-    observe,
-)
+from ptq.calibration.calibration import list_tensors_to_collect
+from ptq.calibration.collect import BatchBuffers, RunningStatistics, observe, start_statistics
 from ptq.core.errors import DataError
 from ptq.core.run_options import RunOptions
 from ptq.kernels import thread_pool
 from ptq.model.graph import Graph
-from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.session.exposed_session import CollectedTensors, open_session_with_outputs
 from ptq.model.session.session import Session
 from ptq.observers.calibration_file import Calibration
-from ptq.rewrite.emit.bias_correction import channel_axes
+from ptq.rewrite.emit.bias_correction import list_channel_axes
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.assign import list_tensors_to_observe
 
@@ -44,7 +39,7 @@ GRAPH = prepare(Graph.from_proto(MODEL)).graph
 
 
 def observed(these: list[dict[str, np.ndarray]]) -> Calibration:
-    wanted = CollectedTensors(list_tensors_to_observe(GRAPH), channel_axes(GRAPH))
+    wanted = CollectedTensors(list_tensors_to_observe(GRAPH), list_channel_axes(GRAPH))
     return observe(GRAPH, to_samples(these), wanted, run=RunOptions(threads=1))
 
 
@@ -142,7 +137,7 @@ def test_a_part_that_expects_a_merge_merges_to_the_same_bytes(
     arrays.insert(2, {})
     parts = []
     for number, tensors in enumerate(arrays):
-        plain, told = empty_statistics(wanted), empty_statistics(wanted)
+        plain, told = start_statistics(wanted), start_statistics(wanted)
         if number:
             told.expect_merge(parts[-1][1])
             assert told.tensors["x"].values is None
@@ -160,7 +155,7 @@ def test_a_part_that_expects_a_merge_merges_to_the_same_bytes(
 def test_a_tensor_without_axes_is_returned_for_each_sample(at_once: bool) -> None:
     model = build_network("m = ReduceMean<keepdims=0>(x)\ny = Sub(x, m)", {"x": (1, 3, 2, 2)})
     graph = prepare(Graph.from_proto(model)).graph
-    session = session_with_outputs(graph, CollectedTensors(["m", "y"]), threads=1)
+    session = open_session_with_outputs(graph, CollectedTensors(["m", "y"]), threads=1)
     feeds = random_feeds(model, 4)
     found = BatchBuffers(session, ["m", "y"], 4, at_once=at_once).run([*to_samples(feeds)])
     for at, feed in enumerate(feeds):
@@ -174,7 +169,7 @@ def test_as_many_runs_at_once_as_have_threads_of_their_own(
     threads: int, processors: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: processors)
-    session = session_with_outputs(GRAPH, CollectedTensors(["y"]), threads=threads)
+    session = open_session_with_outputs(GRAPH, CollectedTensors(["y"]), threads=threads)
     assert BatchBuffers(session, ["y"], 8, at_once=True)._most_runs_at_once == most
     assert BatchBuffers(session, ["y"], 8)._most_runs_at_once == 1
 
@@ -183,7 +178,7 @@ def test_samples_that_run_at_once_are_those_that_run_one_after_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 3)
-    session = session_with_outputs(GRAPH, CollectedTensors(["y"]), threads=1)
+    session = open_session_with_outputs(GRAPH, CollectedTensors(["y"]), threads=1)
     run_into, together = session.run_into, threading.Barrier(3, timeout=10)
 
     def run_together(feed: Mapping[str, Any], memory: Any) -> None:
@@ -203,4 +198,4 @@ def test_the_bounds_of_a_clip_are_known_before_it_is_observed() -> None:
     model = build_network(f"c = Conv{SAME}(x, w)\ny = Clip(c, lo, hi)", {"x": ("n", 3, 8, 8)},
                           w=WB["w"], lo=np.float32(-0.5), hi=np.float32(0.5))  # fmt: skip
     graph = prepare(Graph.from_proto(model)).graph
-    assert tensors_to_collect(graph).bounds == {"y": (-0.5, 0.5)}
+    assert list_tensors_to_collect(graph).bounds == {"y": (-0.5, 0.5)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from networks import build_network, gaussian_array
 
-from ptq.calibration.covariance_job import rows_per_sample
-from ptq.calibration.rounding_samples import sample_count
+from ptq.calibration.covariance_job import count_rows_per_sample
+from ptq.calibration.rounding_samples import choose_sample_count
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.stats import TensorStats
@@ -19,7 +19,7 @@ from ptq.solver.rounding.weighted_sums import LinearOp
 def test_large_samples_are_fewer(values_per_sample: int, expected: int) -> None:
     stats = TensorStats()
     stats.count = 100 * values_per_sample
-    assert sample_count(Calibration("", 100, {"x": stats})) == expected
+    assert choose_sample_count(Calibration("", 100, {"x": stats})) == expected
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_short_rows_are_more(inputs: int, rows: int) -> None:
     """At least two rows an input and 512; up to 2,048 where they are cheap."""
     model = build_network("y = MatMul(x, w)", {"x": ("n", inputs)}, w=gaussian_array(inputs, 4))
     [node] = Graph.from_proto(model).nodes
-    assert rows_per_sample(LinearOp(node), 64) * 64 == rows
+    assert count_rows_per_sample(LinearOp(node), 64) * 64 == rows

@@ -16,10 +16,10 @@ from networks import build_network
 from parts import CONV, SAME, WB, V
 
 import ptq
-from ptq.calibration.calibration import tensors_to_collect
+from ptq.calibration.calibration import list_tensors_to_collect
 from ptq.core.memory import can_measure_memory
 from ptq.model.graph import Graph
-from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.session.exposed_session import CollectedTensors, open_session_with_outputs
 from ptq.rewrite.prepare.prepare import prepare
 
 pytestmark = pytest.mark.skipif(
@@ -142,12 +142,12 @@ def test_several_workers_refuse_a_limit(network: tuple[Path, Path]) -> None:
 
 def test_a_session_computes_each_tensor_as_one_that_returns_all() -> None:
     graph = prepare(Graph.from_proto(NETWORK)).graph
-    names = [name for name in tensors_to_collect(graph).names if name != "x"]
+    names = [name for name in list_tensors_to_collect(graph).names if name != "x"]
     feed = {"x": np.random.default_rng(1).normal(size=(1, 3, 256, 256)).astype(np.float32)}
-    whole = session_with_outputs(graph, CollectedTensors(names), threads=1).run(feed, names)
+    whole = open_session_with_outputs(graph, CollectedTensors(names), threads=1).run(feed, names)
     for name, expected in zip(names, whole, strict=True):
         held = [other for other in names if other != name]
-        one = session_with_outputs(graph, CollectedTensors([name]), held=held, threads=1)
+        one = open_session_with_outputs(graph, CollectedTensors([name]), held=held, threads=1)
         [found] = one.run(feed, [name])
         assert found.tobytes() == expected.tobytes()
         assert not {*held} & {*one.outputs} - {"y"}

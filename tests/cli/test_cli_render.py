@@ -13,7 +13,7 @@ from ptq_cli.render.verification import render_portability, render_verification
 from reports import EVALUATION, REPORT
 
 from ptq.data.splits import ON_CALIBRATION
-from ptq.evaluation.drop import top1_drop
+from ptq.evaluation.drop import measure_top1_drop
 from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.report.inspection import Inspection
 from ptq.evaluation.report.report_data import NodeRow
@@ -46,7 +46,7 @@ def test_a_report_says_sizes_speed_and_how_images_were_prepared(printed):
 
 def test_the_verdict_stands_first_and_last_in_four_lines(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    drop = top1_drop([True] * 200, [True] * 195 + [False] * 5)
+    drop = measure_top1_drop([True] * 200, [True] * 195 + [False] * 5)
     forms = {**EVALUATION.forms, "int8": replace(EVALUATION.forms["int8"], drop=drop)}
     report = replace(REPORT, evaluation=replace(EVALUATION, forms=forms))
     render_report(report, "out.onnx", NEXT)
@@ -118,7 +118,7 @@ def test_a_node_that_was_measured_twice_to_the_same_gain_has_one_line(capsys, mo
         NodeCost("mul", "Mul", (), "t", 0.2, alone=True, won_db=0.5),
         NodeCost("mul", "Mul", ("relu",), "t", 0.1, alone=True, won_db=0.4),
     )
-    drop = top1_drop([True] * 9, [True] * 9)
+    drop = measure_top1_drop([True] * 9, [True] * 9)
     render_ranking(Ranking("m.onnx", "ort", 9, 30.0, drop, 4, 9, 2, 4, costs))
     lines = capsys.readouterr().out.splitlines()
     assert [line.count("Add add") for line in lines if "Add add" in line] == [1]

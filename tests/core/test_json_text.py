@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptq.core.json_text import dump_json, indent_json
+from ptq.core.json_text import format_json, indent_json
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 DOCUMENTS = st.recursive(
@@ -25,4 +25,4 @@ def test_the_text_is_that_of_the_standard_library(document: Any) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_numbers_that_json_lacks_are_null(value: float) -> None:
-    assert json.loads(dump_json({"a": [1, value]})) == {"a": [1, None]}
+    assert json.loads(format_json({"a": [1, value]})) == {"a": [1, None]}

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from parts import W
 
 from ptq.core.errors import DataError, ModelError
-from ptq.data.splits import SampleOptions, list_input_specs, split_samples, takes_any_batch
+from ptq.data.splits import SampleOptions, has_free_batch, list_input_specs, split_samples
 from ptq.model.graph import Graph
 
 GRAPH = Graph.from_proto(build_network("y = Conv(x, w)", {"x": ("n", 3, 8, 8)}, w=W))
@@ -69,9 +69,9 @@ def test_an_input_that_is_no_tensor_of_numbers_is_refused() -> None:
 
 
 def test_a_model_takes_any_batch_where_its_first_dimension_varies() -> None:
-    assert takes_any_batch(GRAPH)
-    assert not takes_any_batch(Graph.from_proto(CASES["relu"]))
-    assert not takes_any_batch(Graph.from_proto(CASES["clip bounds from an input"]))
+    assert has_free_batch(GRAPH)
+    assert not has_free_batch(Graph.from_proto(CASES["relu"]))
+    assert not has_free_batch(Graph.from_proto(CASES["clip bounds from an input"]))
 
 
 @pytest.mark.parametrize(("mode", "takes_any"), [(1, False), (0, True)])
@@ -79,7 +79,7 @@ def test_a_model_in_training_mode_takes_single_samples(mode: int, takes_any: boo
     # the samples of a batch change the mean that BatchNormalization subtracts
     node = f"y{', m, v' * mode} = BatchNormalization<training_mode = {mode}>(x, one, one, one, one)"
     model = build_network(node, {"x": ("N", 2, 4)}, one=np.ones(2, np.float32))
-    assert takes_any_batch(Graph.from_proto(model)) is takes_any
+    assert has_free_batch(Graph.from_proto(model)) is takes_any
 
 
 SCORES = build_network(

@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 
 from ptq.evaluation.budget import BudgetSearch, check_budget
-from ptq.evaluation.drop import Budget, Drop, agreement_drop, error_drop, top1_drop
+from ptq.evaluation.drop import (
+    Budget,
+    Drop,
+    measure_agreement_drop,
+    measure_error_drop,
+    measure_top1_drop,
+)
 from ptq.evaluation.tasks.task import measure_ratio
 
 
 def _top1(lost: int, gained: int, samples: int) -> Drop:
     rest = [True] * (samples - lost - gained)
-    return top1_drop(
+    return measure_top1_drop(
         [*rest, *[True] * lost, *[False] * gained], [*rest, *[False] * lost, *[True] * gained]
     )
 
@@ -79,7 +85,7 @@ def test_without_change_it_asks_for_as_many_samples_as_the_exact_interval(
     samples: int, points: float
 ) -> None:
     enough = math.ceil(math.log(0.025) / math.log1p(-points / 100))  # (1 - share)^n is 2.5 %
-    needed = check_budget(agreement_drop([True] * samples), points).needed
+    needed = check_budget(measure_agreement_drop([True] * samples), points).needed
     assert needed is not None
     assert enough <= needed <= 1.3 * enough
     assert check_budget(_top1(0, 0, samples), points).needed == needed
@@ -123,11 +129,11 @@ def test_a_budget_of_zero_with_no_change_has_no_estimate() -> None:
 
 
 def test_agreement_and_error_energy_have_sentences_of_their_own() -> None:
-    agreement = check_budget(agreement_drop([True] * 49 + [False]), 0.5)
+    agreement = check_budget(measure_agreement_drop([True] * 49 + [False]), 0.5)
     assert agreement.sentence.startswith(
         "budget of 0.5 points of agreement with float: undecided (agreement with float −2.00 points on 50 "
     )
-    error = check_budget(error_drop([1.0] * 9, [0.5] * 9), 0.1)
+    error = check_budget(measure_error_drop([1.0] * 9, [0.5] * 9), 0.1)
     assert error.sentence == (
         "budget of 0.1 % of energy of the error: exceeded (error energy 50 % of the output on 9 evaluation "
         "samples, 95 % CI 50 … 50)"
@@ -135,7 +141,7 @@ def test_agreement_and_error_energy_have_sentences_of_their_own() -> None:
 
 
 def test_an_infinite_error_has_a_verdict() -> None:
-    assert check_budget(error_drop([0.0] * 2, [1.0] * 2), 1.0).verdict == "exceeded"
+    assert check_budget(measure_error_drop([0.0] * 2, [1.0] * 2), 1.0).verdict == "exceeded"
     wide = Drop("m", 0.0, -1.0, math.inf, 9)
     assert check_budget(wide, 1.0).needed is None
 
@@ -144,7 +150,7 @@ def test_one_sample_decides_no_budget() -> None:
     rows = np.array([[1.0, 256.0]])  # changed pixels and pixels
     share, (lo, hi) = measure_ratio(rows, lambda sums: float(sums[0] / sums[1]))
     pixels = Drop("agreement of pixels", 100 * share, 100 * lo, 100 * hi, 1)
-    for drop in (error_drop([1.0], [0.001]), pixels):
+    for drop in (measure_error_drop([1.0], [0.001]), pixels):
         budget = check_budget(drop, 60)
         assert budget.verdict == "undecided"
         assert "no 95 % CI: too few samples" in budget.sentence

@@ -12,7 +12,7 @@ from networks import build_network
 from PIL import Image
 
 import ptq
-from ptq.core.json_text import dump_json
+from ptq.core.json_text import format_json
 from ptq.data import Preprocess
 from ptq.data.formats.thumbnail import MAX_PIXELS, draw_mask, draw_thumbnail
 from ptq.evaluation.answers import Answer, ChangedSample
@@ -207,5 +207,5 @@ def test_changed_neighbours_are_kept_with_the_pictures_of_both():
 
 def test_pictures_of_answers_stay_out_of_json():
     sample = ChangedSample("s", (), 1, Answer(), Answer(), b"1", b"2", b"3")
-    document = json.loads(dump_json(asdict(sample)))
+    document = json.loads(format_json(asdict(sample)))
     assert {"picture", "reference_picture", "other_picture"} & set(document) == set()

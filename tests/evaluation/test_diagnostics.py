@@ -25,9 +25,9 @@ from ptq.data.input_spec import InputSpec
 from ptq.data.splits import list_input_specs
 from ptq.evaluation.checks.input_range_check import check_input_statistics
 from ptq.evaluation.checks.preprocessing_check import find_better_preprocessing
-from ptq.evaluation.diagnostics import diagnose, fixed_tensors
+from ptq.evaluation.diagnostics import diagnose, find_fixed_tensors
 from ptq.evaluation.report.report_data import Diagnosis, TensorRow
-from ptq.evaluation.runs.engines import session_engine
+from ptq.evaluation.runs.engines import make_session_engine
 from ptq.model.graph import Graph
 from ptq.model.session.session import Session
 from ptq.observers.channel_sums import ChannelSums
@@ -59,7 +59,7 @@ def test_nothing_is_found_in_the_sample_as_it_should_be_used() -> None:
 def _mismatch(preprocess: Preprocess) -> Diagnosis | None:
     session = Session(Graph.load(SAMPLE_DATA / "fashion_mobilenet.onnx"), threads=1)
     images = open_samples(SAMPLE_DATA / "images" / "evaluation", [SPEC], preprocess)
-    return find_better_preprocessing(session_engine(session), images, 0, MODEL, permuted=False)
+    return find_better_preprocessing(make_session_engine(session), images, 0, MODEL, permuted=False)
 
 
 def test_images_in_0_to_255_for_a_model_of_0_to_1_are_found_and_the_options_named() -> None:
@@ -118,7 +118,7 @@ def test_swapped_colours_are_found_and_the_order_named(
     way = Preprocess(channels=fed, mean=(0.0,), std=(1.0,))
     images = open_samples(tmp_path, list_input_specs(model), way)
     found = find_better_preprocessing(
-        session_engine(Session(model, threads=1)), images, 0, MODEL, permuted=False
+        make_session_engine(Session(model, threads=1)), images, 0, MODEL, permuted=False
     )
     assert (found is None) == (proposed is None)
     assert found is None or f"channels {proposed}, " in found.advice
@@ -236,7 +236,7 @@ def test_plain_values_are_proposed_where_they_suit_better_than_those_assumed() -
     assert images.preprocess is not None
     assert images.preprocess.assumed
     found = find_better_preprocessing(
-        session_engine(Session(model, threads=1)), images, 0, MODEL, permuted=False
+        make_session_engine(Session(model, threads=1)), images, 0, MODEL, permuted=False
     )
     assert found is not None
     assert "channels RGB, scale 1/255, or" in found.advice
@@ -302,6 +302,6 @@ def test_the_first_state_of_a_recurrent_layer_has_no_dead_channels() -> None:
         k=gaussian_array(16),
         v=gaussian_array(16, 16),
     )
-    assert fixed_tensors(Graph.from_proto(model)) == {"s", "n", "d", "h", "p"}
+    assert find_fixed_tensors(Graph.from_proto(model)) == {"s", "n", "d", "h", "p"}
     report = ptq.quantize(model, random_feeds(model, 8), effort="fast", threads=1).report
     assert not [s for s in report.suspects if "channels are 0" in s.what]

@@ -13,47 +13,47 @@ from ptq.evaluation.drop import (
     ERROR,
     TOP1,
     Drop,
-    agreement_drop,
     describe_change,
-    error_drop,
-    top1_drop,
+    measure_agreement_drop,
+    measure_error_drop,
+    measure_top1_drop,
 )
 
 
 def test_accuracy_is_lost_by_the_samples_that_float_alone_gets_right() -> None:
-    drop = top1_drop([True] * 90 + [False] * 10, [True] * 85 + [False] * 13 + [True] * 2)
+    drop = measure_top1_drop([True] * 90 + [False] * 10, [True] * 85 + [False] * 13 + [True] * 2)
     assert (drop.metric, drop.lost, drop.gained, drop.samples) == (TOP1, 5, 2, 100)
     assert drop.points == pytest.approx(3.0)
     assert (drop.lo, drop.hi) == pytest.approx(
-        [100 * end for end in intervals.tango_interval(5, 2, 100)]
+        [100 * end for end in intervals.compute_tango_interval(5, 2, 100)]
     )
-    assert drop.p == intervals.mcnemar(5, 2)
+    assert drop.p == intervals.compute_mcnemar_p_value(5, 2)
 
 
 def test_agreement_is_lost_by_the_samples_of_another_class() -> None:
-    drop = agreement_drop([True] * 49 + [False])
+    drop = measure_agreement_drop([True] * 49 + [False])
     assert (drop.metric, drop.points) == (AGREEMENT, pytest.approx(2.0))
     assert (drop.lo, drop.hi) == pytest.approx(
-        [100 * end for end in intervals.clopper_pearson_interval(1, 50)]
+        [100 * end for end in intervals.compute_clopper_pearson_interval(1, 50)]
     )
 
 
 def test_the_error_is_a_share_of_the_energy_of_all_samples() -> None:
     signal, noise = [100.0, 300.0] * 20, [1.0, 7.0] * 20
-    drop = error_drop(signal, noise)
+    drop = measure_error_drop(signal, noise)
     assert drop.metric == ERROR
     assert drop.points == pytest.approx(100 * 8 / 400)
     assert 100 * 1 / 100 < drop.lo < drop.points < drop.hi < 100 * 7 / 300
 
 
 def test_silence_without_error_loses_nothing_and_with_error_everything() -> None:
-    assert error_drop([0.0, 0.0], [0.0, 0.0]).points == 0
-    assert error_drop([0.0, 0.0], [1.0, 1.0]).points == math.inf
+    assert measure_error_drop([0.0, 0.0], [0.0, 0.0]).points == 0
+    assert measure_error_drop([0.0, 0.0], [1.0, 1.0]).points == math.inf
 
 
 def test_intervals_are_the_same_every_time() -> None:
     noise = np.linspace(1, 2, 30).tolist()
-    assert error_drop([9.0] * 30, noise) == error_drop([9.0] * 30, noise)
+    assert measure_error_drop([9.0] * 30, noise) == measure_error_drop([9.0] * 30, noise)
 
 
 @pytest.mark.parametrize(

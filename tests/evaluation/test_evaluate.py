@@ -16,7 +16,7 @@ from ptq.data import Sample
 from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.metrics import Accuracy
-from ptq.evaluation.runs.engines import session_engine
+from ptq.evaluation.runs.engines import make_session_engine
 from ptq.evaluation.runs.run_forms import split_into_batches
 from ptq.model.graph import Graph
 from ptq.model.session.session import Session
@@ -167,7 +167,7 @@ def test_without_labels_the_head_is_the_first_that_holds_scores() -> None:
 def test_no_sample_is_an_error_and_a_failing_one_is_named() -> None:
     with pytest.raises(DataError, match="no sample"):
         evaluate_engines(scores, {}, [], ["y"])
-    engine = session_engine(Session(Graph.from_proto(CASES["relu"]), threads=1))
+    engine = make_session_engine(Session(Graph.from_proto(CASES["relu"]), threads=1))
     with pytest.raises(DataError, match=r"^wrong: "):
         evaluate_engines(engine, {}, [Sample("wrong", {"x": gaussian_array(1, 5, 8, 8)})], ["y"])
 

@@ -12,7 +12,7 @@ from ptq.evaluation import intervals
 
 
 def test_mcnemar_is_1_where_no_sample_changes() -> None:
-    assert intervals.mcnemar(0, 0) == 1
+    assert intervals.compute_mcnemar_p_value(0, 0) == 1
 
 
 @pytest.mark.parametrize("changed", [1, 2, 5, 8, 13])
@@ -23,7 +23,7 @@ def test_mcnemar_is_the_share_of_all_outcomes_that_part_the_numbers_as_far(chang
         farther = sum(abs(a - b) > distance for a, b in outcomes)
         equally = sum(abs(a - b) == distance for a, b in outcomes)
         expected = (farther + equally / 2) / len(outcomes)
-        assert intervals.mcnemar(lost, changed - lost) == pytest.approx(expected)
+        assert intervals.compute_mcnemar_p_value(lost, changed - lost) == pytest.approx(expected)
 
 
 def _chance(lost: int, gained: int, samples: int, p: float, q: float) -> float:
@@ -36,25 +36,25 @@ def test_a_difference_lies_in_its_interval_as_often_as_promised(p: float, q: flo
     samples, covered = 30, 0.0
     for lost in range(samples + 1):
         for gained in range(samples + 1 - lost):
-            lo, hi = intervals.tango_interval(lost, gained, samples)
+            lo, hi = intervals.compute_tango_interval(lost, gained, samples)
             covered += _chance(lost, gained, samples, p, q) * (lo <= p - q <= hi)
     assert covered > 0.94
 
 
 def test_the_interval_of_a_difference_is_that_of_the_printed_example() -> None:
     # airway reactivity before and after stem cell transplantation, Fagerland et al. 2014, table VI
-    assert intervals.tango_interval(7, 1, 21) == pytest.approx((0.026, 0.517), abs=5e-4)
+    assert intervals.compute_tango_interval(7, 1, 21) == pytest.approx((0.026, 0.517), abs=5e-4)
 
 
 def test_the_interval_turns_round_with_the_difference() -> None:
-    lo, hi = intervals.tango_interval(9, 2, 50)
-    assert intervals.tango_interval(2, 9, 50) == pytest.approx((-hi, -lo))
+    lo, hi = intervals.compute_tango_interval(9, 2, 50)
+    assert intervals.compute_tango_interval(2, 9, 50) == pytest.approx((-hi, -lo))
 
 
 @pytest.mark.parametrize("counts", [(0, 0, 1), (1, 0, 1), (0, 0, 10), (10, 0, 10), (5, 5, 10)])
 def test_the_interval_holds_the_difference_also_at_the_ends(counts: tuple[int, int, int]) -> None:
     lost, gained, samples = counts
-    lo, hi = intervals.tango_interval(*counts)
+    lo, hi = intervals.compute_tango_interval(*counts)
     assert -1 <= lo <= (lost - gained) / samples <= hi <= 1
 
 
@@ -63,7 +63,7 @@ def test_a_proportion_is_bounded_where_its_tails_have_a_fortieth(count: int, sam
     def tail(ks: range, p: float) -> float:
         return sum(math.comb(samples, k) * p**k * (1 - p) ** (samples - k) for k in ks)
 
-    lo, hi = intervals.clopper_pearson_interval(count, samples)
+    lo, hi = intervals.compute_clopper_pearson_interval(count, samples)
     assert lo == 0 if count == 0 else tail(range(count, samples + 1), lo) == pytest.approx(0.025)
     assert hi == 1 if count == samples else tail(range(count + 1), hi) == pytest.approx(0.025)
 
@@ -92,5 +92,5 @@ def test_the_draws_of_a_called_statistic_are_of_all_samples_and_always_the_same(
     drawn = intervals.bootstrap_statistic(lambda rows: float(np.median(values[rows])), 100)
     again = intervals.bootstrap_statistic(lambda rows: float(np.median(values[rows])), 100)
     assert np.array_equal(drawn, again)
-    lo, hi = intervals.percentile_interval(drawn)
+    lo, hi = intervals.compute_percentile_interval(drawn)
     assert lo < np.median(values) < hi

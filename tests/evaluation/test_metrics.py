@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ptq.evaluation.metrics import AccuracyMeter, FidelityMeter, is_scores, numeric_output
+from ptq.evaluation.metrics import AccuracyMeter, FidelityMeter, flatten_output, is_scores
 
 
 def test_an_equal_output_has_no_noise() -> None:
@@ -120,9 +120,9 @@ def test_every_figure_of_fidelity_lies_in_its_interval() -> None:
 
 def test_the_numbers_of_a_sequence_are_those_of_its_items_and_strings_have_none() -> None:
     parts = [np.ones((2, 2), np.float32), np.zeros(1, np.int64)]
-    np.testing.assert_array_equal(numeric_output(parts), [1, 1, 1, 1, 0])
-    assert numeric_output(np.array(["a"])).size == 0
-    assert numeric_output(None).size == 0
+    np.testing.assert_array_equal(flatten_output(parts), [1, 1, 1, 1, 0])
+    assert flatten_output(np.array(["a"])).size == 0
+    assert flatten_output(None).size == 0
 
 
 def test_an_output_of_another_shape_is_as_far_off_as_can_be() -> None:

@@ -12,12 +12,12 @@ from onnx.numpy_helper import to_array
 from parts import W
 
 import ptq
-from ptq.evaluation.report.report_rows import node_rows, tensor_rows
+from ptq.evaluation.report.report_rows import build_node_rows, build_tensor_rows
 
 
 def test_rows_are_worst_first_and_say_why() -> None:
     done = quantized_case("residual")
-    rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors, {})
+    rows = build_tensor_rows(done.prepared, done.plan, done.calibration.tensors, {})
     assert [row.sqnr_db for row in rows] == sorted(row.sqnr_db for row in rows)
     assert {row.name for row in rows} == {"x", "r", "d", "y", "w", "v"}
     for row in rows:
@@ -29,7 +29,7 @@ def test_rows_are_worst_first_and_say_why() -> None:
 
 def test_the_error_of_a_weight_is_that_of_its_rounding() -> None:
     done = quantized_case("relu")
-    rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors, {})
+    rows = build_tensor_rows(done.prepared, done.plan, done.calibration.tensors, {})
     (row,) = [row for row in rows if row.kind == "weight"]
     w = W.astype(np.float64)
     scale = np.abs(w).max(axis=(1, 2, 3), keepdims=True) / 127
@@ -48,7 +48,7 @@ def test_the_error_of_a_weight_of_many_blocks_is_that_of_the_whole(
     weight = gaussian_array(outputs, inputs) if transposed else gaussian_array(inputs, outputs)
     model = build_network(text, {"x": (1, inputs)}, w=weight)
     done = quantize_network(model, per_tensor=per_tensor)
-    rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors, {})
+    rows = build_tensor_rows(done.prepared, done.plan, done.calibration.tensors, {})
     [row] = [row for row in rows if row.kind == "weight"]
     [params] = [params for (_, position), params in done.plan.operands.items() if position == 1]
     channels = outputs if params.axis is not None else 1
@@ -82,7 +82,7 @@ def test_the_error_of_a_weight_is_that_of_the_integers_in_the_file() -> None:
 
 def test_the_error_of_an_activation_is_near_the_true_one() -> None:
     done = quantized_case("relu")
-    rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors, {})
+    rows = build_tensor_rows(done.prepared, done.plan, done.calibration.tensors, {})
     (row,) = [row for row in rows if row.name == "x"]
     values = np.concatenate([feed["x"].ravel() for feed in done.feeds]).astype(np.float64)
     params = done.plan.tensors["x"]
@@ -100,7 +100,7 @@ def test_the_error_of_an_activation_is_near_the_true_one() -> None:
 )
 def test_every_node_has_a_precision(name: str, node: str, fate: str, why: str) -> None:
     done = quantized_case(name)
-    rows = {row.name: row for row in node_rows(done.prepared, done.plan)}
+    rows = {row.name: row for row in build_node_rows(done.prepared, done.plan)}
     assert list(rows) == [n.name for n in done.prepared.nodes]
     assert (rows[node].fate, rows[node].why) == (fate, why)
 
@@ -108,12 +108,12 @@ def test_every_node_has_a_precision(name: str, node: str, fate: str, why: str) -
 def test_a_clamp_says_its_bounds() -> None:
     done = quantized_case("clip 1 5")
     clamp = done.plan.clamps["Clip_y"]
-    (row,) = [r for r in node_rows(done.prepared, done.plan) if r.name == "Clip_y"]
+    (row,) = [r for r in build_node_rows(done.prepared, done.plan) if r.name == "Clip_y"]
     assert row.fate == "clamp"
     assert row.why == f"to [{clamp.lo}, {clamp.hi}] after Conv_c"
 
 
 def test_a_skipped_node_brings_no_row_of_its_weight() -> None:
     done = quantize_network(CASES["residual"], skip=["Conv_d"])
-    rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors, {})
+    rows = build_tensor_rows(done.prepared, done.plan, done.calibration.tensors, {})
     assert "v" not in {row.name for row in rows}

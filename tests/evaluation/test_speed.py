@@ -13,7 +13,7 @@ import pytest
 import scipy
 
 from ptq.evaluation import speed
-from ptq.evaluation.intervals import describe_speed, median_interval
+from ptq.evaluation.intervals import compute_median_interval, describe_speed
 from ptq.evaluation.speed import measure_speed, summarize_ratios
 from ptq.model.session.session import Session
 
@@ -182,7 +182,7 @@ def test_equal_models_are_not_slower_under_heavy_noise(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("count", [6, 9, 20, 200, 2000])
 def test_the_interval_of_a_median_is_the_narrowest_with_95_percent(count: int) -> None:
     values = [float(k) for k in range(count)]
-    lo, hi = median_interval(values[::-1])
+    lo, hi = compute_median_interval(values[::-1])
     cut = int(lo) + 1
     assert hi == count - cut
     assert scipy.special.bdtr(cut - 1, count, 0.5) <= 0.025 < scipy.special.bdtr(cut, count, 0.5)

@@ -9,8 +9,8 @@ import pytest
 
 from ptq.core.errors import DataError, UsageError
 from ptq.evaluation.checks.baseline_check import check_baseline
-from ptq.evaluation.drop import top1_drop
-from ptq.evaluation.intervals import tango_interval
+from ptq.evaluation.drop import measure_top1_drop
+from ptq.evaluation.intervals import compute_tango_interval
 from ptq.evaluation.measurements import FormMetrics
 from ptq.evaluation.tasks.ctc import CtcTask
 from ptq.evaluation.tasks.request import recognize_task
@@ -51,7 +51,7 @@ def test_exact_lines_and_characters_are_those_counted_by_hand() -> None:
     drop, figures = measure(ROWS)
     before = [label == one.strip() for label, one, _ in ROWS]
     after = [label == other.strip() for label, _, other in ROWS]
-    expected = top1_drop(before, after)
+    expected = measure_top1_drop(before, after)
     assert drop.metric == "exact lines"
     assert (drop.points, drop.lo, drop.hi, drop.p) == (
         pytest.approx(100 / 6), expected.lo, expected.hi, expected.p,
@@ -82,7 +82,7 @@ def test_the_interval_of_added_errors_is_paired() -> None:
     same = [("abc", "abd", "abd"), ("abc", "abc", "abc")] * 20
     figures = measure(same)[1]
     added = figures["character error rate that float has not"]
-    assert (added.value, added.interval) == (0, tango_interval(0, 0, len(same)))
+    assert (added.value, added.interval) == (0, compute_tango_interval(0, 0, len(same)))
     figures = measure([*same, ("abc", "abc", "abd")])[1]
     added, rate = (figures[name] for name in (added.name, "character error rate"))
     widths = [high - low for low, high in (added.interval, rate.interval)]

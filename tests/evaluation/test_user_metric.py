@@ -16,7 +16,7 @@ from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
 from ptq.evaluation.task_wording import describe_figures
-from ptq.evaluation.user_metric import measure_metric, metric_drop
+from ptq.evaluation.user_metric import measure_metric, measure_metric_drop
 
 COUNT = 40
 SAMPLES = [Sample(f"s{i}", {"x": np.float32([[i]])}, (i % 2,)) for i in range(COUNT)]
@@ -35,16 +35,16 @@ def share(outputs: Any, samples: Any) -> float:
 
 
 def test_one_number_a_sample_is_averaged() -> None:
-    drop = metric_drop(right, BEFORE, AFTER, SAMPLES)
+    drop = measure_metric_drop(right, BEFORE, AFTER, SAMPLES)
     assert (drop.metric, drop.points, drop.samples) == ("right", pytest.approx(10.0), COUNT)
     assert 0 <= drop.lo < 10 < drop.hi < 25
 
 
 def test_one_number_for_all_is_asked_again_for_every_draw() -> None:
-    drop = metric_drop(share, BEFORE, AFTER, SAMPLES)
+    drop = measure_metric_drop(share, BEFORE, AFTER, SAMPLES)
     assert (drop.metric, drop.points) == ("share", pytest.approx(10.0))
     # the same draws of the same samples, fewer of them
-    each = metric_drop(right, BEFORE, AFTER, SAMPLES)
+    each = measure_metric_drop(right, BEFORE, AFTER, SAMPLES)
     assert (drop.lo, drop.hi) == pytest.approx((each.lo, each.hi), abs=2.6)
 
 
@@ -57,7 +57,7 @@ def test_equal_values_of_many_samples_have_no_wider_interval(samples: int) -> No
 
 @pytest.mark.parametrize("metric", [right, share])
 def test_a_metric_that_does_not_change_has_an_interval(metric: Any) -> None:
-    drop = metric_drop(metric, BEFORE, BEFORE, SAMPLES)
+    drop = measure_metric_drop(metric, BEFORE, BEFORE, SAMPLES)
     # by Tango without discordant pairs: z² / (n + z²)
     width = 100 * 1.959964**2 / (COUNT + 1.959964**2)
     assert (drop.points, drop.lo, drop.hi) == (0, pytest.approx(-width), pytest.approx(width))
@@ -79,17 +79,17 @@ def _raise() -> float:
 @pytest.mark.parametrize("answer", [_raise, lambda: float("nan"), lambda: [1.0, 2.0]])
 def test_resamples_on_which_a_metric_is_undefined_are_left_out(answer: Any) -> None:
     # a resample lacks each of two samples with probability e⁻¹: 14 % lack both
-    drop = metric_drop(
+    drop = measure_metric_drop(
         _share_if(lambda names: names & {"s0", "s1"}, answer), BEFORE, AFTER, SAMPLES
     )
-    every = metric_drop(share, BEFORE, AFTER, SAMPLES)
+    every = measure_metric_drop(share, BEFORE, AFTER, SAMPLES)
     assert drop.points == every.points
     assert (drop.lo, drop.hi) == pytest.approx((every.lo, every.hi), abs=2.6)
 
 
 def test_without_most_resamples_there_is_no_interval_and_no_verdict() -> None:
     # 60 % of the resamples lack one of two samples
-    drop = metric_drop(_share_if({"s0", "s1"}.issubset, _raise), BEFORE, AFTER, SAMPLES)
+    drop = measure_metric_drop(_share_if({"s0", "s1"}.issubset, _raise), BEFORE, AFTER, SAMPLES)
     assert (drop.points, drop.has_interval) == (pytest.approx(10.0), False)
     assert describe_drop(drop) == (
         "metric −10.00 points (no 95 % CI: too few samples define the metric)"
@@ -105,18 +105,18 @@ def test_what_a_metric_raises_is_one_line_and_names_it() -> None:
         raise KeyError("boxes")
 
     with pytest.raises(DataError, match=r"^metric broken: raised KeyError: 'boxes'$"):
-        metric_drop(broken, BEFORE, AFTER, SAMPLES)
+        measure_metric_drop(broken, BEFORE, AFTER, SAMPLES)
 
 
 def test_a_metric_without_return_is_named_so() -> None:
     with pytest.raises(UsageError, match=r"^metric <lambda> returns None; return one finite"):
-        metric_drop(lambda outputs, samples: None, BEFORE, AFTER, SAMPLES)
+        measure_metric_drop(lambda outputs, samples: None, BEFORE, AFTER, SAMPLES)
 
 
 @pytest.mark.parametrize("answer", [float("nan"), [1.0, 2.0], [[1.0]]])
 def test_an_answer_that_is_no_number_or_not_one_a_sample_is_refused(answer: Any) -> None:
     with pytest.raises(UsageError, match="return one finite number"):
-        metric_drop(lambda outputs, samples: answer, BEFORE, AFTER, SAMPLES)
+        measure_metric_drop(lambda outputs, samples: answer, BEFORE, AFTER, SAMPLES)
 
 
 @pytest.mark.parametrize("metric", [right, share])
@@ -157,7 +157,7 @@ def test_one_sample_has_no_interval() -> None:
 
     one, other = [{"y": np.ones(1)}], [{"y": np.zeros(1)}]
     assert measure_metric(third, one, SAMPLES[:1]).interval == NO_INTERVAL
-    drop = metric_drop(third, one, other, SAMPLES[:1])
+    drop = measure_metric_drop(third, one, other, SAMPLES[:1])
     assert (drop.points, drop.has_interval) == (pytest.approx(30.0), False)
 
 
@@ -203,7 +203,7 @@ def count_distinct(outputs: Any, samples: Any) -> float:
 def test_a_drop_outside_its_resamples_has_no_interval_and_holds_no_budget() -> None:
     different = [{"y": np.float32([[i]])} for i in range(COUNT)]
     halves = [{"y": np.float32([[i // 2]])} for i in range(COUNT)]
-    drop = metric_drop(count_distinct, different, halves, SAMPLES)
+    drop = measure_metric_drop(count_distinct, different, halves, SAMPLES)
     assert (drop.points, drop.has_interval) == (pytest.approx(50.0), False)
     why = "no 95 % CI: the metric behaves otherwise on repeated samples"
     assert describe_drop(drop) == f"count_distinct −50.00 points ({why})"
@@ -246,9 +246,9 @@ def test_a_metric_may_compute_in_place(each: bool) -> None:
             each=each,
         )
 
-    expected = metric_drop(on_copies, before, after, samples)
+    expected = measure_metric_drop(on_copies, before, after, samples)
     assert all(feed["x"].all() for feed in feeds)
-    found = metric_drop(metric, before, after, samples)
+    found = measure_metric_drop(metric, before, after, samples)
     assert (found.points, found.lo, found.hi) == (expected.points, expected.lo, expected.hi)
     assert all(feed["x"].all() for feed in feeds)
     assert all(

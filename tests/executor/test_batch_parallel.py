@@ -32,7 +32,7 @@ SAMPLE = Path(__file__).parents[2] / "sample_data" / "fashion_mobilenet.onnx"
 @pytest.fixture(autouse=True)
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three threads on any machine, and no network is too small for them."""
-    monkeypatch.setattr(thread_pool, "thread_count", lambda: 3)
+    monkeypatch.setattr(thread_pool, "get_thread_count", lambda: 3)
     monkeypatch.setattr(thread_pool, "MIN_PARALLEL_NANOSECONDS", 0)
 
 

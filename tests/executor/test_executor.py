@@ -266,7 +266,7 @@ def test_a_sequence_from_a_float_island_is_returned() -> None:
 
 
 def test_parallel_runs_prepare_each_kernel_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "thread_count", lambda: 3)
+    monkeypatch.setattr(thread_pool, "get_thread_count", lambda: 3)
     done, prepared = quantized_case("residual"), []
     meeting = threading.Barrier(3, timeout=30)
 
@@ -281,6 +281,6 @@ def test_parallel_runs_prepare_each_kernel_once(monkeypatch: pytest.MonkeyPatch)
         meeting.wait()  # all three are at work
         return executor.run(feed)["y"]
 
-    results = thread_pool.parallel_map(run, [done.feeds[0]] * 3)
+    results = thread_pool.map_in_parallel(run, [done.feeds[0]] * 3)
     assert len(prepared) == len({*prepared}) > 0
     assert all(np.array_equal(r, Executor(done.qdq).run(done.feeds[0])["y"]) for r in results)

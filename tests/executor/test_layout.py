@@ -13,10 +13,10 @@ from ptq.executor.arithmetics.data_movement import DATA_MOVEMENT_OPS, MULTI_INPU
 from ptq.executor.arithmetics.node_site import Site
 from ptq.executor.layout import (
     Tensor,
-    attrs_channels_last,
-    axis_channels_last,
-    weight_channels_last,
-    weight_qparams_channels_last,
+    to_attrs_channels_last,
+    to_axis_channels_last,
+    to_weight_channels_last,
+    to_weight_qparams_channels_last,
 )
 
 
@@ -43,14 +43,14 @@ def test_an_axis_is_found_again(rank: int) -> None:
     shape = tuple(range(2, 2 + rank))
     moved = last(np.zeros(shape)).shape
     for axis in range(-rank, rank):
-        assert moved[axis_channels_last(axis, rank)] == shape[axis]
+        assert moved[to_axis_channels_last(axis, rank)] == shape[axis]
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, 3, -1])
 def test_concat_goes_along_the_same_axis(axis: int) -> None:
     x = gaussian_array(2, 3, 4, 5)
     params = QuantParams.per_tensor(1.0, 0, INT8)
-    attrs = attrs_channels_last("Concat", {"axis": axis}, 4)
+    attrs = to_attrs_channels_last("Concat", {"axis": axis}, 4)
     kernel = MULTI_INPUT_OPS["Concat"](Site("Concat", attrs, (params, params), (params,)))
     assert np.array_equal(kernel([last(x), last(x)]), last(np.concatenate([x, x], axis)))
 
@@ -60,7 +60,7 @@ def test_pad_pads_the_same_sides(axes: tuple[int, ...] | None) -> None:
     x = np.arange(2 * 3 * 4 * 5, dtype=np.int8).reshape(2, 3, 4, 5)
     pads = np.arange(2 * (4 if axes is None else len(axes)))
     named = {} if axes is None else {"axes": np.array(axes)}
-    attrs = attrs_channels_last("Pad", {"pads": pads, **named}, 4)
+    attrs = to_attrs_channels_last("Pad", {"pads": pads, **named}, 4)
     params = QuantParams.per_tensor(1.0, 0, INT8)
     kernel = DATA_MOVEMENT_OPS["Pad"](Site("Pad", attrs, (params,), (params,)))
     sides = [(0, 0)] * 4
@@ -71,12 +71,12 @@ def test_pad_pads_the_same_sides(axes: tuple[int, ...] | None) -> None:
 
 def test_the_weight_of_a_convolution_starts_with_its_outputs() -> None:
     w = gaussian_array(8, 3, 2, 5)
-    assert np.array_equal(weight_channels_last("Conv", w, 1), w.transpose(0, 2, 3, 1))
+    assert np.array_equal(to_weight_channels_last("Conv", w, 1), w.transpose(0, 2, 3, 1))
 
 
 def test_a_transposed_weight_is_regrouped_by_outputs() -> None:
     w = gaussian_array(6, 2, 3, 4)  # 6 inputs in 3 groups of 2, each with 2 outputs
-    moved = weight_channels_last("ConvTranspose", w, 3)
+    moved = to_weight_channels_last("ConvTranspose", w, 3)
     assert moved.shape == (6, 3, 4, 2)
     for group, output, i in itertools.product(range(3), range(2), range(2)):
         assert np.array_equal(moved[2 * group + output, :, :, i], w[2 * group + i, output])
@@ -84,7 +84,7 @@ def test_a_transposed_weight_is_regrouped_by_outputs() -> None:
 
 def test_the_groups_of_a_transposed_convolution_repeat_their_scales() -> None:
     params = QuantParams(np.float32([1, 2]), np.array([0, 0]), INT8, 1)
-    moved = weight_qparams_channels_last("ConvTranspose", params, 3)
+    moved = to_weight_qparams_channels_last("ConvTranspose", params, 3)
     assert moved.scale.tolist() == [1, 2, 1, 2, 1, 2]
     assert moved.axis == 0
-    assert weight_qparams_channels_last("Conv", params, 3).scale.tolist() == [1, 2]
+    assert to_weight_qparams_channels_last("Conv", params, 3).scale.tolist() == [1, 2]

@@ -7,7 +7,7 @@ import pytest
 from cases import CASES, quantized_case
 
 from ptq.core.ops import OPS
-from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.executor.arithmetics import get_kernels
 from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program import Program, Step
 from ptq.executor.program_reader import read_program
@@ -16,7 +16,7 @@ from ptq.executor.program_reader import read_program
 def program(name: str, form: str = "qdq", target: str = "ort") -> Program:
     done = quantized_case(name, target)
     graph = done.qdq if form == "qdq" else done.qlinear
-    return read_program(graph, kernels_of_arithmetic(target).__contains__)
+    return read_program(graph, get_kernels(target).__contains__)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -90,7 +90,7 @@ def test_a_float_chain_around_an_integer_step_is_two_islands() -> None:
         CONV + f"a = Sin(c)\nd = Conv{SAME}(a, v)\ne = Cos(d)\ny = Sub(a, e)", v=V, **WB
     )
     done = quantize_network(model)
-    read = read_program(done.qdq, kernels_of_arithmetic("ort").__contains__)
+    read = read_program(done.qdq, get_kernels("ort").__contains__)
     found = [s.ops for s in read.steps if isinstance(s, FloatIsland)]
     assert sorted(found) == [("Cos", "Sub"), ("Sin",)]
 

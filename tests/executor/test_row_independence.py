@@ -10,7 +10,7 @@ import pytest
 from ptq.core.ops import OPS
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.program import Program, Step
-from ptq.executor.row_independence import INDEPENDENCE_RULES, Shape, rows_are_independent
+from ptq.executor.row_independence import INDEPENDENCE_RULES, Shape, are_rows_independent
 
 N = 5  # rows
 IMAGE, MATRIX, STACK = (N, 4, 6, 6), (N, 8), (N, 3, 8)
@@ -34,7 +34,7 @@ def is_independent(
     }
     step = Step("node", op, attrs, tuple(names), ("y",))
     program = Program((step,), params or {}, fixed, tuple(fed), ("y",))
-    return rows_are_independent(step, program, (), N, {**fed, "y": result})
+    return are_rows_independent(step, program, (), N, {**fed, "y": result})
 
 
 def test_every_row_of_the_table_has_a_rule_but_those_that_count_rows() -> None:

@@ -10,8 +10,8 @@ import pytest
 from ptq.core.types import UINT8
 from ptq.kernels import exact_blas
 from ptq.kernels.accumulate import OutputStage
-from ptq.kernels.conv import convolution
-from ptq.kernels.conv_transpose import transposed_convolution
+from ptq.kernels.conv import prepare_convolution
+from ptq.kernels.conv_transpose import prepare_transposed_convolution
 from ptq.kernels.requantizer import Channels
 
 
@@ -46,8 +46,8 @@ def test_only_the_channels_of_a_large_bias_are_summed_in_int32(
     bias, witness = large_biases(32), Witness()
     attributes: dict[str, Any] = {"x_qtype": UINT8, "x_zero_point": 77, "group": group}
     attributes["pads"] = [pads] * 4
-    got = convolution(w, bias, **attributes)(x, witness)
-    products = convolution(w, None, **attributes)(x, Witness())
+    got = prepare_convolution(w, bias, **attributes)(x, witness)
+    products = prepare_convolution(w, None, **attributes)(x, Witness())
     np.testing.assert_array_equal(got, (products.astype(np.int64) + bias).astype(np.int32))
     in_int32 = {channel for channel, name in witness.types.items() if name == "int32"}
     assert in_int32 == {1, 30}
@@ -59,8 +59,8 @@ def test_a_transposed_convolution_adds_large_biases_in_int32_too() -> None:
     w = rng.integers(-127, 128, (24, 3, 3, 6)).astype(np.int8)
     bias, witness = large_biases(24), Witness()
     attributes: dict[str, Any] = {"x_qtype": UINT8, "x_zero_point": 9, "strides": [2, 2]}
-    got = transposed_convolution(w, bias, **attributes)(x, witness)
-    products = transposed_convolution(w, None, **attributes)(x, Witness())
+    got = prepare_transposed_convolution(w, bias, **attributes)(x, witness)
+    products = prepare_transposed_convolution(w, None, **attributes)(x, Witness())
     np.testing.assert_array_equal(got, (products.astype(np.int64) + bias).astype(np.int32))
     assert sorted(c for c, name in witness.types.items() if name == "int32") == [1, 22]
 

@@ -16,8 +16,8 @@ from requantizers import keep
 from ptq.core.errors import ModelError
 from ptq.core.types import INT8, UINT8
 from ptq.kernels import thread_pool
-from ptq.kernels.conv import convolution
-from ptq.kernels.conv_transpose import transposed_convolution
+from ptq.kernels.conv import prepare_convolution
+from ptq.kernels.conv_transpose import prepare_transposed_convolution
 from ptq.kernels.requantizer import Channels
 
 
@@ -109,7 +109,7 @@ def test_accumulators_equal_those_of_onnx_runtimes_convinteger(g: dict[str, Any]
         "x": np.moveaxis(x, -1, 1), "w": np.moveaxis(w, -1, 1), "zx": np.array(g["zero_point"], np.uint8),
     }  # fmt: skip
     expected = np.moveaxis(runtime("ConvInteger", inputs, **attributes), 1, -1)
-    run = convolution(w, None, x_qtype=UINT8, x_zero_point=g["zero_point"], **attributes)
+    run = prepare_convolution(w, None, x_qtype=UINT8, x_zero_point=g["zero_point"], **attributes)
     np.testing.assert_array_equal(run(x, keep), expected)
 
 
@@ -125,7 +125,7 @@ def test_int8_inputs_bias_and_weight_zero_points_equal_an_int64_convolution(
     zw = rng.integers(-128, 128, g["outputs"])
     attributes = {name: g[name] for name in ("strides", "pads", "dilations", "group")}
     zx = g["zero_point"] - 128
-    run = convolution(w, bias, x_qtype=INT8, x_zero_point=zx, w_zero_point=zw, **attributes)
+    run = prepare_convolution(w, bias, x_qtype=INT8, x_zero_point=zx, w_zero_point=zw, **attributes)
     np.testing.assert_array_equal(run(x, keep), reference(x, w, bias, zx, zw, **attributes))
 
 
@@ -144,7 +144,7 @@ def test_auto_pad_is_resolved_as_onnx_runtime_does(
     attributes: dict[str, Any] = {"auto_pad": auto_pad, "strides": [stride] * 2, "group": group}
     inputs = {"x": np.moveaxis(x, -1, 1), "w": np.moveaxis(w, -1, 1), "zx": np.array(77, np.uint8)}
     expected = np.moveaxis(runtime("ConvInteger", inputs, **attributes), 1, -1)
-    run = convolution(w, None, x_qtype=UINT8, x_zero_point=77, **attributes)
+    run = prepare_convolution(w, None, x_qtype=UINT8, x_zero_point=77, **attributes)
     np.testing.assert_array_equal(run(x, keep), expected)
 
 
@@ -153,7 +153,7 @@ def test_a_sum_beyond_float32_is_exact_against_int64(zero_point: int) -> None:
     rng = np.random.default_rng(zero_point)
     x = rng.choice([0, 254, 255], (1, 5, 5, 512)).astype(np.uint8)
     w = rng.choice([-127, 126, 127], (20, 3, 3, 512), p=[0.02, 0.49, 0.49]).astype(np.int8)
-    run = convolution(w, None, x_qtype=UINT8, x_zero_point=zero_point, pads=[1] * 4)
+    run = prepare_convolution(w, None, x_qtype=UINT8, x_zero_point=zero_point, pads=[1] * 4)
     expected = reference(x, w, None, zero_point, 0, (1, 1), [1] * 4, (1, 1), 1)
     assert np.abs(expected).max() > 2**24
     np.testing.assert_array_equal(run(x, keep), expected)
@@ -163,7 +163,7 @@ def test_a_depthwise_sum_beyond_float32_is_exact_against_int64() -> None:
     rng = np.random.default_rng(5)
     x = rng.integers(250, 256, (1, 30, 30, 3)).astype(np.uint8)
     w = rng.integers(120, 128, (6, 25, 25, 1)).astype(np.int8)
-    run = convolution(w, None, x_qtype=UINT8, x_zero_point=0, group=3)
+    run = prepare_convolution(w, None, x_qtype=UINT8, x_zero_point=0, group=3)
     expected = reference(x, w, None, 0, 0, (1, 1), [0] * 4, (1, 1), 3)
     assert expected.max() > 2**24
     np.testing.assert_array_equal(run(x, keep), expected)
@@ -175,7 +175,7 @@ def test_an_accumulator_wraps_as_int32_does(group: int, size: int) -> None:
     x = np.full((1, 4, 4, 4), 255, np.uint8)
     w = np.full((4, size, size, 4 // group), 127, np.int8)
     bias = np.full(4, 2**31 - 100, np.int32)
-    got = convolution(w, bias, x_qtype=UINT8, x_zero_point=0, group=group)(x, keep)
+    got = prepare_convolution(w, bias, x_qtype=UINT8, x_zero_point=0, group=group)(x, keep)
     assert np.all(got == np.int64(2**31 - 100 + 255 * 127 * size**2 * 4 // group - 2**32))
 
 
@@ -189,11 +189,11 @@ def test_the_number_of_threads_does_not_change_the_result(
     x = rng.integers(0, 256, (3, 40, 40, 64)).astype(np.uint8)
     w = rng.integers(-128, 128, (64, size, size, inner)).astype(np.int8)
     bias = rng.integers(-9999, 9999, 64).astype(np.int32)
-    run = convolution(w, bias, x_qtype=UINT8, x_zero_point=9, group=group, pads=[pads] * 4)
+    run = prepare_convolution(w, bias, x_qtype=UINT8, x_zero_point=9, group=group, pads=[pads] * 4)
     results = []
     monkeypatch.setattr(thread_pool, "MIN_PARALLEL_NANOSECONDS", 0)
     for number in (1, 2, 5):
-        monkeypatch.setattr(thread_pool, "thread_count", lambda number=number: number)
+        monkeypatch.setattr(thread_pool, "get_thread_count", lambda number=number: number)
         results.append(run(x, keep))
     np.testing.assert_array_equal(
         results[0], reference(x, w, bias, 9, 0, (1, 1), [pads] * 4, (1, 1), group)
@@ -206,7 +206,7 @@ def test_one_kernel_serves_inputs_of_several_sizes() -> None:
     rng = np.random.default_rng(8)
     for group in (1, 8):
         w = rng.integers(-128, 128, (8, 3, 3, 8 // group)).astype(np.int8)
-        run = convolution(
+        run = prepare_convolution(
             w, None, x_qtype=UINT8, x_zero_point=3, group=group, auto_pad="SAME_UPPER"
         )
         for size in (9, 14, 9, 4):
@@ -216,20 +216,20 @@ def test_one_kernel_serves_inputs_of_several_sizes() -> None:
 
 
 def test_a_tiles_error_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "thread_count", lambda: 2)
+    monkeypatch.setattr(thread_pool, "get_thread_count", lambda: 2)
     monkeypatch.setattr(thread_pool, "MIN_PARALLEL_NANOSECONDS", 0)
 
     def fail(acc: Any, channels: Channels) -> Any:
         raise ValueError("from the requantizer")
 
     x = np.zeros((4, 40, 40, 64), np.uint8)
-    run = convolution(np.ones((64, 3, 3, 64), np.int8), None, x_qtype=UINT8, x_zero_point=0)
+    run = prepare_convolution(np.ones((64, 3, 3, 64), np.int8), None, x_qtype=UINT8, x_zero_point=0)
     with pytest.raises(ValueError, match="from the requantizer"):
         run(x, fail)
 
 
 def test_a_window_without_a_place_is_a_model_error() -> None:
-    run = convolution(np.ones((2, 3, 3, 2), np.int8), None, x_qtype=UINT8, x_zero_point=0)
+    run = prepare_convolution(np.ones((2, 3, 3, 2), np.int8), None, x_qtype=UINT8, x_zero_point=0)
     with pytest.raises(ModelError, match=r"of \d+ positions does not fit in 2 positions"):
         run(np.zeros((1, 2, 2, 2), np.uint8), keep)
     with pytest.raises(ModelError, match="2 input channels got 3"):
@@ -262,7 +262,9 @@ def test_a_transposed_convolution_equals_onnx_runtimes_in_float(
     real = np.moveaxis(x.astype(np.float32) - zero_point, -1, 1)
     inputs = {"x": real, "w": weights.astype(np.float32)}
     expected = np.moveaxis(runtime("ConvTranspose", inputs, **attributes), 1, -1)
-    run = transposed_convolution(w, None, x_qtype=UINT8, x_zero_point=zero_point, **attributes)
+    run = prepare_transposed_convolution(
+        w, None, x_qtype=UINT8, x_zero_point=zero_point, **attributes
+    )
     np.testing.assert_array_equal(run(x, keep), expected)
 
 
@@ -270,7 +272,7 @@ def test_a_transposed_convolution_is_exact_beyond_float32_and_wraps() -> None:
     x = np.full((1, 3, 3, 600), 255, np.uint8)
     w = np.full((2, 2, 2, 600), 127, np.int8)
     bias = np.array([0, 2**31 - 1], np.int32)
-    run = transposed_convolution(w, bias, x_qtype=UINT8, x_zero_point=0, strides=[1, 1])
+    run = prepare_transposed_convolution(w, bias, x_qtype=UINT8, x_zero_point=0, strides=[1, 1])
     got = run(x, keep)
     whole = 600 * 255 * 127
     assert got[0, 1, 1].tolist() == [4 * whole, 2**31 - 1 + 4 * whole - 2**32]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import ModelError
-from ptq.kernels.im2col import exact_matmul, im2col
+from ptq.kernels.im2col import im2col, multiply_exactly
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_channels_that_do_not_divide_into_the_groups_are_refused() -> None:
 
 def test_a_product_of_large_integers_is_whole() -> None:
     a = np.array([[2**26 - 1, 3]])
-    assert exact_matmul(a, np.array([[2**26 - 1], [1]])).item() == (2**26 - 1) ** 2 + 3
+    assert multiply_exactly(a, np.array([[2**26 - 1], [1]])).item() == (2**26 - 1) ** 2 + 3

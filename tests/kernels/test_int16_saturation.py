@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ptq.kernels.int16_saturation import (
     MAX_PAIR_SUM,
     clip_pair_sums,
-    largest_pair_sum,
-    saturable_pairs,
-    saturation_loss,
+    compute_saturation_loss,
+    find_largest_pair_sum,
+    find_saturable_pairs,
 )
 
 
@@ -29,7 +29,7 @@ def test_the_exact_sum_less_the_excess_is_the_saturated_one(seed: int) -> None:
     m, k, n = (int(v) for v in rng.integers(1, 8, 3))
     a = rng.integers(0, 256, (m, k), np.uint8)
     b = rng.choice(np.array([-128, -100, -64, 0, 65, 127], np.int8), (k, n))
-    saturated = a.astype(int) @ b.astype(int) - saturation_loss(a, b)
+    saturated = a.astype(int) @ b.astype(int) - compute_saturation_loss(a, b)
     for i, j in np.ndindex(m, n):
         assert saturated[i, j] == looped(a[i].tolist(), b[:, j].tolist())
 
@@ -46,9 +46,9 @@ def test_the_exact_sum_less_the_excess_is_the_saturated_one(seed: int) -> None:
 )
 def test_a_pair_can_saturate_from_129_on(pair: tuple[int, int], can: bool) -> None:
     b = np.array(pair, np.int8)[:, None]
-    assert bool(saturable_pairs(b).item()) is can
+    assert bool(find_saturable_pairs(b).item()) is can
     worst = np.array([[255 * (w > 0) if pair[0] > 0 else 255 for w in pair]], np.uint8)
-    assert bool(saturation_loss(worst, b).any()) is can
+    assert bool(compute_saturation_loss(worst, b).any()) is can
 
 
 @given(st.integers(0, 2**31))
@@ -57,10 +57,10 @@ def test_weights_within_bounds_cannot_saturate_and_hardly_change(seed: int) -> N
     *batch, k, n = (int(v) for v in rng.integers(1, 6, rng.integers(2, 4)))
     b = rng.integers(-127, 128, (*batch, k, n))
     made = clip_pair_sums(b)
-    assert (largest_pair_sum(made) <= MAX_PAIR_SUM).all()
+    assert (find_largest_pair_sum(made) <= MAX_PAIR_SUM).all()
     for before, after in zip(b.reshape(-1, k, n), made.reshape(-1, k, n), strict=True):
-        assert not saturable_pairs(after.astype(np.int8)).any()
-        untouched = ~np.repeat(saturable_pairs(before.astype(np.int8)), 2, axis=0)[:k]
+        assert not find_saturable_pairs(after.astype(np.int8)).any()
+        untouched = ~np.repeat(find_saturable_pairs(before.astype(np.int8)), 2, axis=0)[:k]
         assert np.array_equal(before[untouched], after[untouched])
         assert (np.abs(after) <= np.abs(before)).all()
         # of a pair that would saturate one changes, and no further than it must
@@ -70,4 +70,4 @@ def test_weights_within_bounds_cannot_saturate_and_hardly_change(seed: int) -> N
 
 def test_the_largest_sum_of_two_neighbours_is_of_one_sign() -> None:
     b = np.array([[100, -3, 5.5], [-90, -4, 0], [20, 90, 7], [30, -91, 8], [60, 1, -20]])
-    assert largest_pair_sum(b).tolist() == [100, 91, 20]
+    assert find_largest_pair_sum(b).tolist() == [100, 91, 20]

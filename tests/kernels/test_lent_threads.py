@@ -20,12 +20,12 @@ def list_threads(tiles: int = 64) -> set[int]:
         time.sleep(0.002)
         return threading.get_ident()
 
-    return {*thread_pool.parallel_map(tile, range(tiles))}
+    return {*thread_pool.map_in_parallel(tile, range(tiles))}
 
 
 @pytest.fixture(autouse=True)
 def four_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "thread_count", lambda: 4)
+    monkeypatch.setattr(thread_pool, "get_thread_count", lambda: 4)
 
 
 @pytest.mark.parametrize(("lent", "left"), [(3, 1), (9, 1), (2, 2), (1, 3)])
@@ -55,7 +55,7 @@ def test_threads_that_came_back_before_serve_the_next_job() -> None:
     meeting = threading.Barrier(4, timeout=ENOUGH_SECONDS)
     with lend_threads(3) as lent:
         lent.take_back()
-        thread_pool.parallel_map(lambda _: meeting.wait(), range(4))
+        thread_pool.map_in_parallel(lambda _: meeting.wait(), range(4))
 
 
 def test_an_error_in_a_tile_of_a_thread_that_came_back_reaches_the_caller() -> None:
@@ -88,4 +88,4 @@ def test_an_error_in_the_block_takes_the_threads_back() -> None:
     with pytest.raises(KeyError), lend_threads(3):
         raise KeyError
     meeting = threading.Barrier(4, timeout=ENOUGH_SECONDS)
-    thread_pool.parallel_map(lambda _: meeting.wait(), range(4))
+    thread_pool.map_in_parallel(lambda _: meeting.wait(), range(4))

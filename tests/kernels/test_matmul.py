@@ -14,7 +14,7 @@ from requantizers import keep
 
 from ptq.core.errors import ModelError
 from ptq.core.types import INT8, UINT8
-from ptq.kernels.matmul import matmul_by_constant, matmul_of_activations
+from ptq.kernels.matmul import prepare_matmul_by_constant, prepare_matmul_of_activations
 
 
 def runtime(b: Any, zb: Any, **inputs: Any) -> Any:
@@ -57,8 +57,8 @@ def test_products_equal_onnx_runtimes_matmulinteger(
     zeros: dict[str, Any] = {
         "a_qtype": UINT8, "a_zero_point": zero, "b_qtype": INT8, "b_zero_point": zb,
     }  # fmt: skip
-    np.testing.assert_array_equal(matmul_of_activations(**zeros)(a, b, keep), expected)
-    np.testing.assert_array_equal(matmul_by_constant(b, None, **zeros)(a, keep), expected)
+    np.testing.assert_array_equal(prepare_matmul_of_activations(**zeros)(a, b, keep), expected)
+    np.testing.assert_array_equal(prepare_matmul_by_constant(b, None, **zeros)(a, keep), expected)
 
 
 @settings(max_examples=40)
@@ -80,10 +80,10 @@ def test_zero_points_of_rows_and_columns_and_a_bias_equal_int64(
         zeros: dict[str, Any] = {
             "a_qtype": INT8, "a_zero_point": zero, "b_qtype": UINT8, "b_zero_point": zb,
         }  # fmt: skip
-        np.testing.assert_array_equal(matmul_of_activations(**zeros)(a, b, keep), sums)
-        np.testing.assert_array_equal(matmul_by_constant(b, None, **zeros)(a, keep), sums)
+        np.testing.assert_array_equal(prepare_matmul_of_activations(**zeros)(a, b, keep), sums)
+        np.testing.assert_array_equal(prepare_matmul_by_constant(b, None, **zeros)(a, keep), sums)
         np.testing.assert_array_equal(
-            matmul_by_constant(b, bias, **zeros)(a, keep), (sums + bias).astype(np.int32)
+            prepare_matmul_by_constant(b, bias, **zeros)(a, keep), (sums + bias).astype(np.int32)
         )
 
 
@@ -101,8 +101,8 @@ def test_vectors_are_taken_as_numpys_int64_matmul_takes_them(
         "a_qtype": UINT8, "a_zero_point": 9, "b_qtype": INT8, "b_zero_point": 0,
     }  # fmt: skip
     for got in (
-        matmul_of_activations(**zeros)(a, b, keep),
-        matmul_by_constant(b, None, **zeros)(a, keep),
+        prepare_matmul_of_activations(**zeros)(a, b, keep),
+        prepare_matmul_by_constant(b, None, **zeros)(a, keep),
     ):
         assert got.shape == expected.shape
         np.testing.assert_array_equal(got, expected)
@@ -120,8 +120,8 @@ def test_extreme_values_are_summed_exactly_and_wrap_as_int32(depth: int) -> None
     whole = depth * 255 * 255
     row = np.where(np.arange(33) % 2, -whole, whole).astype(np.int64)
     expected = np.stack([row, 0 * row, row]).astype(np.int32)
-    np.testing.assert_array_equal(matmul_of_activations(**zeros)(a, b, keep), expected)
-    np.testing.assert_array_equal(matmul_by_constant(b, None, **zeros)(a, keep), expected)
+    np.testing.assert_array_equal(prepare_matmul_of_activations(**zeros)(a, b, keep), expected)
+    np.testing.assert_array_equal(prepare_matmul_by_constant(b, None, **zeros)(a, keep), expected)
 
 
 def test_the_number_of_threads_does_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,13 +133,15 @@ def test_the_number_of_threads_does_not_change_the_result(monkeypatch: pytest.Mo
     results = []
     monkeypatch.setattr("ptq.kernels.thread_pool.MIN_PARALLEL_NANOSECONDS", 0)
     for number in (1, 2, 5):
-        monkeypatch.setattr("ptq.kernels.thread_pool.thread_count", lambda number=number: number)
+        monkeypatch.setattr(
+            "ptq.kernels.thread_pool.get_thread_count", lambda number=number: number
+        )
         results += [
-            matmul_of_activations(**zeros)(a, b, keep),
-            matmul_by_constant(b, None, **zeros)(a, keep),
+            prepare_matmul_of_activations(**zeros)(a, b, keep),
+            prepare_matmul_by_constant(b, None, **zeros)(a, keep),
         ]
         np.testing.assert_array_equal(
-            matmul_by_constant(b[1], None, **zeros)(a[1], keep), results[0][1]
+            prepare_matmul_by_constant(b[1], None, **zeros)(a[1], keep), results[0][1]
         )
     # float64 holds every sum: 700 · 255 · 128 < 2^53
     expected = np.matmul(a.astype(np.float64) - 3, b.astype(np.float64))
@@ -153,9 +155,9 @@ def test_operands_that_do_not_meet_are_a_model_error() -> None:
     }  # fmt: skip
     a, b = np.zeros((2, 5), np.uint8), np.zeros((6, 2), np.int8)
     with pytest.raises(ModelError, match="5 columns meet 6 rows"):
-        matmul_of_activations(**zeros)(a, b, keep)
+        prepare_matmul_of_activations(**zeros)(a, b, keep)
     with pytest.raises(ModelError, match="5 columns meet 6 rows"):
-        matmul_by_constant(b, None, **zeros)(a, keep)
+        prepare_matmul_by_constant(b, None, **zeros)(a, keep)
 
 
 @pytest.mark.parametrize("batches", [((0,), (0,)), ((3, 1), (5,)), ((40,), (1,))])
@@ -164,6 +166,8 @@ def test_small_products_of_many_matrices_are_each_one_s(
 ) -> None:
     rng = np.random.default_rng(0)
     a, b = integers(rng, np.uint8, *batches[0], 50, 40), integers(rng, np.int8, *batches[1], 40, 60)
-    core = matmul_of_activations(a_qtype=UINT8, a_zero_point=9, b_qtype=INT8, b_zero_point=-3)
+    core = prepare_matmul_of_activations(
+        a_qtype=UINT8, a_zero_point=9, b_qtype=INT8, b_zero_point=-3
+    )
     expected = (a.astype(np.int64) - 9) @ (b.astype(np.int64) + 3)
     np.testing.assert_array_equal(core(a, b, keep), expected)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from ptq.core.errors import ModelError
-from ptq.kernels.pool import max_pool, sequential_window_sum, window_sums
-from ptq.kernels.window import WindowAxis, window_axes
+from ptq.kernels.pool import compute_max_pool, compute_sequential_window_sums, compute_window_sums
+from ptq.kernels.window import WindowAxis, build_window_axes
 from ptq.model.machine.ort_version import INSTALLED
 
 CEIL_MODES = range(1 + (INSTALLED >= (1, 26)))
@@ -42,7 +42,7 @@ def axes_of(
     x: np.ndarray[Any, Any], kernel_shape: Sequence[int], **attributes: Any
 ) -> tuple[WindowAxis, ...]:
     """The windows of a pool of channels-last x, by its ONNX attributes."""
-    return window_axes(x.shape[1:-1], kernel_shape, **attributes)
+    return build_window_axes(x.shape[1:-1], kernel_shape, **attributes)
 
 
 @st.composite
@@ -83,7 +83,7 @@ def test_max_pool_equals_onnx_runtimes(dtype: type) -> None:
             info.min, info.max, (2, *sizes, 3), dtype, endpoint=True
         )
         expected = runtime("MaxPool", {"x": np.moveaxis(x, -1, 1)}, **attributes)
-        got = max_pool(x, axes_of(x, **attributes))
+        got = compute_max_pool(x, axes_of(x, **attributes))
         assert got.dtype == x.dtype
         np.testing.assert_array_equal(got, expected)
 
@@ -92,7 +92,7 @@ def test_max_pool_equals_onnx_runtimes(dtype: type) -> None:
 
 def test_padding_does_not_win_over_the_least_integer() -> None:
     x = np.full((1, 3, 3, 1), -128, np.int8)
-    got = max_pool(x, axes_of(x, kernel_shape=[3, 3], pads=[1, 1, 1, 1]))
+    got = compute_max_pool(x, axes_of(x, kernel_shape=[3, 3], pads=[1, 1, 1, 1]))
     np.testing.assert_array_equal(got, x)
 
 
@@ -105,7 +105,7 @@ def test_sums_over_counts_equal_onnx_runtimes_float_average(
     x = np.random.default_rng(seed).integers(0, 256, (2, *sizes, 3), np.uint8)
     real = np.moveaxis(x, -1, 1).astype(np.float32)
     expected = runtime("AveragePool", {"x": real}, count_include_pad=include, **attributes)
-    sums, counts = window_sums(x, axes_of(x, **attributes), count_include_pad=bool(include))
+    sums, counts = compute_window_sums(x, axes_of(x, **attributes), count_include_pad=bool(include))
     assert (sums.dtype, counts.dtype) == (np.int32, np.int32)
     np.testing.assert_allclose(sums / counts, expected, rtol=1e-6)
 
@@ -129,7 +129,7 @@ def test_sequential_sums_equal_onnx_runtimes_qlinearaveragepool(
         "QLinearAveragePool", inputs, "com.microsoft", count_include_pad=include, **attributes
     )
     values = (x.astype(np.int32) - 31).astype(np.float32) * scale
-    sums, counts = sequential_window_sum(
+    sums, counts = compute_sequential_window_sums(
         values, axes_of(values, **attributes), count_include_pad=bool(include)
     )
     assert sums.dtype == np.float32
@@ -141,8 +141,8 @@ def test_sequential_sums_equal_onnx_runtimes_qlinearaveragepool(
 def test_float_sums_follow_the_row_major_order_of_the_window() -> None:
     values = np.array([2.0**24, 1.0, 1.0, 1.0], np.float32).reshape(1, 2, 2, 1)
     axes = axes_of(values, kernel_shape=[2, 2])
-    forward, _ = sequential_window_sum(values, axes)
-    backward, _ = sequential_window_sum(np.ascontiguousarray(values[:, ::-1, ::-1]), axes)
+    forward, _ = compute_sequential_window_sums(values, axes)
+    backward, _ = compute_sequential_window_sums(np.ascontiguousarray(values[:, ::-1, ::-1]), axes)
     # 2^24 + 1 rounds to 2^24 three times; 1 + 1 + 1 first is 2^24 + 3, which rounds to 2^24 + 4.
     assert (forward.item(), backward.item()) == (2.0**24, 2.0**24 + 4)
 
@@ -150,6 +150,6 @@ def test_float_sums_follow_the_row_major_order_of_the_window() -> None:
 def test_a_pool_that_does_not_fit_is_a_model_error() -> None:
     x = np.zeros((1, 4, 4, 1), np.uint8)
     with pytest.raises(ModelError, match=r"of \d+ positions does not fit in 4 positions"):
-        max_pool(x, axes_of(x, kernel_shape=[5, 5]))
+        compute_max_pool(x, axes_of(x, kernel_shape=[5, 5]))
     with pytest.raises(ModelError, match="do not fit 2 spatial axes"):
-        max_pool(x, axes_of(x, kernel_shape=[2]))
+        compute_max_pool(x, axes_of(x, kernel_shape=[2]))

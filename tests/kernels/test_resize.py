@@ -14,11 +14,11 @@ from ptq.kernels.resize import (
     LitertSampling,
     OnnxSampling,
     ResizeAxis,
-    litert_bilinear,
-    litert_nearest_positions,
-    matching_litert_sampling,
+    compute_litert_nearest_positions,
+    compute_source_positions,
+    find_litert_sampling,
+    interpolate_like_litert,
     resample_nearest,
-    source_positions,
 )
 from ptq.model.axes import resize_unsupported_reason
 from ptq.model.machine.ort_version import INSTALLED
@@ -104,23 +104,21 @@ def test_litert_has_three_systems_of_coordinates(
         ResizeAxis(7, 12, float(np.float32(12 / 7))),
         ResizeAxis(9, 5, float(np.float32(5 / 9))),
     ]
-    assert matching_litert_sampling(OnnxSampling(coordinates, rounding), axes) == corners
+    assert find_litert_sampling(OnnxSampling(coordinates, rounding), axes) == corners
 
 
 def test_the_nearest_pixels_of_litert_are_those_that_it_was_chosen_for() -> None:
     for size in range(1, 20):
         axis = ResizeAxis(size, 2 * size, 2.0)
         how = OnnxSampling("half_pixel", "round_prefer_floor")  # ONNX's defaults
-        corners = matching_litert_sampling(how, [axis])
+        corners = find_litert_sampling(how, [axis])
         assert corners is not None
         expected = resample_nearest(np.arange(size), [axis], how)
-        np.testing.assert_array_equal(litert_nearest_positions(axis, corners), expected)
+        np.testing.assert_array_equal(compute_litert_nearest_positions(axis, corners), expected)
 
 
 def test_a_factor_that_is_rounded_is_not_litert_s() -> None:
-    assert (
-        matching_litert_sampling(OnnxSampling("asymmetric", None), [ResizeAxis(5, 13, 2.7)]) is None
-    )
+    assert find_litert_sampling(OnnxSampling("asymmetric", None), [ResizeAxis(5, 13, 2.7)]) is None
 
 
 @pytest.mark.parametrize("corners", LITERT_SAMPLINGS)
@@ -135,12 +133,12 @@ def test_bilinear_interpolation_is_the_real_one_to_the_nearest(corners: LitertSa
     mode = said[corners.align_corners, corners.half_pixel_centers]
     real = x.astype(np.float64)
     for number, axis in ((1, height), (2, width)):
-        at = np.clip(source_positions(mode, axis), 0, axis.size - 1).astype(np.float64)
+        at = np.clip(compute_source_positions(mode, axis), 0, axis.size - 1).astype(np.float64)
         low = np.floor(at).astype(int)
         high = np.minimum(low + 1, axis.size - 1)
         share = (at - low).reshape([-1 if n == number else 1 for n in range(4)])
         real = real.take(low, number) * (1 - share) + real.take(high, number) * share
-    ours = litert_bilinear(x, height, width, corners)
+    ours = interpolate_like_litert(x, height, width, corners)
     # a position in 1/1024 of a pixel may be off by one for each pixel before it, of up to 255 steps
     assert np.abs(ours - real).max() <= 0.5 + 2 * 12 * 255 / 1024
 

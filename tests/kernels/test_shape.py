@@ -10,14 +10,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ptq.kernels.shape import (
-    batch_to_space,
-    depth_to_space,
     flatten,
+    move_batch_to_space,
+    move_depth_to_space,
+    move_space_to_batch,
+    move_space_to_depth,
     pad,
     reshape,
     slice_axes,
-    space_to_batch,
-    space_to_depth,
     split_part,
 )
 
@@ -77,14 +77,14 @@ def test_pad_of_some_axes_crops_with_negative_pads() -> None:
 def test_depth_to_space_is_onnxruntimes(mode: str) -> None:
     x = np.arange(2 * 12 * 2 * 3, dtype=np.uint8).reshape(2, 12, 2, 3)
     expected = onnxruntime_output("DepthToSpace", x, [], blocksize=2, mode=mode)
-    got = depth_to_space(np.moveaxis(x, 1, -1), 2, mode)
+    got = move_depth_to_space(np.moveaxis(x, 1, -1), 2, mode)
     np.testing.assert_array_equal(np.moveaxis(got, -1, 1), expected)
 
 
 def test_space_to_depth_is_onnxruntimes() -> None:
     x = np.arange(2 * 3 * 4 * 6, dtype=np.uint8).reshape(2, 3, 4, 6)
     expected = onnxruntime_output("SpaceToDepth", x, [], blocksize=2)
-    got = space_to_depth(np.moveaxis(x, 1, -1), 2)
+    got = move_space_to_depth(np.moveaxis(x, 1, -1), 2)
     np.testing.assert_array_equal(np.moveaxis(got, -1, 1), expected)
 
 
@@ -95,13 +95,13 @@ def test_a_split_into_no_sizes_is_one_into_equal_parts() -> None:
 
 
 def test_batch_to_space_undoes_space_to_batch() -> None:
-    parts = space_to_batch(X, (2, 3), [(1, 1), (0, 0)], 0)
+    parts = move_space_to_batch(X, (2, 3), [(1, 1), (0, 0)], 0)
     assert parts.shape == (12, 3, 2, 9)
-    np.testing.assert_array_equal(batch_to_space(parts, (2, 3), [(1, 1), (0, 0)]), X)
+    np.testing.assert_array_equal(move_batch_to_space(parts, (2, 3), [(1, 1), (0, 0)]), X)
 
 
 def test_space_to_batch_puts_a_blocks_positions_into_the_batch() -> None:
-    parts = space_to_batch(X, (2, 2), [(0, 0), (0, 0)], 0)
+    parts = move_space_to_batch(X, (2, 2), [(0, 0), (0, 0)], 0)
     np.testing.assert_array_equal(parts[2 * 2 : 2 * 3], X[:, 1::2, 0::2])
 
 

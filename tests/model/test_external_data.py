@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ptq
 from ptq.core.errors import ModelError, PtqError
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of
+from ptq.model.node import get_constant
 from ptq.model.proto import external_data
 from ptq.model.session.session import Session
 
@@ -152,7 +152,7 @@ def test_weights_set_aside_come_back_in_their_order(
 
 def test_what_a_library_is_asked_holds_no_large_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_data, "INLINE_BYTES", 100)
-    proto, aside = external_data.proto_without_weights(Graph.from_proto(MODEL).model)
+    proto, aside = external_data.detach_weights(Graph.from_proto(MODEL).model)
     assert aside.initializer_names == tuple(aside.tensors) == ("w", "b", "v")
     assert not proto.graph.initializer
     assert [value.name for value in proto.graph.input] == ["x", "w", "b", "v"]
@@ -187,7 +187,7 @@ def test_a_large_weight_out_of_a_constant_node_is_not_copied_at_each_reading(
     values = numpy_helper.from_array(RANDOM.normal(size=(32, 8)).astype(np.float32))
     model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=values))
     weight = Graph.from_proto(model).nodes[-1].inputs[1]
-    assert constant_of(weight) is constant_of(weight) is not None
+    assert get_constant(weight) is get_constant(weight) is not None
 
 
 def test_the_reported_size_is_that_of_the_file(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_message_without_weights_leaves_the_model_as_it_is(
     monkeypatch.setattr(external_data, "INLINE_BYTES", 100)
     graph = Graph.from_proto(MODEL)
     before, inputs = graph.digest(), [value.name for value in graph.inputs]
-    external_data.proto_without_weights(graph.model)
+    external_data.detach_weights(graph.model)
     external_data.as_buffers(graph.model)
     assert (graph.digest(), [value.name for value in graph.inputs]) == (before, inputs)
     assert graph.to_proto() == Graph.from_proto(MODEL).to_proto()

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import parser
 
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of
+from ptq.model.node import get_constant
 
 MODEL = """
 <ir_version: 8, opset_import: ["" : 17]>
@@ -43,4 +43,4 @@ def test_copies_share_their_weights():
     assert ours is not None
     assert theirs is not None
     assert ours.const_value is theirs.const_value
-    assert constant_of(theirs) is not None
+    assert get_constant(theirs) is not None

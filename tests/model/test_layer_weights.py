@@ -12,19 +12,19 @@ from networks import build_network
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of
+from ptq.model.node import Node, get_attributes
 from ptq.model.session.session import Session
 from ptq.model.weights.layer_weights import (
-    channel_axis,
-    input_channel_view,
-    input_output_matrix,
-    layer_channels,
-    matrix_channel_axis,
-    output_channel_count,
-    output_channel_view,
+    count_layer_channels,
+    count_output_channels,
+    count_summed_inputs,
+    get_channel_axis,
+    get_matrix_channel_axis,
     scale_output_channels,
-    summation_order_matrix,
-    summed_input_count,
+    view_input_channels,
+    view_input_output_matrix,
+    view_output_channels,
+    view_summation_order_matrix,
 )
 
 
@@ -83,7 +83,7 @@ def _ones(case: Case) -> tuple[NDArray[Any], NDArray[Any]]:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_slice_along_the_channel_axis_reaches_its_output_channels_alone(case: Case) -> None:
     weight, x = _ones(case)
-    axis = channel_axis(case.node(), len(case.w))
+    axis = get_channel_axis(case.node(), len(case.w))
     assert axis is not None
     np.moveaxis(weight, axis, 0)[1] = 0
     y = case.run(weight, x)
@@ -93,19 +93,19 @@ def test_a_slice_along_the_channel_axis_reaches_its_output_channels_alone(case: 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_output_channels_are_counted_as_they_come_out(case: Case) -> None:
-    assert output_channel_count(case.node(), case.w) == len(case.run(*_ones(case)))
+    assert count_output_channels(case.node(), case.w) == len(case.run(*_ones(case)))
 
 
 @pytest.mark.parametrize("case", [c for c in CASES.values() if c.summed is not None])
 def test_a_sum_of_ones_is_the_number_of_its_inputs(case: Case) -> None:
-    assert summed_input_count(case.node(), case.w) == case.summed
+    assert count_summed_inputs(case.node(), case.w) == case.summed
     assert np.all(case.run(*_ones(case)) == case.summed)
 
 
 @pytest.mark.parametrize("case", LAYERS.values(), ids=LAYERS)
 def test_what_is_written_by_output_channel_reaches_that_channel_alone(case: Case) -> None:
     weight, x = _ones(case)
-    view = output_channel_view(case.node(), weight)
+    view = view_output_channels(case.node(), weight)
     assert view.shape == (len(case.run(weight, x)), case.summed)
     view[2] = 0
     y = case.run(weight, x)
@@ -125,7 +125,7 @@ def test_factors_of_output_channels_multiply_the_output(case: Case) -> None:
 @pytest.mark.parametrize("case", LAYERS.values(), ids=LAYERS)
 def test_what_is_written_by_input_channel_hides_that_channel_alone(case: Case) -> None:
     weight, x = _ones(case)
-    view = input_channel_view(case.node(), weight, 1)
+    view = view_input_channels(case.node(), weight, 1)
     groups, _, channels, _ = view.shape
     assert groups * channels == case.x[1]
     view[groups - 1, :, channels - 1] = 0  # the last channel
@@ -136,7 +136,7 @@ def test_what_is_written_by_input_channel_hides_that_channel_alone(case: Case) -
 
 def test_several_inputs_of_a_gemm_may_belong_to_one_channel() -> None:
     weight = np.arange(24, dtype=np.float32).reshape(4, 6)  # (inputs, outputs)
-    view = input_channel_view(CASES["Gemm"].node(), weight, 2)
+    view = view_input_channels(CASES["Gemm"].node(), weight, 2)
     assert np.array_equal(view[0, :, 1], weight[2:].T)
 
 
@@ -145,11 +145,11 @@ def test_the_matrix_of_a_product_is_what_is_multiplied_by_from_the_right(case: C
     rng = np.random.default_rng(0)
     weight = rng.integers(-8, 8, case.w).astype(np.float32)
     x = rng.integers(-8, 8, case.x).astype(np.float32)
-    attributes = attributes_of(case.node())
-    matrix = input_output_matrix(weight, attributes)
+    attributes = get_attributes(case.node())
+    matrix = view_input_output_matrix(weight, attributes)
     assert np.array_equal(case.run(weight, x), np.moveaxis(x @ matrix, case.channels, 0))
-    assert np.array_equal(input_output_matrix(matrix, attributes), weight)
-    axis = matrix_channel_axis(attributes, weight.ndim)
+    assert np.array_equal(view_input_output_matrix(matrix, attributes), weight)
+    axis = get_matrix_channel_axis(attributes, weight.ndim)
     assert np.array_equal(np.moveaxis(weight, axis, -1), matrix)
 
 
@@ -175,17 +175,17 @@ def test_a_layer_is_plain_and_has_constants_of_its_own(
     text: str, weights: dict[str, NDArray[Any]], channels: int | None
 ) -> None:
     constants = {name: array.astype(np.float32) for name, array in weights.items()}
-    assert layer_channels(_node(text, **constants)) == channels
+    assert count_layer_channels(_node(text, **constants)) == channels
 
 
 def test_an_operator_without_weight_layout_has_no_channel_axis() -> None:
     node = _node("Mul(x, w)", w=np.ones((1, 4), np.float32))
-    assert channel_axis(node, 2) is None
+    assert get_channel_axis(node, 2) is None
 
 
 def test_products_of_a_convolution_are_added_position_by_position_and_channel_by_channel() -> None:
     weight = np.arange(2 * 4 * 2 * 2).reshape(2, 4, 2, 2)
-    columns = summation_order_matrix(CASES["Conv"].node(), weight)
+    columns = view_summation_order_matrix(CASES["Conv"].node(), weight)
     assert columns is not None
     order = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]
     assert columns.T.tolist() == [order, [16 + i for i in order]]
@@ -193,15 +193,15 @@ def test_products_of_a_convolution_are_added_position_by_position_and_channel_by
 
 @pytest.mark.parametrize("case", PRODUCTS.values(), ids=PRODUCTS)
 def test_products_of_a_matrix_are_added_along_its_inputs(case: Case) -> None:
-    columns = summation_order_matrix(case.node(), np.ones(case.w))
+    columns = view_summation_order_matrix(case.node(), np.ones(case.w))
     assert columns is not None
     assert columns.shape[-2:] == (4, 6)
 
 
 @pytest.mark.parametrize("name", ["depthwise Conv", "ConvTranspose", "ConvTranspose, two groups"])
 def test_depthwise_and_transposed_convolutions_add_no_pairs(name: str) -> None:
-    assert summation_order_matrix(CASES[name].node(), np.ones(CASES[name].w)) is None
+    assert view_summation_order_matrix(CASES[name].node(), np.ones(CASES[name].w)) is None
 
 
 def test_products_of_vectors_are_not_added_in_pairs() -> None:
-    assert summation_order_matrix(CASES["MatMul"].node(), np.ones(4)) is None
+    assert view_summation_order_matrix(CASES["MatMul"].node(), np.ones(4)) is None

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.node import shape_of
+from ptq.model.node import get_shape
 from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare
 
@@ -37,7 +37,7 @@ def test_an_output_without_a_shape_is_read_and_found_out() -> None:
     model = build_network("y = Relu(x)")
     model.graph.output[0].type.tensor_type.ClearField("shape")
     graph = prepare(Graph.from_proto(model)).graph
-    assert shape_of(graph.outputs[0]) == (1, 3, 8, 8)
+    assert get_shape(graph.outputs[0]) == (1, 3, 8, 8)
 
 
 def test_a_model_of_an_old_format_with_weights_that_are_no_inputs_is_read() -> None:

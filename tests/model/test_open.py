@@ -9,7 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 from parts import W
 
-from ptq.model.open import model_files
+from ptq.model.open import list_model_files
 
 
 def _elsewhere(name: str) -> onnx.TensorProto:
@@ -55,7 +55,7 @@ def test_every_file_that_weights_lie_in_is_the_model_s(
 ) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(helper.make_model(graph).SerializeToString())
-    assert set(model_files(path)) == {path, *(tmp_path / name for name in names)}
+    assert set(list_model_files(path)) == {path, *(tmp_path / name for name in names)}
 
 
 def test_a_function_s_constants_count(tmp_path: Path) -> None:
@@ -65,10 +65,10 @@ def test_a_function_s_constants_count(tmp_path: Path) -> None:
     model = helper.make_model(_graph([]), functions=[function])
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
-    assert model_files(path) == [path, tmp_path / "c.bin"]
+    assert list_model_files(path) == [path, tmp_path / "c.bin"]
 
 
 def test_a_file_that_is_no_model_is_named_alone(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"no model")
-    assert model_files(path) == [path]
+    assert list_model_files(path) == [path]

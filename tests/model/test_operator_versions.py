@@ -15,8 +15,8 @@ from ptq.model.machine.ort_version import INSTALLED
 from ptq.model.proto.operator_versions import (
     NEWEST_IR_VERSION,
     NEWEST_OPSET,
+    find_unsupported_nodes,
     lower_to_supported,
-    unsupported_nodes,
 )
 from ptq.model.session.session import Session
 
@@ -70,7 +70,7 @@ def test_an_operator_that_onnx_cannot_decompose_is_refused_by_name() -> None:
         "<q_num_heads = -1, kv_num_heads = 2>"  # ONNX defines the operator for one head and more
     )
     model = _model(f"y, s = LinearAttention{heads}(x, x, x)", 27)
-    assert [node.op_type for node in unsupported_nodes(lower_to_supported(model))] == [
+    assert [node.op_type for node in find_unsupported_nodes(lower_to_supported(model))] == [
         "LinearAttention"
     ]
     with pytest.raises(ModelError, match="does not know LinearAttention of opset 27"):
@@ -79,7 +79,7 @@ def test_an_operator_that_onnx_cannot_decompose_is_refused_by_name() -> None:
 
 def test_an_operator_that_has_changed_is_refused_by_name_unless_onnx_runtime_reads_it() -> None:
     model = _model("y = Mod<fmod = 1>(x, x)", 28)
-    assert [node.op_type for node in unsupported_nodes(lower_to_supported(model))] == ["Mod"]
+    assert [node.op_type for node in find_unsupported_nodes(lower_to_supported(model))] == ["Mod"]
     graph = Graph.from_proto(model)
     if INSTALLED >= (1, 32):
         expected = ReferenceEvaluator(model).run(None, {"x": X})[0]

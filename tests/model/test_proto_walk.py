@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ptq.model.proto.proto_walk import all_bodies, all_nodes, all_tensors
+from ptq.model.proto.proto_walk import list_bodies, list_nodes, list_tensors
 
 
 def _tensor(name: str) -> onnx.TensorProto:
@@ -44,12 +44,12 @@ def _nested() -> onnx.ModelProto:
 
 
 def test_inner_graphs_come_before_those_that_hold_them() -> None:
-    found = [body.name for body in all_bodies(_nested())]
+    found = [body.name for body in list_bodies(_nested())]
     assert found == ["deep", "shallow", "first", "second", "main", "branch", "F"]
 
 
 def test_every_node_is_found_once() -> None:
-    found = sorted(node.name for node in all_nodes(_nested()))
+    found = sorted(node.name for node in list_nodes(_nested()))
     assert found == ["called", "inner", "k", "kf", "lists", "outer"]
 
 
@@ -58,4 +58,4 @@ def test_every_tensor_is_found_once() -> None:
         f"{name} weight" for name in ("deep", "shallow", "first", "second", "main", "branch")
     ]
     expected = sorted([*weights, "k value", "kf value", "one", "two"])
-    assert sorted(tensor.name for tensor in all_tensors(_nested())) == expected
+    assert sorted(tensor.name for tensor in list_tensors(_nested())) == expected

@@ -12,7 +12,12 @@ from ptq.core.types import INT8, UINT8
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.node import Node
-from ptq.model.qdq.qdq_units import QuantizedTensor, quant_params, quantized_op, quantized_source
+from ptq.model.qdq.qdq_units import (
+    QuantizedTensor,
+    find_quantized_source,
+    match_supported_qdq_op,
+    to_quant_params,
+)
 from ptq.model.session.session import Session
 
 CONSTANTS = {
@@ -36,7 +41,7 @@ def found(nodes: str, op: str, outputs: tuple[str, ...] = ("y",)) -> tuple[Node,
     model = build_network(nodes, None, outputs, **CONSTANTS)
     graph = Graph.from_proto(model).with_shapes()
     node = next(n for n in graph.nodes if n.op_type == op)
-    return node, quantized_op(node)
+    return node, match_supported_qdq_op(node)
 
 
 def test_an_operator_between_quantizers_is_a_unit() -> None:
@@ -85,11 +90,11 @@ def test_a_scale_that_is_computed_is_no_quantizer_that_is_understood() -> None:
     nodes = BEFORE + "u = Neg(s)\nc = DequantizeLinear(q, u, z)\ny = Relu(c)"
     model = build_network(nodes, **CONSTANTS)
     node = next(n for n in Graph.from_proto(model).nodes if n.op_type == "Relu")
-    assert quantized_source(node.inputs[0]) is None
+    assert find_quantized_source(node.inputs[0]) is None
 
 
 def test_a_scale_of_one_element_is_that_of_the_whole_tensor() -> None:
-    params = quant_params(np.float32([0.5]), np.int8([3]), np.dtype(np.int8), 1)
+    params = to_quant_params(np.float32([0.5]), np.int8([3]), np.dtype(np.int8), 1)
     assert params is not None
     assert params.axis is None
     assert params.scale.shape == ()
@@ -97,8 +102,8 @@ def test_a_scale_of_one_element_is_that_of_the_whole_tensor() -> None:
 
 def test_blocks_and_floats_are_not_understood() -> None:
     two = np.ones((2, 2), np.float32)
-    assert quant_params(two, None, np.dtype(np.int8), 0) is None
-    assert quant_params(two[0], None, np.dtype(np.float32), 0) is None
+    assert to_quant_params(two, None, np.dtype(np.int8), 0) is None
+    assert to_quant_params(two[0], None, np.dtype(np.float32), 0) is None
 
 
 def test_without_a_zero_point_it_is_zero_and_the_type_is_uint8() -> None:
@@ -123,7 +128,7 @@ def test_without_a_zero_point_it_is_zero_and_the_type_is_uint8() -> None:
 def test_scales_and_zero_points_are_as_many_as_each_other_or_one(
     scale: np.ndarray, zero: np.ndarray, expected: tuple[int, ...] | None
 ) -> None:
-    found = quant_params(np.asarray(scale), np.asarray(zero), np.dtype(np.int8), 0)
+    found = to_quant_params(np.asarray(scale), np.asarray(zero), np.dtype(np.int8), 0)
     assert (None if found is None else found.scale.shape) == expected
     assert found is None or np.all(found.zero_point == zero)
 

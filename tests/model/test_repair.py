@@ -11,12 +11,12 @@ from onnx import helper, numpy_helper
 from ptq.core.errors import ModelError
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.node import shape_of
+from ptq.model.node import get_shape
 from ptq.model.proto.repair import repair
 from ptq.model.session.session import Session
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.verification.lint import lint_graph
-from ptq.verification.node_status import node_statuses
+from ptq.verification.node_status import list_node_statuses
 
 RNG = np.random.default_rng(0)
 CONSTANTS = {
@@ -66,7 +66,7 @@ def test_an_axis_before_opset_13_is_microsoft_s_quantizer(opset: int) -> None:
     for name, found in Executor(old).run(X, ["cq"]).items():
         np.testing.assert_array_equal(found, expected[name])
     np.testing.assert_array_equal(Session(old).run(X)[0], expected["y"])
-    assert node_statuses(old) == node_statuses(new)
+    assert list_node_statuses(old) == list_node_statuses(new)
     assert [(f.node, f.rule) for f in lint_graph(old)] == [
         (f.node, f.rule) for f in lint_graph(new)
     ]
@@ -181,7 +181,7 @@ def test_an_input_that_is_an_output_keeps_its_shape() -> None:
     proto = layer(17)
     proto.graph.output.append(helper.make_tensor_value_info("x", 1, None))
     graph = Graph.from_proto(proto)
-    assert [shape_of(value) for value in graph.inputs] == [(None, 3, 6, 6)]
+    assert [get_shape(value) for value in graph.inputs] == [(None, 3, 6, 6)]
     declared = [
         d.dim_value or d.dim_param
         for d in graph.to_proto().graph.output[1].type.tensor_type.shape.dim

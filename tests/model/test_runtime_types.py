@@ -7,7 +7,7 @@ import pytest
 from networks import build_network, gaussian_array, quantize_network
 
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session import runtime_types
 from ptq.model.session.runtime_types import add_runtime_types, explain_unknown_type
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
@@ -34,7 +34,7 @@ def _read(model: onnx.ModelProto) -> Graph:
 
 def test_types_and_open_axes_behind_a_foreign_operator_are_those_of_onnx_runtime() -> None:
     graph = _read(_build())
-    values = {name_of(v): v for node in graph.nodes for v in node.outputs}
+    values = {get_name(v): v for node in graph.nodes for v in node.outputs}
     assert values["c"].type is None  # ONNX's own inference stops
     add_runtime_types(graph)
     assert {name: str(v.shape) for name, v in values.items()} == dict.fromkeys(

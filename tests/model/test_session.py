@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from networks import build_network
 
-from ptq.core.errors import ModelError, short_message
+from ptq.core.errors import ModelError, shorten_message
 from ptq.model.graph import Graph
 from ptq.model.session import session
 from ptq.model.session.exact_sums import has_exact_int8_sums
@@ -53,7 +53,7 @@ def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves
     ],
 )
 def test_codes_and_source_files_are_taken_off_a_message(text: str, kept: str) -> None:
-    assert short_message(RuntimeError(text)) == kept
+    assert shorten_message(RuntimeError(text)) == kept
 
 
 def test_no_outputs_are_none_and_not_all() -> None:

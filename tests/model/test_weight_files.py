@@ -14,7 +14,7 @@ from networks import build_network, random_feeds
 import ptq
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.open import count_file_bytes, model_files
+from ptq.model.open import count_file_bytes, list_model_files
 
 MODEL = build_network(
     "y = MatMul(x, w)", {"x": (1, 8)}, w=np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
@@ -56,9 +56,9 @@ def test_a_model_whose_files_are_links_loads_as_in_onnxruntime(tmp_path: Path, l
     path = link(tmp_path)
     onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     assert Graph.load(path).digest() == DIGEST
-    assert [os.path.samefile(file, path.parent / "w.bin") for file in model_files(path)[1:]] == [
-        True
-    ]
+    assert [
+        os.path.samefile(file, path.parent / "w.bin") for file in list_model_files(path)[1:]
+    ] == [True]
 
 
 def test_weights_beside_a_link_precede_those_beside_its_target(tmp_path: Path) -> None:

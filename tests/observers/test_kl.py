@@ -10,8 +10,14 @@ from scipy.special import rel_entr
 
 from ptq.core.errors import UsageError
 from ptq.core.types import INT8, UINT8, FloatArray
-from ptq.observers.histogram_cells import histogram_cells
-from ptq.observers.kl import BINS, best_bin_count, kl, kl_divergences, magnitude_histogram
+from ptq.observers.histogram_cells import build_histogram_cells
+from ptq.observers.kl import (
+    BINS,
+    build_magnitude_histogram,
+    compute_kl_divergences,
+    find_best_bin_count,
+    kl,
+)
 from ptq.observers.stats import TensorStats
 
 
@@ -39,9 +45,9 @@ def test_divergences_are_those_of_the_definition_bin_by_bin(levels: int) -> None
     h = np.floor(rng.exponential(4, 90))
     h[[0, 50, 89]] = 0, 0, 3
     expected = [divergence_by_definition(h, i, levels) for i in range(levels, 91)]
-    np.testing.assert_allclose(kl_divergences(h, levels), expected, atol=1e-12)
+    np.testing.assert_allclose(compute_kl_divergences(h, levels), expected, atol=1e-12)
     assert np.isinf(expected).any()  # bins that end in an empty one
-    assert best_bin_count(h, levels) == levels + int(np.argmin(expected))
+    assert find_best_bin_count(h, levels) == levels + int(np.argmin(expected))
 
 
 def normal(n: int) -> FloatArray:
@@ -66,7 +72,7 @@ def test_bins_are_those_of_a_raw_histogram_but_for_noise_inside_cells(make: obje
     x = make(200_000)  # type: ignore[operator]
     limit = float(np.abs(x).max())
     raw, _ = np.histogram(np.abs(x[x != 0]), BINS, (0, limit))
-    estimated = magnitude_histogram(histogram_cells(stats_of(x)), limit)
+    estimated = build_magnitude_histogram(build_histogram_cells(stats_of(x)), limit)
     assert estimated.sum() == pytest.approx(raw.sum())
     assert np.abs(np.cumsum(estimated) - np.cumsum(raw)).max() < 0.002 * x.size
 
@@ -76,7 +82,7 @@ def test_the_threshold_is_near_that_of_the_raw_histogram(make: object) -> None:
     x = make(4_000_000)  # type: ignore[operator]
     limit = float(np.abs(x).max())
     raw, _ = np.histogram(np.abs(x[x != 0]), BINS, (0, limit))
-    threshold = (best_bin_count(raw.astype(np.float64), 128) + 0.5) * limit / BINS
+    threshold = (find_best_bin_count(raw.astype(np.float64), 128) + 0.5) * limit / BINS
     span = kl()(stats_of(x), INT8, symmetric=True)
     assert max(-span.lo, span.hi) == pytest.approx(threshold, rel=0.05)
 

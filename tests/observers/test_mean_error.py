@@ -7,17 +7,17 @@ import pytest
 
 from ptq.core.types import INT8, UINT8, QType, Range
 from ptq.observers import TensorStats
-from ptq.observers.qparams import asymmetric_qparams
-from ptq.observers.quantization_error import mean_error
+from ptq.observers.qparams import compute_asymmetric_qparams
+from ptq.observers.quantization_error import compute_mean_error
 
 
 def raw_and_estimate(x: np.ndarray, span: Range, qtype: QType) -> tuple[float, float, float]:
     stats = TensorStats()
     stats.update(x)
-    params = asymmetric_qparams(span, qtype)
+    params = compute_asymmetric_qparams(span, qtype)
     real = x.astype(np.float64)
     added = params.dequantize(params.quantize(x)).astype(np.float64) - real
-    return float(added.mean()), mean_error(stats, params), float(params.scale)
+    return float(added.mean()), compute_mean_error(stats, params), float(params.scale)
 
 
 @pytest.mark.parametrize("qtype", [INT8, UINT8], ids=["int8", "uint8"])

@@ -7,7 +7,7 @@ import pytest
 
 from ptq.core.types import INT8, UINT8, FloatArray, QType, QuantParams, Range
 from ptq.observers.mse import mse
-from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
+from ptq.observers.qparams import compute_asymmetric_qparams, compute_symmetric_qparams
 from ptq.observers.stats import TensorStats
 
 RNG = np.random.default_rng(2)
@@ -44,11 +44,13 @@ def test_no_pair_of_ends_of_a_raw_search_is_better_by_a_tenth_of_a_decibel(
     x = DATA[kind].astype(np.float32)
     least, most = min(x.min(), 0), max(x.max(), 0)
     raw = min(
-        true_error(x, asymmetric_qparams(Range(least * a, most * b), qtype))
+        true_error(x, compute_asymmetric_qparams(Range(least * a, most * b), qtype))
         for a in np.linspace(0.1, 1, 19)
         for b in np.linspace(0.1, 1, 19)
     )
-    found = true_error(x, asymmetric_qparams(mse(stats_of(x), qtype, symmetric=False), qtype))
+    found = true_error(
+        x, compute_asymmetric_qparams(mse(stats_of(x), qtype, symmetric=False), qtype)
+    )
     assert 10 * np.log10(found / raw) < 0.1
 
 
@@ -56,8 +58,8 @@ def test_no_pair_of_ends_of_a_raw_search_is_better_by_a_tenth_of_a_decibel(
 def test_no_threshold_of_a_raw_search_is_better_by_a_tenth_of_a_decibel(kind: str) -> None:
     x = DATA[kind].astype(np.float32)
     thresholds = np.abs(x).max() * np.linspace(0.05, 1, 200)
-    raw = min(true_error(x, symmetric_qparams(threshold, INT8)) for threshold in thresholds)
-    found = true_error(x, symmetric_qparams(mse(stats_of(x), INT8, symmetric=True), INT8))
+    raw = min(true_error(x, compute_symmetric_qparams(threshold, INT8)) for threshold in thresholds)
+    found = true_error(x, compute_symmetric_qparams(mse(stats_of(x), INT8, symmetric=True), INT8))
     assert 10 * np.log10(found / raw) < 0.1
 
 

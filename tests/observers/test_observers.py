@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from ptq.core.errors import StatsError
 from ptq.core.types import INT8, UINT8, FloatArray, QType, Range
 from ptq.observers import OBSERVERS
-from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
+from ptq.observers.qparams import compute_asymmetric_qparams, compute_symmetric_qparams
 from ptq.observers.stats import TensorStats
 
 every_observer = pytest.mark.parametrize("name", sorted(OBSERVERS))
@@ -45,7 +45,7 @@ def test_a_range_contains_zero_and_lies_inside_the_extremes(
 ) -> None:
     span = OBSERVERS[name](stats_of(x), qtype, symmetric=mirrored)
     assert min(float(x.min()), 0) <= span.lo <= 0 <= span.hi <= max(float(x.max()), 0)
-    convert = symmetric_qparams if mirrored else asymmetric_qparams
+    convert = compute_symmetric_qparams if mirrored else compute_asymmetric_qparams
     assert np.all(np.isfinite(convert(span, qtype).dequantize(np.array([qtype.lo, qtype.hi]))))
 
 

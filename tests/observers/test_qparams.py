@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QType, Range
-from ptq.observers.qparams import SCALE_FLOOR, asymmetric_qparams, symmetric_qparams
+from ptq.observers.qparams import SCALE_FLOOR, compute_asymmetric_qparams, compute_symmetric_qparams
 
 FLT_MAX = float(np.finfo(np.float32).max)
 NUMBERS = st.floats(-FLT_MAX, FLT_MAX, allow_nan=False, width=32)
@@ -21,7 +21,7 @@ def span(a: float, b: float) -> Range:
 
 @pytest.mark.parametrize("qtype", [INT8, UINT8])
 def test_asymmetric_follows_the_equation(qtype: QType) -> None:
-    params = asymmetric_qparams(Range(-1.0, 2.0), qtype)
+    params = compute_asymmetric_qparams(Range(-1.0, 2.0), qtype)
     assert params.scale == np.float32(3 / 255)
     assert params.zero_point == qtype.lo + 85
     assert params.scale.ndim == 0
@@ -29,40 +29,51 @@ def test_asymmetric_follows_the_equation(qtype: QType) -> None:
 
 
 def test_a_range_on_one_side_is_widened_to_zero() -> None:
-    assert asymmetric_qparams(Range(2.0, 6.0), UINT8) == asymmetric_qparams(Range(0.0, 6.0), UINT8)
-    assert asymmetric_qparams(Range(-6.0, -2.0), INT8) == asymmetric_qparams(Range(-6.0, 0.0), INT8)
-    assert asymmetric_qparams(Range(0.0, 6.0), INT8).zero_point == -128
-    assert asymmetric_qparams(Range(-6.0, 0.0), INT8).zero_point == 127
+    assert compute_asymmetric_qparams(Range(2.0, 6.0), UINT8) == compute_asymmetric_qparams(
+        Range(0.0, 6.0), UINT8
+    )
+    assert compute_asymmetric_qparams(Range(-6.0, -2.0), INT8) == compute_asymmetric_qparams(
+        Range(-6.0, 0.0), INT8
+    )
+    assert compute_asymmetric_qparams(Range(0.0, 6.0), INT8).zero_point == -128
+    assert compute_asymmetric_qparams(Range(-6.0, 0.0), INT8).zero_point == 127
 
 
 def test_symmetric_scales_the_larger_end_to_the_largest_integer() -> None:
-    params = symmetric_qparams(Range(-1.0, 2.54), INT8_WEIGHT)
+    params = compute_symmetric_qparams(Range(-1.0, 2.54), INT8_WEIGHT)
     assert params.scale == np.float32(2.54 / 127)
     assert params.zero_point == 0
-    assert symmetric_qparams(2.54, INT8_WEIGHT) == params
-    assert symmetric_qparams(Range(-2.54, 0.0), UINT8).zero_point == 128
+    assert compute_symmetric_qparams(2.54, INT8_WEIGHT) == params
+    assert compute_symmetric_qparams(Range(-2.54, 0.0), UINT8).zero_point == 128
 
 
 def test_each_channel_has_its_own_scale() -> None:
     ends = np.array([1.27, 0.0, 12.7])
-    params = symmetric_qparams(Range(-ends, ends), INT8_WEIGHT, axis=0)
+    params = compute_symmetric_qparams(Range(-ends, ends), INT8_WEIGHT, axis=0)
     assert params.axis == 0
     np.testing.assert_array_equal(params.zero_point, 0)
     np.testing.assert_array_equal(params.scale, np.float32([0.01, 0.1, 0.1]))
-    rows = asymmetric_qparams(Range(np.array([-1.0, 0.0]), np.array([2.0, 6.0])), UINT8, axis=1)
+    rows = compute_asymmetric_qparams(
+        Range(np.array([-1.0, 0.0]), np.array([2.0, 6.0])), UINT8, axis=1
+    )
     for i, row in enumerate([Range(-1.0, 2.0), Range(0.0, 6.0)]):
-        assert rows.scale[i] == asymmetric_qparams(row, UINT8).scale
-        assert rows.zero_point[i] == asymmetric_qparams(row, UINT8).zero_point
+        assert rows.scale[i] == compute_asymmetric_qparams(row, UINT8).scale
+        assert rows.zero_point[i] == compute_asymmetric_qparams(row, UINT8).zero_point
 
 
 def test_a_tensor_of_zeros_has_scale_one() -> None:
-    assert asymmetric_qparams(Range(0.0, 0.0), UINT8).scale == 1
-    np.testing.assert_array_equal(symmetric_qparams(np.zeros(3), INT8_WEIGHT, axis=0).scale, 1)
+    assert compute_asymmetric_qparams(Range(0.0, 0.0), UINT8).scale == 1
+    np.testing.assert_array_equal(
+        compute_symmetric_qparams(np.zeros(3), INT8_WEIGHT, axis=0).scale, 1
+    )
 
 
 @given(NUMBERS, NUMBERS, TYPES)
 def test_parameters_are_finite_and_represent_zero_exactly(a: float, b: float, qtype: QType) -> None:
-    for params in (asymmetric_qparams(span(a, b), qtype), symmetric_qparams(span(a, b), qtype)):
+    for params in (
+        compute_asymmetric_qparams(span(a, b), qtype),
+        compute_symmetric_qparams(span(a, b), qtype),
+    ):
         assert SCALE_FLOOR <= params.scale < np.inf
         integers = np.array([qtype.lo, int(params.zero_point), qtype.hi])
         with np.errstate(all="raise"):
@@ -77,7 +88,7 @@ def test_every_value_of_the_range_is_within_a_step_of_an_integer(
     a: float, b: float, qtype: QType
 ) -> None:
     ends = span(a / 2, b / 2)  # where the bound that keeps results finite does not act
-    for params in (asymmetric_qparams(ends, qtype), symmetric_qparams(ends, qtype)):
+    for params in (compute_asymmetric_qparams(ends, qtype), compute_symmetric_qparams(ends, qtype)):
         step = float(params.scale)
         low = step * (qtype.lo - int(params.zero_point))
         high = step * (qtype.hi - int(params.zero_point))
@@ -87,12 +98,12 @@ def test_every_value_of_the_range_is_within_a_step_of_an_integer(
 
 @pytest.mark.parametrize("end", [1e-45, 1e-38, 1e-30])
 def test_the_product_of_two_scales_is_a_normal_float32(end: float) -> None:
-    scale = asymmetric_qparams(Range(0.0, end), UINT8).scale
+    scale = compute_asymmetric_qparams(Range(0.0, end), UINT8).scale
     assert scale * scale >= np.finfo(np.float32).tiny
 
 
 def test_infinite_ends_count_as_the_largest_float32() -> None:
-    assert asymmetric_qparams(Range(-np.inf, np.inf), INT8) == asymmetric_qparams(
+    assert compute_asymmetric_qparams(Range(-np.inf, np.inf), INT8) == compute_asymmetric_qparams(
         Range(-FLT_MAX, FLT_MAX), INT8
     )
-    assert symmetric_qparams(np.inf, INT8) == symmetric_qparams(FLT_MAX, INT8)
+    assert compute_symmetric_qparams(np.inf, INT8) == compute_symmetric_qparams(FLT_MAX, INT8)

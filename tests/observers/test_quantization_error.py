@@ -11,8 +11,8 @@ import pytest
 from ptq.core.errors import StatsError
 from ptq.core.types import INT8, UINT8, FloatArray, QType, QuantParams, Range
 from ptq.observers import OBSERVERS
-from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
-from ptq.observers.quantization_error import quantization_error
+from ptq.observers.qparams import compute_asymmetric_qparams, compute_symmetric_qparams
+from ptq.observers.quantization_error import compute_quantization_error
 from ptq.observers.stats import TensorStats
 
 SIZE = 400_000
@@ -76,8 +76,8 @@ def test_clipping_and_rounding_error_are_within_3_percent_of_the_true_ones(
     x = data(kind)
     stats = stats_of(x)
     span = OBSERVERS[method](stats, qtype, symmetric=mirrored)
-    params = (symmetric_qparams if mirrored else asymmetric_qparams)(span, qtype)
-    estimate, true = quantization_error(stats, params), raw_error(x, params)
+    params = (compute_symmetric_qparams if mirrored else compute_asymmetric_qparams)(span, qtype)
+    estimate, true = compute_quantization_error(stats, params), raw_error(x, params)
     assert estimate.rounding == pytest.approx(true.rounding, rel=0.03)
     if true.clipped >= 20:  # fewer have no distribution to speak of
         assert estimate.clipping == pytest.approx(true.clipping, rel=0.03)
@@ -96,8 +96,10 @@ def test_clipping_and_rounding_error_are_within_3_percent_of_the_true_ones(
 def test_heavy_clipping_is_within_3_percent_of_the_true_one(kind: str, cut: float) -> None:
     x = data(kind)
     stats = stats_of(x)
-    params = asymmetric_qparams(Range(min(stats.min * cut, 0), max(stats.max * cut, 0)), UINT8)
-    estimate, true = quantization_error(stats, params), raw_error(x, params)
+    params = compute_asymmetric_qparams(
+        Range(min(stats.min * cut, 0), max(stats.max * cut, 0)), UINT8
+    )
+    estimate, true = compute_quantization_error(stats, params), raw_error(x, params)
     assert true.clipped > 0
     assert estimate.rounding == pytest.approx(true.rounding, rel=0.03)
     if true.clipped >= 20:
@@ -110,8 +112,8 @@ def test_heavy_clipping_is_within_3_percent_of_the_true_one(kind: str, cut: floa
 
 def test_distinct_values_give_the_true_error_exactly() -> None:
     x = data("pixels")
-    params = asymmetric_qparams(Range(-0.5, 1.3), INT8)
-    estimate, true = quantization_error(stats_of(x), params), raw_error(x, params)
+    params = compute_asymmetric_qparams(Range(-0.5, 1.3), INT8)
+    estimate, true = compute_quantization_error(stats_of(x), params), raw_error(x, params)
     assert estimate.rounding == pytest.approx(true.rounding, rel=1e-5)
     assert estimate.clipping == pytest.approx(true.clipping, rel=1e-5)
     assert estimate.saturation_rate == true.clipped / x.size
@@ -120,15 +122,15 @@ def test_distinct_values_give_the_true_error_exactly() -> None:
 def test_values_half_a_step_outside_are_rounded_and_not_saturated() -> None:
     params = QuantParams(np.float32(1), np.int64(0), INT8)
     stats = stats_of(np.float32([127.5, -128.5, 127.75, 0.25]))
-    error = quantization_error(stats, params)
+    error = compute_quantization_error(stats, params)
     assert error.saturation_rate == 1 / 4
     assert error.clipping == pytest.approx(0.75**2 / 4)
     assert error.rounding == pytest.approx((0.5**2 + 0.5**2 + 0.25**2) / 4)
 
 
 def test_zeros_have_neither_error_nor_signal() -> None:
-    error = quantization_error(
-        stats_of(np.zeros(9, np.float32)), asymmetric_qparams(Range(0, 0), INT8)
+    error = compute_quantization_error(
+        stats_of(np.zeros(9, np.float32)), compute_asymmetric_qparams(Range(0, 0), INT8)
     )
     assert (error.rounding, error.clipping, error.signal) == (0, 0, 0)
     assert error.sqnr_db == math.inf
@@ -136,4 +138,4 @@ def test_zeros_have_neither_error_nor_signal() -> None:
 
 def test_nothing_seen_is_an_error() -> None:
     with pytest.raises(StatsError, match="no finite value"):
-        quantization_error(TensorStats(), asymmetric_qparams(Range(0, 1), INT8))
+        compute_quantization_error(TensorStats(), compute_asymmetric_qparams(Range(0, 1), INT8))

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from ptq.core.errors import StatsError
 from ptq.core.types import FloatArray
 from ptq.observers import array_counts, key_counter
-from ptq.observers.key_counter import thread_counter
+from ptq.observers.key_counter import get_thread_counter
 from ptq.observers.stats import TensorStats
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True, allow_subnormal=True)
@@ -246,7 +246,11 @@ def test_an_installation_without_the_compiled_loop_counts_the_same(
 
 
 def test_a_failure_amid_counting_leaves_no_counts_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, counter, whole = relu6(5, 200_000), thread_counter(), content(stats_of(relu6(5, 200_000)))
+    x, counter, whole = (
+        relu6(5, 200_000),
+        get_thread_counter(),
+        content(stats_of(relu6(5, 200_000))),
+    )
     with monkeypatch.context() as context:
         context.setattr(array_counts, "_evaluate", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):

@@ -9,13 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from ptq.observers.covariance import Covariance
-from ptq.optimization.compensation_fit import (
-    RIDGES,
-    InputPairs,
-    _weight_changes,
-    fit_compensation,
-)
-from ptq.solver.rounding.gptq_rounding import cholesky, solve_cholesky
+from ptq.optimization.compensation_fit import RIDGES, InputPairs, _weight_changes, fit_compensation
+from ptq.solver.rounding.gptq_rounding import factorize_cholesky, solve_cholesky
 
 INPUTS, SUMS, ROWS = 6, 4, 40
 
@@ -154,5 +149,5 @@ def test_substitution_solves_what_was_factored():
     rng = np.random.default_rng(5)
     root = rng.normal(size=(3, 70, 80))
     matrix, right = root @ root.transpose(0, 2, 1), rng.normal(size=(3, 70, 9))
-    solved = solve_cholesky(cholesky(matrix), right)
+    solved = solve_cholesky(factorize_cholesky(matrix), right)
     np.testing.assert_allclose(solved, np.linalg.solve(matrix, right), rtol=1e-6, atol=1e-9)

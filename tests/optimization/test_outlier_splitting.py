@@ -18,7 +18,7 @@ from ptq.model.graph import Graph
 from ptq.model.session.session import Session
 from ptq.optimization.earlier_run import NOTHING_GIVEN
 from ptq.optimization.effort import EFFORTS
-from ptq.optimization.outlier_channels import outlier_channels
+from ptq.optimization.outlier_channels import find_outlier_channels
 from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.rewrite.prepare.prepare import PreparedModel, prepare
 from ptq.solver.recipe import Recipe
@@ -222,11 +222,11 @@ def test_a_sample_that_the_model_fails_on_is_named():
 def test_outliers_are_as_few_as_leave_nearly_the_least_range():
     greatest = np.linspace(1, 1.1, WIDTH).astype(np.float32)
     greatest[[3, 50, 51]] = 40, 20, 20
-    assert outlier_channels(-greatest, greatest).tolist() == [3, 50, 51, 127]
-    assert outlier_channels(np.zeros(WIDTH, np.float32), np.zeros(WIDTH, np.float32)).size == 0
-    assert outlier_channels(-greatest[:16], greatest[:16]).size == 0
+    assert find_outlier_channels(-greatest, greatest).tolist() == [3, 50, 51, 127]
+    assert find_outlier_channels(np.zeros(WIDTH, np.float32), np.zeros(WIDTH, np.float32)).size == 0
+    assert find_outlier_channels(-greatest[:16], greatest[:16]).size == 0
     greatest[52:] = 20
-    assert outlier_channels(-greatest, greatest).tolist() == [3]
+    assert find_outlier_channels(-greatest, greatest).tolist() == [3]
 
 
 def test_a_product_of_the_model_s_own_input_is_quantized() -> None:

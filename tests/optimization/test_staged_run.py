@@ -10,7 +10,7 @@ import pytest
 
 from ptq.data import Sample
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session.session import Session
 from ptq.optimization import staged_run
 from ptq.optimization.staged_run import StagedRun
@@ -72,7 +72,7 @@ def test_a_later_stage_runs_only_what_is_missing_and_dequantizes_again(
         Graph,
         "extract",
         lambda self, nodes, *names: (
-            parts.append([name_of(node.outputs[0]) for node in nodes])
+            parts.append([get_name(node.outputs[0]) for node in nodes])
             or extract(self, nodes, *names)
         ),
     )

@@ -10,7 +10,7 @@ import pytest
 
 import ptq
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.rewrite.prepare.prepare import PREPARE
 
 
@@ -58,7 +58,7 @@ def same_function():
 
 @pytest.fixture
 def operators():
-    return lambda graph: Counter(operator_of(node) for node in graph.nodes)
+    return lambda graph: Counter(get_operator(node) for node in graph.nodes)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from ptq.kernels.fixed_point import (
     multiply,
     quantize_multiplier,
 )
-from ptq.observers.qparams import asymmetric_qparams
+from ptq.observers.qparams import compute_asymmetric_qparams
 
 scales = st.floats(2.0**-20, 2.0**4, width=32)
 int32s = st.integers(INT32_MIN, INT32_MAX)
@@ -39,7 +39,7 @@ def nearest_away(value: Fraction) -> int:
 
 @given(st.floats(-100, 0), st.floats(0, 100), st.sampled_from([INT8, UINT8]))
 def test_zero_is_exactly_representable(lo: float, hi: float, qtype: Any) -> None:
-    params = asymmetric_qparams(Range(lo, hi), qtype)
+    params = compute_asymmetric_qparams(Range(lo, hi), qtype)
     zero = np.array([int(params.zero_point)], qtype.dtype)
     assert params.dequantize(zero)[0] == 0.0
     assert params.quantize([0.0])[0] == zero[0]
@@ -55,7 +55,7 @@ def test_the_map_from_integer_to_real_is_affine(scale: float, zero: int, q: int)
 def test_the_zero_point_has_the_type_of_the_quantized_value() -> None:
     for qtype in (INT8, UINT8):
         for lo, hi in ((-3.0, 0.0), (0.0, 5.0), (-1.0, 7.0), (0.0, 0.0)):
-            zero = int(asymmetric_qparams(Range(lo, hi), qtype).zero_point)
+            zero = int(compute_asymmetric_qparams(Range(lo, hi), qtype).zero_point)
             assert qtype.lo <= zero <= qtype.hi
 
 
@@ -163,7 +163,7 @@ def test_equations_7_to_9_are_equation_4(seed: int, z1: int, z2: int) -> None:
     q1 = rng.integers(0, 256, (m, n), np.uint8)
     q2 = rng.integers(0, 256, (n, p), np.uint8)
     direct = (q1.astype(int) - z1) @ (q2.astype(int) - z2)
-    np.testing.assert_array_equal(gemmlowp.factored_product(q1, z1, q2, z2), direct)
+    np.testing.assert_array_equal(gemmlowp.compute_factored_product(q1, z1, q2, z2), direct)
 
 
 def test_the_core_of_the_factored_form_knows_no_zero_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,10 +174,10 @@ def test_the_core_of_the_factored_form_knows_no_zero_point(monkeypatch: pytest.M
         seen.extend([a, b])
         return a.astype(np.int64) @ b.astype(np.int64)
 
-    monkeypatch.setattr(gemmlowp, "exact_matmul", core)
+    monkeypatch.setattr(gemmlowp, "multiply_exactly", core)
     q1, q2 = np.full((2, 3), 200, np.uint8), np.full((3, 2), 7, np.uint8)
     for zeros in ((0, 0), (130, 5)):
-        gemmlowp.factored_product(q1, zeros[0], q2, zeros[1])
+        gemmlowp.compute_factored_product(q1, zeros[0], q2, zeros[1])
         assert seen[-2] is q1
         assert seen[-1] is q2
 
@@ -199,7 +199,7 @@ def test_the_sums_of_equation_8_need_2n_squared_additions_and_no_subtraction_is_
     n = 6
     q1 = np.arange(n * n, dtype=np.uint8).reshape(n, n).view(Counted)
     Counted.notes.clear()
-    gemmlowp.factored_product(q1, 3, q1, 5)
+    gemmlowp.compute_factored_product(q1, 3, q1, 5)
     sums = [size for name, method, size in Counted.notes if (name, method) == ("add", "reduce")]
     assert sum(sums) == 2 * n**2
     assert max(size for _, _, size in Counted.notes) == n**2
@@ -212,7 +212,7 @@ def test_b_bit_quantization_has_integers_of_b_bits(
 ) -> None:
     least = -(2 ** (bits - 1)) if signed else 0
     stored = QType(8 if bits <= 8 else 16, signed, least, least + 2**bits - 1)
-    params = asymmetric_qparams(Range(lo, hi), stored)
+    params = compute_asymmetric_qparams(Range(lo, hi), stored)
     q = params.quantize(np.linspace(lo, hi, 7)).astype(int)
     assert stored.lsb_count == 2**bits - 1
     assert least <= q.min() <= q.max() <= least + 2**bits - 1

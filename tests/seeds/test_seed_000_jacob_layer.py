@@ -40,7 +40,7 @@ def test_int32_plus_equals_uint8_times_uint8() -> None:
 
 def test_the_accumulator_is_signed_as_centred_products_are_negative() -> None:
     q1, q2 = np.array([[0]], np.uint8), np.array([[255]], np.uint8)
-    assert gemmlowp.factored_product(q1, 255, q2, 0).item() == -(255**2)
+    assert gemmlowp.compute_factored_product(q1, 255, q2, 0).item() == -(255**2)
 
 
 def test_the_bias_has_the_product_of_the_scales_and_zero_point_zero() -> None:

@@ -20,7 +20,7 @@ from ptq.core.targets import TARGETS
 from ptq.core.types import INT8, INT32, QuantParams, Range
 from ptq.executor.arithmetics import gemmlowp, litert
 from ptq.executor.arithmetics.node_site import Site
-from ptq.observers.qparams import asymmetric_qparams
+from ptq.observers.qparams import compute_asymmetric_qparams
 
 TARGET = TARGETS["litert"]
 
@@ -100,12 +100,12 @@ def test_the_real_value_is_the_int8_value_minus_the_zero_point_times_the_scale(
 
 @given(st.floats(-50, 0), st.floats(0, 50))
 def test_the_zero_point_of_an_activation_lies_in_minus_128_to_127(lo: float, hi: float) -> None:
-    assert -128 <= int(asymmetric_qparams(Range(lo, hi), INT8).zero_point) <= 127
+    assert -128 <= int(compute_asymmetric_qparams(Range(lo, hi), INT8).zero_point) <= 127
 
 
 def test_asymmetry_buys_up_to_one_bit() -> None:
     """A tensor of one sign has twice as many steps with a zero point at the end as with one in the middle."""
-    free = asymmetric_qparams(Range(0.0, 6.0), INT8)
+    free = compute_asymmetric_qparams(Range(0.0, 6.0), INT8)
     assert int(free.zero_point) == -128
     assert float(free.scale) * 255 == pytest.approx(6.0)
     assert float(free.scale) == pytest.approx(6.0 / 127 / 2, rel=1 / 127)
@@ -150,7 +150,7 @@ def test_the_product_of_a_row_and_a_column_is_the_sum_of_four_terms(seed: int) -
     za, zb = (int(z) for z in rng.integers(-128, 128, 2))
     direct = int(((qa - za) * (qb - zb)).sum())
     assert direct == (qa * qb).sum() - (qa * zb).sum() - (qb * za).sum() + n * za * zb
-    assert direct == gemmlowp.factored_product(qa[None], za, qb[:, None], zb).item()
+    assert direct == gemmlowp.compute_factored_product(qa[None], za, qb[:, None], zb).item()
 
 
 def test_erratum_the_sums_run_over_n_terms() -> None:
@@ -159,14 +159,15 @@ def test_erratum_the_sums_run_over_n_terms() -> None:
     It matters in the term of both zero points, which is n · za · zb.
     """
     assert (
-        gemmlowp.factored_product(np.full((1, 3), 5), 2, np.full((3, 1), 7), 4).item() == 3 * 3 * 3
+        gemmlowp.compute_factored_product(np.full((1, 3), 5), 2, np.full((3, 1), 7), 4).item()
+        == 3 * 3 * 3
     )
 
 
 def test_the_terms_of_the_constant_weights_are_computed_once() -> None:
     """Σ qb·za and Σ za·zb hold nothing that changes from one inference to the next."""
     qb = np.array([[3], [5]])
-    product = gemmlowp.factored_product_preparer(2)(qb, np.array([4]))
+    product = gemmlowp.make_factored_product_preparer(2)(qb, np.array([4]))
     qb[:] = 0  # the first term alone reads the weights again
     assert product(np.zeros((1, 2), np.int64)).item() == 2 * 2 * 4 - 2 * (3 + 5)
 
@@ -181,11 +182,11 @@ def test_symmetric_weights_drop_the_sum_over_the_activations() -> None:
     a = np.array([[9, 4]]).view(Unsummed)
     b = np.array([[3], [5]])
     assert (
-        gemmlowp.factored_product_preparer(2)(b, np.array([0]))(a).item()
+        gemmlowp.make_factored_product_preparer(2)(b, np.array([0]))(a).item()
         == (9 - 2) * 3 + (4 - 2) * 5
     )
     with pytest.raises(AssertionError, match="summed"):
-        gemmlowp.factored_product_preparer(2)(b, np.array([1]))(a)
+        gemmlowp.make_factored_product_preparer(2)(b, np.array([1]))(a)
 
 
 def test_activations_are_multiplied_by_constant_weights() -> None:

@@ -17,8 +17,8 @@ from tpu_mlir_rounding import half_up, near, product
 
 from ptq.core.targets import TARGETS
 from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QuantParams, Range
-from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
-from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
+from ptq.kernels.multiplier_shift import shift_right, to_mantissa_and_shift
+from ptq.observers.qparams import compute_asymmetric_qparams, compute_symmetric_qparams
 
 TARGET = TARGETS["tpu-mlir"]
 BITS = {"tpu-mlir": 31, "tpu-mlir-8": 7}
@@ -31,7 +31,7 @@ EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
 def test_asymmetric_s_is_range_by_steps_and_z_is_round_of_qmin_minus_min_by_s(
     qtype: Any, lo: float, hi: float
 ) -> None:
-    params = asymmetric_qparams(Range(lo, hi), qtype)
+    params = compute_asymmetric_qparams(Range(lo, hi), qtype)
     scale = np.float32((hi - lo) / (qtype.hi - qtype.lo))
     assert params.scale == scale
     assert int(params.zero_point) == np.rint(-lo / float(scale) + qtype.lo)
@@ -39,7 +39,7 @@ def test_asymmetric_s_is_range_by_steps_and_z_is_round_of_qmin_minus_min_by_s(
 
 def test_asymmetric_quantization_maps_min_and_max_to_the_ends() -> None:
     for qtype, ends in ((INT8, [-128, 127]), (UINT8, [0, 255])):
-        params = asymmetric_qparams(Range(-1.0, 3.0), qtype)
+        params = compute_asymmetric_qparams(Range(-1.0, 3.0), qtype)
         assert params.quantize([-1.0, 3.0]).tolist() == ends
 
 
@@ -58,7 +58,7 @@ def activation(threshold: float) -> QuantParams:
 def test_symmetric_quantization_is_asymmetric_with_z_0() -> None:
     params = activation(4.0)
     assert int(params.zero_point) == 0
-    with_z = asymmetric_qparams(Range(-4.0, 4.0 * 127 / 128), INT8)
+    with_z = compute_asymmetric_qparams(Range(-4.0, 4.0 * 127 / 128), INT8)
     assert (float(with_z.scale), int(with_z.zero_point)) == (float(params.scale), 0)
 
 
@@ -71,13 +71,13 @@ def test_an_activation_has_threshold_by_128_and_the_threshold_itself_saturates()
 
 def test_a_weight_has_threshold_by_127() -> None:
     assert TARGET.weight == INT8_WEIGHT
-    params = symmetric_qparams(3.0, TARGET.weight)
+    params = compute_symmetric_qparams(3.0, TARGET.weight)
     assert params.scale == np.float32(3.0 / 127)
     assert params.quantize([3.0, -3.0]).tolist() == [127, -127]
 
 
 def test_uint8_has_threshold_by_255_on_a_range_from_zero() -> None:
-    params = asymmetric_qparams(Range(0.0, 6.0), UINT8)
+    params = compute_asymmetric_qparams(Range(0.0, 6.0), UINT8)
     assert params.scale == np.float32(6.0 / 255)
     assert int(params.zero_point) == 0
 
@@ -87,7 +87,7 @@ def test_a_weight_is_symmetric_whatever_the_activations_are() -> None:
 
 
 def test_0_1234_is_2119995857_by_2_to_the_34() -> None:
-    m, rshift = (int(v) for v in mantissa_and_shift(0.1234, 31))
+    m, rshift = (int(v) for v in to_mantissa_and_shift(0.1234, 31))
     assert (m, rshift) == (2119995857, 34)
     assert Fraction(0.9872) == Fraction(0.1234) * 2**3
     assert abs(Fraction(m, 2**34) - Fraction(0.1234)) < Fraction(1, 2**35)
@@ -111,17 +111,17 @@ def test_erratum_m0_lies_in_one_half_to_below_one(real: float) -> None:
 
     1 = 2^-0 · 1 = 2^1 · 0.5. The paper's interval is half open, and the multiplier of 1 would need 32 bits.
     """
-    m, _ = mantissa_and_shift(real, 31)
+    m, _ = to_mantissa_and_shift(real, 31)
     assert Fraction(1, 2) <= Fraction(int(m), 2**31) < 1
-    assert tuple(map(int, mantissa_and_shift(1.0, 31))) == (2**30, 30)
-    assert tuple(map(int, mantissa_and_shift(1 - 2.0**-40, 31))) == (2**30, 30)
+    assert tuple(map(int, to_mantissa_and_shift(1.0, 31))) == (2**30, 30)
+    assert tuple(map(int, to_mantissa_and_shift(1 - 2.0**-40, 31))) == (2**30, 30)
 
 
 @given(st.floats(2.0**-20, 2.0**10))
 def test_more_bits_of_multiplier_come_nearer_to_the_scale(scale: float) -> None:
     errors = []
     for bits in (31, 7):
-        m, rshift = (int(v) for v in mantissa_and_shift(scale, bits))
+        m, rshift = (int(v) for v in to_mantissa_and_shift(scale, bits))
         errors.append(abs(Fraction(m) / Fraction(2) ** rshift - Fraction(scale)))
         assert errors[-1] <= Fraction(scale) / 2**bits
     assert errors[0] <= errors[1]
@@ -163,7 +163,7 @@ def test_conv_is_the_accumulator_times_multiplier_shifted_right_plus_zy(
 
 def test_conv_per_axis_has_one_multiplier_and_one_rshift_an_output_channel() -> None:
     _, _, reals = convolution("tpu-mlir", 1, 0, 0)
-    m, rshift = mantissa_and_shift(reals, 31)
+    m, rshift = to_mantissa_and_shift(reals, 31)
     assert m.shape == rshift.shape == (4,)
     assert len(set(zip(m.tolist(), rshift.tolist(), strict=True))) == 4
 

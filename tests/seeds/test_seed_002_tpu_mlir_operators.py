@@ -16,8 +16,11 @@ from sites import int8_params, run_node, uint8_params
 from tpu_mlir_rounding import half_away, half_up, near, product
 
 from ptq.core.targets import TARGETS
-from ptq.executor.arithmetics.tpu_mlir_elementwise import average_factors, common_shift_multipliers
-from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
+from ptq.executor.arithmetics.tpu_mlir_elementwise import (
+    average_factors,
+    compute_common_shift_multipliers,
+)
+from ptq.kernels.multiplier_shift import shift_right, to_mantissa_and_shift
 
 TARGET = TARGETS["tpu-mlir"]
 
@@ -35,7 +38,7 @@ def test_symmetric_add_is_two_products_in_int16_and_one_shift(a: float, b: float
         "tpu-mlir", "Add", [(qa, int8_params(a)), (qb, int8_params(b))], int8_params(1.0)
     )
     ratios = (float(np.float32(a)), float(np.float32(b)))
-    (ma, mb), rshift = common_shift_multipliers(ratios)
+    (ma, mb), rshift = compute_common_shift_multipliers(ratios)
     buffer = qa.astype(int) * ma + qb.astype(int) * mb
     assert np.array_equal(buffer, buffer.astype(np.int16))
     np.testing.assert_array_equal(ours, np.clip(shift_right(buffer, rshift), -128, 127))
@@ -45,7 +48,7 @@ def test_symmetric_add_is_two_products_in_int16_and_one_shift(a: float, b: float
 
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_the_int16_buffer_of_add_cannot_overflow(a: float, b: float) -> None:
-    multipliers, _ = common_shift_multipliers((a, b))
+    multipliers, _ = compute_common_shift_multipliers((a, b))
     assert max(multipliers) <= 127
     assert 128 * sum(multipliers) < 2**15
 
@@ -133,7 +136,7 @@ def test_erratum_leaky_relu_splits_where_q_reaches_zx(alpha: float, zx: int, zy:
     if zx:
         printed = np.where(EVERY_INT8 >= 0, q, alpha * q) + zy
         assert np.abs(np.clip(printed, -128, 127) - ours).max() > 4
-    m, rshift = (int(v) for v in mantissa_and_shift(abs(alpha), 7))
+    m, rshift = (int(v) for v in to_mantissa_and_shift(abs(alpha), 7))
     assert m >> rshift == int(abs(alpha))
 
 
@@ -180,7 +183,7 @@ def test_prelu_has_a_multiplier_a_channel_and_one_rshift(seed: int, zeros: tuple
     ours = run_node(
         "tpu-mlir", "PRelu", [(x, int8_params(0.1, zx)), (slopes, sp)], int8_params(0.1, zy)
     )
-    m, rshift = (int(v) for v in mantissa_and_shift(float(sp.scale), 7))
+    m, rshift = (int(v) for v in to_mantissa_and_shift(float(sp.scale), 7))
     multipliers = [int(a) * m for a in slopes]
     expected = np.zeros(x.shape, int)
     for at in np.ndindex(x.shape):
@@ -214,7 +217,7 @@ def test_forward_calibration_gives_pad_its_inputs_scale() -> None:
 
 def test_with_one_scale_nothing_is_rescaled_at_all() -> None:
     """S_x = S_y makes the ratio 1, whose multiplier is exact."""
-    m, rshift = (int(v) for v in mantissa_and_shift(1.0, 31))
+    m, rshift = (int(v) for v in to_mantissa_and_shift(1.0, 31))
     assert m == 2**rshift
     out = run_node("tpu-mlir", "LeakyRelu", [(EVERY_INT8, PLAIN)], PLAIN, alpha=1.0)
     np.testing.assert_array_equal(out, EVERY_INT8)

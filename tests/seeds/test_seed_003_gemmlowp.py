@@ -26,8 +26,8 @@ from ptq.kernels.fixed_point import (
     multiply,
     quantize_multiplier,
 )
-from ptq.kernels.matmul import matmul_by_constant
-from ptq.observers.qparams import asymmetric_qparams
+from ptq.kernels.matmul import prepare_matmul_by_constant
+from ptq.observers.qparams import compute_asymmetric_qparams
 
 rationals = st.fractions(min_value=-8, max_value=8, max_denominator=64)
 TARGET = TARGETS["gemmlowp"]
@@ -49,7 +49,7 @@ def test_form_1_represents_zero_only_if_minus_b_by_a_happens_to_be_an_integer(
 
 @given(st.floats(-100, 0), st.floats(0, 100))
 def test_form_3_represents_zero_always(lo: float, hi: float) -> None:
-    params = asymmetric_qparams(Range(lo, hi), UINT8)
+    params = compute_asymmetric_qparams(Range(lo, hi), UINT8)
     zero_point = int(params.zero_point)
     assert 0 <= zero_point <= 255
     assert params.dequantize(np.array([zero_point], np.uint8)).item() == 0.0
@@ -103,7 +103,7 @@ def test_the_product_of_real_matrices_is_the_product_of_the_scales_times_the_int
     lhs_zero, rhs_zero, result_zero = (int(v) for v in rng.integers(0, 256, 3))
     pairs = zip(lhs[0].tolist(), rhs[:, 0].tolist(), strict=True)
     real = sum(lhs_scale * (a - lhs_zero) * rhs_scale * (b - rhs_zero) for a, b in pairs)
-    accumulator = gemmlowp.factored_product(lhs, lhs_zero, rhs, rhs_zero).item()
+    accumulator = gemmlowp.compute_factored_product(lhs, lhs_zero, rhs, rhs_zero).item()
     assert real == lhs_scale * rhs_scale * accumulator
     result = result_zero + (lhs_scale * rhs_scale / result_scale) * accumulator
     assert result_scale * (result - result_zero) == real
@@ -126,7 +126,7 @@ def test_with_zero_points_0_the_kernel_is_the_plain_integer_sum() -> None:
     rng = np.random.default_rng(0)
     lhs, rhs = rng.integers(0, 256, (3, 6), np.uint8), rng.integers(0, 256, (6, 4), np.uint8)
     np.testing.assert_array_equal(
-        gemmlowp.factored_product(lhs, 0, rhs, 0), lhs.astype(int) @ rhs.astype(int)
+        gemmlowp.compute_factored_product(lhs, 0, rhs, 0), lhs.astype(int) @ rhs.astype(int)
     )
 
 
@@ -136,7 +136,7 @@ def test_differences_of_uint8_need_int16_and_their_products_int32() -> None:
     assert (differences.min(), differences.max()) == (-255, 255)
     assert differences.max() > np.iinfo(np.int8).max
     assert np.iinfo(np.int16).max < 255 * 255
-    out = gemmlowp.factored_product(
+    out = gemmlowp.compute_factored_product(
         np.array([[0, 255]], np.uint8), 255, np.array([[255], [0]], np.uint8), 0
     )
     assert out.item() == -(255**2)
@@ -278,7 +278,7 @@ def test_any_output_pipeline_may_follow_the_kernel() -> None:
     """The kernel accumulates; what makes 8-bit results of it is handed in."""
     rng = np.random.default_rng(0)
     lhs, rhs = (rng.integers(0, 256, shape, np.uint8) for shape in ((4, 9), (9, 3)))
-    core = matmul_by_constant(
+    core = prepare_matmul_by_constant(
         rhs, None, a_qtype=UINT8, a_zero_point=100, b_qtype=UINT8, b_zero_point=30
     )  # fmt: skip
     acc = (lhs.astype(int) - 100) @ (rhs.astype(int) - 30)

@@ -18,7 +18,7 @@ from sites import int8_params, run_node
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.arithmetics.fixed_point_align import SCALE_BITS, align_scales
-from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
+from ptq.kernels.multiplier_shift import shift_right, to_mantissa_and_shift
 
 scales = st.floats(2.0**-12, 2.0**2, width=32)
 EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
@@ -26,7 +26,7 @@ EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
 
 def written(scale: float) -> tuple[int, int]:
     """Mantissa and fraction bits of a scale."""
-    m, fracbits = mantissa_and_shift(np.float32(scale), SCALE_BITS)
+    m, fracbits = to_mantissa_and_shift(np.float32(scale), SCALE_BITS)
     return int(m), int(fracbits)
 
 

@@ -9,7 +9,7 @@ from networks import build_network, gaussian_array, quantize_network, worst_sqnr
 import ptq
 from ptq.executor.executor import Executor
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
-from ptq.model.node import dtype_of
+from ptq.model.node import get_dtype
 from ptq.model.session.session import Session
 
 SAME = "<pads = [1, 1, 1, 1]>"
@@ -43,7 +43,7 @@ def test_quantizers_of_16_bits_are_those_that_the_opset_has(opset: int, domain: 
         if node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
             continue
         integers = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
-        wide = integers is not None and dtype_of(integers) == np.uint16
+        wide = integers is not None and get_dtype(integers) == np.uint16
         assert node.domain == (domain if wide else "")
     Session(done.qdq, threads=1).run(done.feeds[0])
 

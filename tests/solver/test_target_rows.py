@@ -7,7 +7,7 @@ import pytest
 from networks import build_network, gaussian_array, quantize_network, worst_sqnr_db
 
 from ptq.core.targets import TARGETS
-from ptq.model.node import QUANTIZERS, dtype_of, operator_of
+from ptq.model.node import QUANTIZERS, get_dtype, get_operator
 
 SAME = "<pads = [1, 1, 1, 1]>"
 NETWORK = build_network(
@@ -34,7 +34,7 @@ TYPES = {
 def test_only_these_integer_types_are_written(target: str) -> None:
     done = quantize_network(NETWORK, target=target)
     read = [n.inputs[0] for n in done.qdq.nodes if n.op_type == "DequantizeLinear"]
-    assert {str(dtype_of(value)) for value in read if value is not None} == TYPES[target]
+    assert {str(get_dtype(value)) for value in read if value is not None} == TYPES[target]
     assert worst_sqnr_db(done) > 25
 
 
@@ -48,13 +48,13 @@ def test_only_quantizers_of_16_bits_are_of_another_domain(target: str) -> None:
 @pytest.mark.parametrize("target", ["openvino", "portable"])
 def test_only_what_products_read_is_quantized(target: str) -> None:
     done = quantize_network(NETWORK, target=target)
-    layers = [n for n in done.qdq.nodes if operator_of(n) in ("Conv", "Gemm")]
+    layers = [n for n in done.qdq.nodes if get_operator(n) in ("Conv", "Gemm")]
     products = [
         n for n in layers if "faster in float" not in done.plan.floats.get(n.name or "", "")
     ]
     assert len(products) >= (1 if target == "openvino" else len(layers))
     read = {value for node in products for value in node.inputs[:2]}
-    back = [n.outputs[0] for n in done.qdq.nodes if operator_of(n) == "DequantizeLinear"]
+    back = [n.outputs[0] for n in done.qdq.nodes if get_operator(n) == "DequantizeLinear"]
     assert {*back} == read
 
 
@@ -74,7 +74,7 @@ def test_a_folded_activation_leaves_no_node(target: str) -> None:
     )
     done = quantize_network(model, target=target)
     assert [*done.plan.folded] == ["Relu_r"]
-    assert {operator_of(n) for n in done.qdq.nodes} == {"Conv", *QUANTIZERS}
+    assert {get_operator(n) for n in done.qdq.nodes} == {"Conv", *QUANTIZERS}
 
 
 def test_softmax_has_the_fixed_range_for_qnn_and_xnnpack() -> None:

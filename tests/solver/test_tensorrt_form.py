@@ -13,7 +13,7 @@ from networks import (
 )
 
 from ptq.core.errors import UsageError
-from ptq.model.node import dtype_of, operator_of
+from ptq.model.node import get_dtype, get_operator
 from ptq.optimization.options import QuantizeOptions
 from ptq.verification.lint import lint_graph
 
@@ -38,9 +38,9 @@ def quantized(nodes: str, **weights: object) -> QuantizedNetwork:
 def origins(done: QuantizedNetwork, op: str) -> list[list[str]]:
     """What writes each input of each node of an operator; an empty text for a constant or a graph input."""
     return [
-        ["" if (m := v.producer()) is None else operator_of(m) for v in node.inputs if v is not None]
+        ["" if (m := v.producer()) is None else get_operator(m) for v in node.inputs if v is not None]
         for node in done.qdq.nodes
-        if operator_of(node) == op
+        if get_operator(node) == op
     ]  # fmt: skip
 
 
@@ -55,8 +55,8 @@ def test_no_quantizer_stands_between_a_convolution_and_its_activation(activation
 def test_biases_stay_float_and_no_int32_is_dequantized() -> None:
     done = quantized(f"c = Conv{SAME}(x, u, b)\ny = Conv{SAME}(c, v, b)")
     assert [inputs[2] for inputs in origins(done, "Conv")] == ["", ""]
-    read = [n.inputs[0] for n in done.qdq.nodes if operator_of(n) == "DequantizeLinear"]
-    assert {str(dtype_of(value)) for value in read if value is not None} == {"int8"}
+    read = [n.inputs[0] for n in done.qdq.nodes if get_operator(n) == "DequantizeLinear"]
+    assert {str(get_dtype(value)) for value in read if value is not None} == {"int8"}
 
 
 def test_zero_points_are_zero_and_only_weights_have_scales_by_channel() -> None:

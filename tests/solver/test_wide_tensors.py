@@ -21,7 +21,7 @@ from ptq.core.targets import TARGETS
 from ptq.core.types import INT16, UINT8, UINT16, QuantParams
 from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session.session import Session
 from ptq.solver.scales.weight_qparams import with_derived_biases
 from ptq.solver.scales.wide_tensors import widen_qparams
@@ -61,9 +61,9 @@ def test_each_node_reads_what_it_writes_in_one_width(done: Any) -> None:
     plan, changed = done.plan, 0
     for node in done.prepared.nodes:
         for position, value in enumerate(node.inputs):
-            before = plan.tensors.get(name_of(value)) if value is not None else None
+            before = plan.tensors.get(get_name(value)) if value is not None else None
             edge = plan.edges.get((node.name or "", position))
-            after = plan.tensors.get(name_of(node.outputs[0]))
+            after = plan.tensors.get(get_name(node.outputs[0]))
             if before is None or after is None:
                 continue
             assert (edge or before).qtype.bits == after.qtype.bits

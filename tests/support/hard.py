@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of
+from ptq.model.node import get_constant
 from ptq.rewrite.prepare.prepare import prepare
 
 SAMPLE_DATA = Path(__file__).parents[2] / "sample_data"
@@ -24,7 +24,7 @@ def hard_model() -> Graph:
     nodes = {node.name: node for node in graph.nodes}
 
     def scale(name: str, position: int, where: Any, factor: float) -> None:
-        array = constant_of(nodes[name].inputs[position])
+        array = get_constant(nodes[name].inputs[position])
         assert array is not None
         scaled = np.array(array)
         scaled[where] *= factor

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from qdq_builder import QdqBuilder
 
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 
 Build = Callable[[QdqBuilder], str]
 IMAGE, ROWS = ["N", 6, 9, 8], ["N", 5, 12]
@@ -23,9 +23,9 @@ def feeds_of(graph: Graph, batch: int, spread: float = 2.0) -> dict[str, Any]:
     for value in graph.inputs:
         shape = [d if isinstance(d, int) else batch for d in value.shape]
         if value.dtype.numpy() == np.bool_:
-            feed[name_of(value)] = rng.random(shape) > 0.5
+            feed[get_name(value)] = rng.random(shape) > 0.5
         else:
-            feed[name_of(value)] = rng.normal(0, spread, shape).astype(np.float32)
+            feed[get_name(value)] = rng.normal(0, spread, shape).astype(np.float32)
     return feed
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ptq.core.types import INT8, UINT8, QuantParams
-from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.executor.arithmetics import get_kernels
 from ptq.executor.arithmetics.node_site import Site
 
 Array = Any
@@ -50,4 +50,4 @@ def run_node(
         tuple(a if i in constants else None for i, a in enumerate(arrays)),
         clamp,
     )
-    return kernels_of_arithmetic(name)[op](site)(arrays)
+    return get_kernels(name)[op](site)(arrays)

@@ -8,11 +8,11 @@ import flatbuffers
 import numpy as np
 
 from ptq.executor.executor import Executor
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.open import open_model
 from ptq.model.tflite.interpreter import LitertModel
-from ptq.model.tflite.schema import load_schema, tensor_type
-from ptq.verification.node_status import node_statuses
+from ptq.model.tflite.schema import get_tensor_type, load_schema
+from ptq.verification.node_status import list_node_statuses
 
 
 class FileBuilder:
@@ -30,7 +30,7 @@ class FileBuilder:
         self, name: str, shape: Any, dtype: Any = np.int8, content: Any = None, scale: float = 0
     ) -> int:
         tensor, dtype = self.schema.TensorT(), np.dtype(dtype)
-        tensor.name, tensor.type = name.encode(), tensor_type(dtype)
+        tensor.name, tensor.type = name.encode(), get_tensor_type(dtype)
         tensor.shape, tensor.shapeSignature = [abs(n) for n in shape], [*shape]
         if content is not None:
             tensor.buffer = len(self.model.buffers)
@@ -70,5 +70,7 @@ def require_integers_of_litert(
     for name, array in LitertModel(content, kernels="reference").run(feed).items():
         np.testing.assert_array_equal(found[name], array)
     if integers:
-        assert "float" not in {s.runs for s in node_statuses(graph, "litert") if s.op == "Gemm"}
-    assert {name_of(v) for v in graph.outputs} == {*found}
+        assert "float" not in {
+            s.runs for s in list_node_statuses(graph, "litert") if s.op == "Gemm"
+        }
+    assert {get_name(v) for v in graph.outputs} == {*found}

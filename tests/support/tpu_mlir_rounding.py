@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ptq.kernels.multiplier_shift import mantissa_and_shift
+from ptq.kernels.multiplier_shift import to_mantissa_and_shift
 
 
 def half_up(value: Fraction) -> int:
@@ -21,7 +21,7 @@ def half_away(value: float) -> int:
 
 def product(x: int, real: float, bits: int) -> int:
     """(x · Multiplier) >> rshift, in rational numbers."""
-    m, rshift = (int(v) for v in mantissa_and_shift(abs(real), bits))
+    m, rshift = (int(v) for v in to_mantissa_and_shift(abs(real), bits))
     return half_up(Fraction(x * m * (1 if real >= 0 else -1)) / Fraction(2) ** rshift)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import get_arithmetic, litert, litert_xnnpack_elementwise
-from ptq.executor.arithmetics.litert_elementwise import activation_bounds
+from ptq.executor.arithmetics.litert_elementwise import compute_activation_bounds
 from ptq.executor.arithmetics.node_site import Site
 from ptq.kernels.resize import LitertSampling
 
@@ -274,7 +274,9 @@ def from_litert_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase
     )
     if "output__tflite_micro" in arrays and name == "FULLY_CONNECTED":
         expected = arrays["output__tflite_micro"]
-        micro = replace(golden, label="tflite-micro", expected=expected, maker=litert.gemmlowp_gemm)
+        micro = replace(
+            golden, label="tflite-micro", expected=expected, maker=litert.make_gemmlowp_gemm_kernel
+        )
         return [golden, micro]
     return [golden]
 
@@ -302,5 +304,7 @@ def _clamp(given: Attrs, y: QuantParams | None, in_xnnpack: bool) -> tuple[int, 
         return None
     if activation not in _ACTIVATIONS:
         raise UnsupportedError(f"cases with activation {activation} cannot be read")
-    bounds = litert_xnnpack_elementwise.fused_bounds if in_xnnpack else activation_bounds
+    bounds = (
+        litert_xnnpack_elementwise.compute_fused_bounds if in_xnnpack else compute_activation_bounds
+    )
     return bounds(y, *_ACTIVATIONS[activation])

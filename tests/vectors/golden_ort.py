@@ -14,7 +14,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.arithmetics.node_site import Site
-from ptq.model.weights.layer_weights import matrix_channel_axis
+from ptq.model.weights.layer_weights import get_matrix_channel_axis
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -113,4 +113,4 @@ def _weight_axis(op: str, index: int, value: NDArray[Any] | None, attrs: Mapping
     """Channel axis of a weight: axis 0 of a convolution, the columns of a matrix."""
     if index != 1 or value is None or op == "QLinearConv":
         return 0
-    return matrix_channel_axis(attrs, value.ndim)
+    return get_matrix_channel_axis(attrs, value.ndim)

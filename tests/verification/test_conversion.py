@@ -7,13 +7,7 @@ from collections import Counter
 import exact_sums
 import numpy as np
 import pytest
-from foreign_models import (
-    INPUT_QDQ,
-    OUTPUT_QDQ,
-    foreign_graph,
-    random_integers,
-    random_samples,
-)
+from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers, random_samples
 from networks import gaussian_array
 from old_runtime import skip_before
 from onnx import TensorProto
@@ -21,9 +15,9 @@ from onnx import TensorProto
 from ptq.core.errors import UnsupportedError, UsageError
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, attributes_of, constant_of, name_of, operator_of
+from ptq.model.node import QUANTIZERS, get_attributes, get_constant, get_name, get_operator
 from ptq.model.session.session import Session
-from ptq.verification.conversion import convert_graph, not_converted, runs_in_float
+from ptq.verification.conversion import convert_graph, list_float_statuses, list_unconverted
 
 CONV = (1, 3, 8, 8)
 ROWS = (5, 16)
@@ -121,13 +115,13 @@ def _layer(name: str, opset: int = 17) -> tuple[Graph, tuple[int, ...], str]:
 
 
 def _names(graph: Graph) -> list[str]:
-    return [name_of(value) for value in (*graph.inputs, *graph.outputs)]
+    return [get_name(value) for value in (*graph.inputs, *graph.outputs)]
 
 
 def _same_everywhere(graphs: list[Graph], shape: tuple[int, ...], dtype: type = np.float32) -> None:
     sessions = [Session(graph, threads=1) for graph in graphs]
     executors = [Executor(graph) for graph in graphs]
-    outputs = [name_of(value) for value in graphs[0].outputs]
+    outputs = [get_name(value) for value in graphs[0].outputs]
     for sample in random_samples(shape, dtype=dtype):
         first = sessions[0].run(sample.feed)
         for session, executor in zip(sessions, executors, strict=True):
@@ -145,8 +139,8 @@ def test_there_and_back_is_the_same_integer_function(name):
     qdq, shape, form = _layer(name)
     qoperator = convert_graph(qdq, "qoperator")
     again = convert_graph(qoperator, "qdq")
-    assert Counter(map(operator_of, qoperator.nodes))[form] == 1
-    assert form not in map(operator_of, again.nodes)
+    assert Counter(map(get_operator, qoperator.nodes))[form] == 1
+    assert form not in map(get_operator, again.nodes)
     assert _names(qdq) == _names(qoperator) == _names(again)
     _same_everywhere([qdq, qoperator, again], shape)
 
@@ -162,9 +156,9 @@ def test_integer_tensors_keep_their_names(name):
 def test_a_float_operator_has_the_name_of_the_integer_one():
     skip_before((1, 21), "does not quantize a float bias")
     qoperator = convert_graph(_layer("Conv a channel")[0], "qoperator")
-    integer = next(node for node in qoperator.nodes if operator_of(node) == "QLinearConv")
+    integer = next(node for node in qoperator.nodes if get_operator(node) == "QLinearConv")
     real = next(
-        node for node in convert_graph(qoperator, "qdq").nodes if operator_of(node) == "Conv"
+        node for node in convert_graph(qoperator, "qdq").nodes if get_operator(node) == "Conv"
     )
     assert real.name == integer.name
 
@@ -196,7 +190,7 @@ def test_what_moves_integers_stands_between_quantizers_in_qdq():
         high=np.uint8(200),
     )
     # the meaning of x is only known behind its first readers: they stay on integers
-    assert Counter(map(operator_of, convert_graph(graph, "qdq").nodes))["QuantizeLinear"] == 0
+    assert Counter(map(get_operator, convert_graph(graph, "qdq").nodes))["QuantizeLinear"] == 0
     known = foreign_graph(
         INPUT_QDQ + nodes.replace("(x)", "(xq)").replace("xd = Deq", "xe = Deq").replace("(x,", "(xq,")
         .replace("Sigmoid(xd)", "Sigmoid(xe)"),
@@ -206,7 +200,7 @@ def test_what_moves_integers_stands_between_quantizers_in_qdq():
         high=np.uint8(200),
     )  # fmt: skip
     qdq = convert_graph(known, "qdq")
-    assert Counter(map(operator_of, qdq.nodes))["QuantizeLinear"] == 5
+    assert Counter(map(get_operator, qdq.nodes))["QuantizeLinear"] == 5
     _same_everywhere([known, qdq], CONV)
 
 
@@ -237,7 +231,7 @@ def test_integer_operators_of_dynamic_quantization_stay():
         w=random_integers(16, 8),
     )
     for form in ("qdq", "qoperator"):
-        kept = [operator_of(node) for node in convert_graph(graph, form).nodes]
+        kept = [get_operator(node) for node in convert_graph(graph, form).nodes]
         assert kept == ["DynamicQuantizeLinear", "MatMulInteger", "Cast", "Mul"]
 
 
@@ -257,9 +251,9 @@ MIXED = {
 def test_int8_meets_uint8_in_uint8(name):
     graph = foreign_graph(INPUT_QDQ + WD + "r = Conv(xd, wd)" + OUTPUT_QDQ, **MIXED[name])
     linear = convert_graph(graph, "qoperator", integers=True)
-    assert "QLinearConv" in map(operator_of, linear.nodes)
-    assert not_converted(linear) == ()
-    zeros = [constant_of(n.inputs[2]) for n in linear.nodes if operator_of(n) in QUANTIZERS]
+    assert "QLinearConv" in map(get_operator, linear.nodes)
+    assert list_unconverted(linear) == ()
+    zeros = [get_constant(n.inputs[2]) for n in linear.nodes if get_operator(n) in QUANTIZERS]
     assert all(zero is not None and zero.dtype == np.uint8 for zero in zeros)
     _same_everywhere([graph, linear], CONV)
 
@@ -287,11 +281,11 @@ def test_what_onnx_runtime_computes_in_float_is_an_integer_operator_only_on_dema
         RESIDUAL, shape, w=random_integers(8, 8, 3, 3), x_zero=np.int8(-5), y_zero=np.int8(3)
     )
     linear, whole = (convert_graph(graph, "qoperator", integers=wanted) for wanted in (False, True))
-    assert [fate.op for fate in not_converted(linear)] == ["Conv", "Conv", "Add"]
-    assert all("in float between quantizers" in fate.why for fate in not_converted(linear))
-    assert not_converted(whole) == ()
+    assert [fate.op for fate in list_unconverted(linear)] == ["Conv", "Conv", "Add"]
+    assert all("in float between quantizers" in fate.why for fate in list_unconverted(linear))
+    assert list_unconverted(whole) == ()
     back = convert_graph(whole, "qdq")
-    assert [fate.op for fate in runs_in_float(back)] == ["Conv", "Conv", "Add"]
+    assert [fate.op for fate in list_float_statuses(back)] == ["Conv", "Conv", "Add"]
     sessions = [Session(g, threads=1) for g in (graph, linear, back, whole)]
     for sample in random_samples(shape):
         theirs = [session.run(sample.feed)[0] for session in sessions]
@@ -309,7 +303,7 @@ def test_a_constant_that_is_added_goes_to_uint8_with_its_neighbours():
         w_zero=np.int8(-9),
     )
     linear = convert_graph(graph, "qoperator", integers=True)
-    assert "com.microsoft::QLinearAdd" in map(operator_of, linear.nodes)
+    assert "com.microsoft::QLinearAdd" in map(get_operator, linear.nodes)
     feed = random_samples(CONV)[0].feed
     real = Session(graph, threads=1, optimize="none").run(feed)[0]
     steps = (Session(linear, threads=1).run(feed)[0] - real) / np.float32(0.11)
@@ -333,7 +327,7 @@ def test_what_has_no_kernel_keeps_its_quantizers_and_says_why():
         (linear_resize, "Resize", "ONNX Runtime has no QLinear operator for Resize linear"),
     ):
         linear = convert_graph(graph, "qoperator")
-        assert [(fate.op, fate.why) for fate in not_converted(linear)] == [(op, why)]
+        assert [(fate.op, fate.why) for fate in list_unconverted(linear)] == [(op, why)]
         feed = random_samples(CONV)[0].feed
         expected = Session(graph, threads=1).run(feed)[0]
         assert np.array_equal(Session(linear, threads=1).run(feed)[0], expected)
@@ -367,7 +361,7 @@ def test_scales_a_channel_before_opset_13_stand_in_microsoft_s_quantizer():
     proto.opset_import[0].version = 12
     old = Graph.from_proto(proto)
     converted = convert_graph(old, "qdq")
-    along_axis = [operator_of(node) for node in converted.nodes if "axis" in attributes_of(node)]
+    along_axis = [get_operator(node) for node in converted.nodes if "axis" in get_attributes(node)]
     assert {*along_axis} == {"com.microsoft::DequantizeLinear"}
     _same_everywhere([old, converted, convert_graph(converted, "qoperator")], shape)
 
@@ -403,7 +397,7 @@ def test_int8_goes_to_uint8_where_onnx_runtime_rounds_otherwise_for_it():
         y_zero=np.int8(3),
     )
     linear = convert_graph(graph, "qoperator")
-    assert "com.microsoft::QLinearAveragePool" in map(operator_of, linear.nodes)
+    assert "com.microsoft::QLinearAveragePool" in map(get_operator, linear.nodes)
     one, other = Session(graph, threads=1), Session(linear, threads=1)
     for sample in random_samples(shape, 8):
         assert np.array_equal(one.run(sample.feed)[0], other.run(sample.feed)[0])

@@ -12,14 +12,14 @@ from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 from onnx import numpy_helper
 
 from ptq.model.graph import Graph
-from ptq.verification.equivalence import first_difference
+from ptq.verification.equivalence import find_first_difference
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_both_forms_of_a_model_are_the_same_function(name: str) -> None:
     done = case_with_integers(name)
-    assert first_difference(done.qdq, done.qlinear) is None
-    assert first_difference(done.qlinear, done.qdq) is None
+    assert find_first_difference(done.qdq, done.qlinear) is None
+    assert find_first_difference(done.qlinear, done.qdq) is None
 
 
 def test_a_relu_is_the_clip_of_integers_that_stands_for_it() -> None:
@@ -30,7 +30,7 @@ def test_a_relu_is_the_clip_of_integers_that_stands_for_it() -> None:
         INPUT_QDQ + "yq = Clip(xq, x_zero)\ny = DequantizeLinear(yq, x_scale, x_zero)",
         outputs={"y": onnx.TensorProto.FLOAT},
     )
-    assert first_difference(relu, clip) is None
+    assert find_first_difference(relu, clip) is None
 
 
 def _tampered(graph: Graph, change: Callable[[onnx.ModelProto], None]) -> Graph:
@@ -77,8 +77,8 @@ def test_any_change_is_seen(change: Callable[[onnx.ModelProto], None]) -> None:
         INPUT_QDQ + "wd = DequantizeLinear(w, w_scale, w_zero)\nr = Conv(xd, wd)" + OUTPUT_QDQ,
         w=random_integers(8, 3, 3, 3),
     )
-    assert first_difference(graph, _tampered(graph, lambda proto: None)) is None
-    assert first_difference(graph, _tampered(graph, change)) == "y"
+    assert find_first_difference(graph, _tampered(graph, lambda proto: None)) is None
+    assert find_first_difference(graph, _tampered(graph, change)) == "y"
 
 
 def test_a_change_in_float_between_integers_is_seen() -> None:
@@ -89,5 +89,5 @@ def test_a_change_in_float_between_integers_is_seen() -> None:
         )
         for alpha in (0.5, 0.5, 0.6)
     ]
-    assert first_difference(graphs[0], graphs[1]) is None
-    assert first_difference(graphs[0], graphs[2]) == "y"
+    assert find_first_difference(graphs[0], graphs[1]) is None
+    assert find_first_difference(graphs[0], graphs[2]) == "y"

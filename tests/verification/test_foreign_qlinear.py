@@ -14,7 +14,7 @@ from ptq.model.graph import Graph
 from ptq.model.session.session import Session
 from ptq.verification.conversion import convert_graph
 from ptq.verification.lint import lint_graph
-from ptq.verification.node_status import node_statuses
+from ptq.verification.node_status import list_node_statuses
 from ptq.verification.verify import verify_graph
 
 ROWS = (5, 16)
@@ -136,7 +136,7 @@ def test_a_node_that_no_kernel_expresses_is_left_to_onnx_runtime_with_the_reason
     )
     found = verify_graph(graph, random_samples(shape), run=RunOptions(threads=1))
     assert found.equal, found.first
-    (fate,) = [fate for fate in node_statuses(graph) if fate.op.endswith("QGemm")]
+    (fate,) = [fate for fate in list_node_statuses(graph) if fate.op.endswith("QGemm")]
     assert (fate.runs, fate.why) == ("float", f"must stay float: {why}")
 
 

@@ -20,7 +20,7 @@ from ptq.model.graph import Graph
 from ptq.model.session.session import Session
 from ptq.verification.conversion import convert_graph
 from ptq.verification.lint import lint_graph
-from ptq.verification.node_status import node_statuses
+from ptq.verification.node_status import list_node_statuses
 from ptq.verification.verify import verify_graph
 
 NODES = """
@@ -123,7 +123,7 @@ def test_its_models_can_be_converted_with_their_integers_unchanged(tmp_path, for
 
 def test_what_it_leaves_float_is_named(tmp_path):
     graph = _quantized(tmp_path, form="QDQ", per_channel=True, activation="QUInt8", opset=17)
-    floats = {fate.op: fate.why for fate in node_statuses(graph) if fate.runs == "float"}
+    floats = {fate.op: fate.why for fate in list_node_statuses(graph) if fate.runs == "float"}
     assert floats["HardSigmoid"] == (
         "must stay float: HardSigmoid has no integer kernel in this arithmetic"
     )

@@ -12,7 +12,7 @@ from brightness import brightness_model
 import ptq
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS
-from ptq.model.node import dtype_of
+from ptq.model.node import get_dtype
 from ptq.verification.lint_preprocess import check_recorded_preprocess
 
 GOOD = {"source": "images", "size": [8, 8], "channels": "RGB", "layout": "NCHW", "scale": 1.0}
@@ -43,7 +43,7 @@ def test_integers_at_the_border_are_the_samples_that_its_quantizers_took() -> No
     made = ptq.quantize(
         brightness_model(), data, target="litert", io="int8", method="minmax", rounding="nearest", threads=1
     )  # fmt: skip
-    assert dtype_of(made.graph.inputs[0]) == np.int8
+    assert get_dtype(made.graph.inputs[0]) == np.int8
     made.graph.metadata[PREPROCESS] = json.dumps(GOOD)
     assert list(check_recorded_preprocess(made.graph)) == []
 

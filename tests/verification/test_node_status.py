@@ -6,13 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_models import (
-    INPUT_QDQ,
-    OUTPUT_QDQ,
-    foreign_graph,
-    random_integers,
-    random_samples,
-)
+from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers, random_samples
 from foreign_patterns import (
     CONV_WEIGHT,
     GEMM_WEIGHT,
@@ -29,15 +23,15 @@ from onnx import TensorProto, helper
 from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
-from ptq.evaluation.runs.engines import integer_engine
+from ptq.evaluation.runs.engines import make_integer_engine
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.session.session import Session
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.verification.lint import lint_graph
-from ptq.verification.node_status import node_statuses
-from ptq.verification.ort_fusions import float_tensors
-from ptq.verification.ort_like_executor import executor_matching_ort
+from ptq.verification.node_status import list_node_statuses
+from ptq.verification.ort_fusions import find_tensors_from_float
+from ptq.verification.ort_like_executor import build_ort_like_executor
 from ptq.verification.portability import measure_portability
 from ptq.verification.verify import verify_graph
 
@@ -96,7 +90,7 @@ def test_a_scale_that_is_not_positive_is_refused_by_the_tensor(scale):
     )  # fmt: skip
     for verb in (
         lint_graph,
-        node_statuses,
+        list_node_statuses,
         lambda given: verify_graph(given, random_samples(IMAGE_SHAPE), run=RunOptions(threads=1)),
     ):
         with pytest.raises(ModelError, match=r"^tensor w has scale \S+, which is not positive and"):
@@ -108,7 +102,7 @@ GATHERED = "wd = DequantizeLinear(w, w_scale, w_zero)\ny = Gather(wd, x)"
 
 def test_a_sample_that_onnx_runtime_refuses_is_a_fault_of_the_sample():
     graph = foreign_graph(GATHERED, ("N",), input_type=TensorProto.INT64, w=random_integers(5, 4))
-    ours = integer_engine(executor_matching_ort(graph, "ort"), graph)
+    ours = make_integer_engine(build_ort_like_executor(graph, "ort"), graph)
     assert ours({"x": np.array([4])})[0].shape == (1, 4)
     with pytest.raises(DataError, match="indices element out of data bounds"):
         ours({"x": np.array([5])})
@@ -166,9 +160,9 @@ def test_integers_follow_onnx_runtime_around_an_int8_residual():
     signed = {"x_zero": np.int8(-8), "y_zero": np.int8(-20), "w": random_integers(3, 3, 3, 3)}
     nodes = PATTERNS["several dequantizers after one quantizer"].nodes
     graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **signed)
-    following = executor_matching_ort(graph)
+    following = build_ort_like_executor(graph)
     assert "Add" in {op for ops in following.islands.values() for op in ops}
-    assert not executor_matching_ort(graph, "litert").islands
+    assert not build_ort_like_executor(graph, "litert").islands
     session = Session(graph, threads=1)
     for sample in random_samples(IMAGE_SHAPE):
         np.testing.assert_array_equal(following.run(sample.feed)["y"], session.run(sample.feed)[0])
@@ -268,7 +262,7 @@ def test_what_is_beyond_eight_bits_is_named_node_by_node(name):
     if "xs" in nodes:
         nodes = "xs = QuantizeLinear(xd, y_scale, z16)\n" + nodes
     graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, MATRIX_SHAPE, opset=21, **constants)
-    product = next(fate for fate in node_statuses(graph) if fate.op in ("MatMul", "Gemm"))
+    product = next(fate for fate in list_node_statuses(graph) if fate.op in ("MatMul", "Gemm"))
     assert (product.runs, product.why) == ("float", reason)
 
 
@@ -287,7 +281,7 @@ def test_what_is_beyond_eight_bits_leaves_the_integers_around_it_comparable(name
 def test_a_node_whose_work_a_neighbour_does_is_said_to_be_folded():
     pattern = PATTERNS["a MatMul and a float bias that is added"]
     graph = foreign_graph(INPUT_QDQ + pattern.nodes + OUTPUT_QDQ, MATRIX_SHAPE, **pattern.constants)
-    assert {fate.op: fate.runs for fate in node_statuses(graph)} == {
+    assert {fate.op: fate.runs for fate in list_node_statuses(graph)} == {
         "MatMul": "folded",
         "Add": "folded",
     }
@@ -314,7 +308,7 @@ def _fuses(graph: Graph) -> bool:
     """Whether ONNX Runtime's own optimized graph has an integer kernel write yq."""
     exposed = graph.copy()
     exposed.add_outputs(["yq"])
-    return "yq" not in float_tensors(exposed)
+    return "yq" not in find_tensors_from_float(exposed)
 
 
 def _tied_sum() -> Graph:
@@ -395,7 +389,7 @@ def test_float_averages_are_taken_in_blocks_of_channels_as_onnx_runtime_takes_th
     graph = foreign_graph(
         INPUT_QDQ + pool + "y = Mul(r, r)", shape, x_scale=np.float32(0.03), x_zero=np.uint8(7)
     )
-    ours, theirs = executor_matching_ort(graph), Session(graph, threads=1)
+    ours, theirs = build_ort_like_executor(graph), Session(graph, threads=1)
     assert ours.islands
     for sample in random_samples(shape, 4):
         (expected,) = theirs.run(sample.feed)
@@ -409,7 +403,7 @@ def test_what_stays_float_runs_as_onnx_runtime_runs_it_in_the_whole_graph():
     graph = foreign_graph(
         INPUT_QDQ + layer + OUTPUT_QDQ, w=random_integers(3, 8, 3, 3), b=gaussian_array(8), **small
     )
-    ours, theirs = executor_matching_ort(graph), Session(graph, threads=1)
+    ours, theirs = build_ort_like_executor(graph), Session(graph, threads=1)
     assert ours.islands
     for sample in random_samples(IMAGE_SHAPE, 16, scale=0.3):
         (expected,) = theirs.run(sample.feed)
@@ -419,7 +413,7 @@ def test_what_stays_float_runs_as_onnx_runtime_runs_it_in_the_whole_graph():
 def test_a_resize_between_quantizers_is_float_for_its_own_reason_only():
     resize = INPUT_QDQ + 'y = Resize<mode = "nearest">(xd, , factors)'
     factors = np.array([1, 1, 2, 2], np.float32)
-    [status] = node_statuses(foreign_graph(resize, factors=factors), "litert")
+    [status] = list_node_statuses(foreign_graph(resize, factors=factors), "litert")
     assert status.why == "must stay float: output y is a float output of the model"
 
 
@@ -432,5 +426,5 @@ def test_a_result_that_is_quantized_at_run_time_is_float_for_that_reason():
         w=random_integers(5, 4),
         v=random_integers(4, 3),
     )
-    why = {status.op: status.why for status in node_statuses(graph)}
+    why = {status.op: status.why for status in list_node_statuses(graph)}
     assert why["Gather"] == "must stay float: output r has a scale that is computed at run time"

@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_models import (
-    INPUT_QDQ,
-    OUTPUT_QDQ,
-    foreign_graph,
-    random_integers,
-    random_samples,
-)
+from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers, random_samples
 from networks import gaussian_array
 from old_runtime import skip_before
 
@@ -21,10 +15,10 @@ from ptq.api.portability import portability
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.executor.executor import Executor
-from ptq.kernels.thread_pool import thread_count
+from ptq.kernels.thread_pool import get_thread_count
 from ptq.model.graph import Graph
 from ptq.model.session.session import Session
-from ptq.rewrite.shift_to_uint8 import weights_to_uint8
+from ptq.rewrite.shift_to_uint8 import shift_weights_to_uint8
 from ptq.verification.conversion import convert_graph
 from ptq.verification.portability import NodeRisk, measure_portability
 from ptq.verification.wording import describe_largest
@@ -184,7 +178,7 @@ def test_unsigned_weights_are_the_same_integers_in_onnx_runtime_and_here(name, f
     graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, shape, w=w, b=gaussian_array(8))
     if form == "qoperator":
         graph = convert_graph(graph, "qoperator")
-    unsigned = weights_to_uint8(graph)
+    unsigned = shift_weights_to_uint8(graph)
     assert measure_portability(graph, random_samples(shape)).saturable
     assert measure_portability(unsigned, random_samples(shape)).saturable == ()
     sessions = [Session(g, threads=1) for g in (graph, unsigned)]
@@ -196,7 +190,7 @@ def test_unsigned_weights_are_the_same_integers_in_onnx_runtime_and_here(name, f
 
 def test_weights_beside_activations_that_are_moved_to_uint8_are_stored_so_too():
     graph = _matmul(random_integers(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0))
-    unsigned = weights_to_uint8(graph)
+    unsigned = shift_weights_to_uint8(graph)
     assert measure_portability(unsigned, random_samples(ROWS)).saturable == ()
     sessions = [Session(g, threads=1) for g in (graph, unsigned)]
     for sample in random_samples(ROWS):
@@ -208,7 +202,9 @@ def test_weights_beside_signed_activations_stay_signed():
     graph = convert_graph(
         _matmul(random_integers(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0)), "qoperator"
     )
-    read = [value.name for node in weights_to_uint8(graph).nodes for value in node.inputs if value]
+    read = [
+        value.name for node in shift_weights_to_uint8(graph).nodes for value in node.inputs if value
+    ]
     assert "w" in read
 
 
@@ -216,7 +212,7 @@ def test_portability_uses_as_many_threads_as_are_given() -> None:
     graph, used = _matmul(random_integers(16, 8)), list[int]()
 
     def read() -> list[Any]:
-        used.append(thread_count())
+        used.append(get_thread_count())
         return [np.zeros(ROWS, np.float32)]
 
     portability(graph, read, threads=1)

@@ -15,7 +15,7 @@ from networks import build_network, gaussian_array
 
 import ptq
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, dtype_of, operator_of
+from ptq.model.node import Node, get_dtype, get_operator, list_consumers
 
 ACTIVATIONS = {
     "Clip",
@@ -186,28 +186,30 @@ def graph(request: pytest.FixtureRequest) -> Graph:
 
 def _behind_quantizers(node: Node) -> Iterator[Node]:
     """Readers of what a layer writes, behind a QuantizeLinear and its DequantizeLinear."""
-    for quantizer in consumers_of(node.outputs[0]):
-        if operator_of(quantizer) == "QuantizeLinear":
-            for back in consumers_of(quantizer.outputs[0]):
-                yield from consumers_of(back.outputs[0])
+    for quantizer in list_consumers(node.outputs[0]):
+        if get_operator(quantizer) == "QuantizeLinear":
+            for back in list_consumers(quantizer.outputs[0]):
+                yield from list_consumers(back.outputs[0])
 
 
 def test_every_dequantizer_reads_int8(graph: Graph) -> None:
-    read = [n.inputs[0] for n in graph.nodes if operator_of(n) == "DequantizeLinear"]
+    read = [n.inputs[0] for n in graph.nodes if get_operator(n) == "DequantizeLinear"]
     assert len(read) > 4
-    assert {str(dtype_of(value)) for value in read if value is not None} == {"int8"}
+    assert {str(get_dtype(value)) for value in read if value is not None} == {"int8"}
 
 
 def test_no_quantizer_stands_between_a_layer_and_its_activation(graph: Graph) -> None:
-    layers = [node for node in graph.nodes if operator_of(node) in PRODUCTS]
+    layers = [node for node in graph.nodes if get_operator(node) in PRODUCTS]
     between = [
-        (layer.name, operator_of(reader))
+        (layer.name, get_operator(reader))
         for layer in layers
         for reader in _behind_quantizers(layer)
-        if operator_of(reader) in ACTIVATIONS
+        if get_operator(reader) in ACTIVATIONS
     ]
     assert between == []
-    fused = [r for n in layers for r in consumers_of(n.outputs[0]) if operator_of(r) in ACTIVATIONS]
+    fused = [
+        r for n in layers for r in list_consumers(n.outputs[0]) if get_operator(r) in ACTIVATIONS
+    ]
     assert fused  # the network has activations behind its layers
 
 
@@ -217,4 +219,4 @@ def test_the_checker_finds_nothing(graph: Graph) -> None:
 
 def test_outputs_are_float(graph: Graph) -> None:
     makers = [value.producer() for value in graph.outputs]
-    assert "DequantizeLinear" not in {operator_of(node) for node in makers if node is not None}
+    assert "DequantizeLinear" not in {get_operator(node) for node in makers if node is not None}

@@ -10,9 +10,9 @@ from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 from networks import build_network, gaussian_array, quantize_network
 
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.verification.lint import lint_graph
-from ptq.verification.xnnpack_rules import xnnpack_placement
+from ptq.verification.xnnpack_rules import explain_xnnpack_placement
 
 SIGNED = {"x_zero": np.int8(-3), "y_zero": np.int8(4)}
 LAYER = (
@@ -33,7 +33,7 @@ def _reasons(nodes: str = LAYER, shape: Any = (1, 3, 8, 8), **changed: Any) -> l
         **BY_CHANNEL,
         **changed,
     }
-    return [reason for _, reason in xnnpack_placement(_graph(nodes, shape, constants))]
+    return [reason for _, reason in explain_xnnpack_placement(_graph(nodes, shape, constants))]
 
 
 def _graph(nodes: str, shape: Any, constants: dict[str, Any]) -> Graph:
@@ -109,7 +109,7 @@ MODEL = build_network(
 
 def test_the_target_writes_convolutions_that_are_taken() -> None:
     done = quantize_network(MODEL, target="ort-xnnpack")
-    found = {operator_of(node): reason for node, reason in xnnpack_placement(done.qdq)}
+    found = {get_operator(node): reason for node, reason in explain_xnnpack_placement(done.qdq)}
     assert found.pop("Tanh").startswith("it has no integer kernel")
     assert found == {"Conv": "", "MaxPool": ""}
     (finding,) = lint_graph(done.qdq, "ort-xnnpack")

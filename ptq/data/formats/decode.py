@@ -149,7 +149,7 @@ def _fit_into_box(
     return box
 
 
-def pixel_table(pre: Preprocess, dtype: np.dtype[Any]) -> NDArray[Any]:
+def build_pixel_table(pre: Preprocess, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Table from the 256 pixel values to input values, one row for each channel.
 
     It is computed in float64 and rounded once.

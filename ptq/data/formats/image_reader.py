@@ -13,9 +13,9 @@ from PIL import Image
 from ptq.core.errors import DataError
 from ptq.data.formats.decode import (
     MAX_PIXELS,
+    build_pixel_table,
     convert_image,
     decode,
-    pixel_table,
     resize_and_crop,
     to_array,
 )
@@ -38,7 +38,7 @@ class ImageReader:
         """Complete the preprocessing; raise UsageError if the input does not take images."""
         self._spec = spec
         self.preprocess = preprocess.resolved(spec)
-        self._table = pixel_table(self.preprocess, spec.dtype)
+        self._table = build_pixel_table(self.preprocess, spec.dtype)
 
     @property
     def has_batch_axis(self) -> bool:

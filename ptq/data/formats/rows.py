@@ -11,12 +11,7 @@ from ptq.core.wording import OPEN_BATCH
 from ptq.data.array_source import ArraySource, IndexedSource
 from ptq.data.folder import FolderListing
 from ptq.data.formats.arrays import Table, open_npz, read_array
-from ptq.data.input_spec import (
-    InputSpec,
-    cast_to_input,
-    check_header,
-    match_keys,
-)
+from ptq.data.input_spec import InputSpec, cast_to_input, check_header, match_keys
 from ptq.data.labelling import WITH_SAMPLES, Labelling
 from ptq.data.labels.class_names import CLASS_LIST
 from ptq.data.labels.found_label_files import find_unused_label_files
@@ -24,7 +19,7 @@ from ptq.data.labels.label_rows import (
     ONE_HOT_CONVERTED,
     LabelReader,
     convert_one_hot,
-    unique_classes,
+    list_unique_classes,
 )
 from ptq.data.preprocessing.preprocess import Preprocess
 from ptq.data.sample import BadSample, Sample
@@ -138,7 +133,7 @@ class TableSource(IndexedSource):
                         spec, array[None] if self._batched[spec.name] else array, name
                     )
                 labels = None if self._labels is None else self._labels[position]
-                accepted = () if labels is None else unique_classes(labels)
+                accepted = () if labels is None else list_unique_classes(labels)
                 yield Sample(name, feed, accepted)
             except DataError as error:
                 yield BadSample(name, error)

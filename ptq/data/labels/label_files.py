@@ -18,7 +18,7 @@ import numpy as np
 from ptq.core.errors import DataError
 from ptq.data.folder import SAMPLE_SUFFIXES
 from ptq.data.labels.class_names import CLASS_LIST
-from ptq.data.labels.label_rows import ONE_HOT_CONVERTED, convert_one_hot, unique_classes
+from ptq.data.labels.label_rows import ONE_HOT_CONVERTED, convert_one_hot, list_unique_classes
 
 PATH_COLUMNS = frozenset(
     "path file filename file_name filepath file_path image image_path image_name img name".split()  # noqa: SIM905
@@ -126,7 +126,7 @@ def _accept_classes(
     if not names:
         numbers, converted = convert_one_hot(table, str(path), lambda row: f"line {lines[row]}")
     accepted = {
-        name: unique_classes(row)
+        name: list_unique_classes(row)
         for name, row in zip(rows, numbers, strict=True)
         if name in selected
     }

@@ -138,7 +138,7 @@ class LabelReader:
         if converted:
             self.notes.add(ONE_HOT_CONVERTED)
             return (int(values.argmax()),)
-        return unique_classes(self.to_numbers(values, where, values.size))
+        return list_unique_classes(self.to_numbers(values, where, values.size))
 
     def read_batch(self, labels: Sequence[Any], where: str) -> Sequence[Any]:
         """The labels of the rows of a batch; one-hot rows become class numbers, as in arrays.
@@ -225,6 +225,6 @@ def _to_values(label: Any, where: str) -> NDArray[Any]:
     return values
 
 
-def unique_classes(numbers: NDArray[Any]) -> tuple[int, ...]:
+def list_unique_classes(numbers: NDArray[Any]) -> tuple[int, ...]:
     """Each accepted class once; without −1."""
     return tuple(dict.fromkeys(int(v) for v in np.atleast_1d(numbers) if v >= 0))

@@ -15,7 +15,7 @@ from ptq.core.errors import DataError
 _NUMBER_KINDS = "biufcV"
 
 
-def package_of(value: Any) -> str:
+def get_package(value: Any) -> str:
     """Top-level package of an object's type, for example ``torch``."""
     return type(value).__module__.partition(".")[0]
 
@@ -31,7 +31,7 @@ def to_array(value: Any, where: str) -> NDArray[Any] | None:
     if isinstance(value, (np.ndarray, np.generic, bool, int, float)):
         return np.asarray(value)
     try:
-        if package_of(value) == "torch" and hasattr(value, "detach"):
+        if get_package(value) == "torch" and hasattr(value, "detach"):
             return _from_torch(value)
         if hasattr(value, "__array__"):
             array = np.asarray(value)
@@ -65,7 +65,7 @@ def _from_torch(tensor: Any) -> NDArray[Any]:
 
 
 def _from_list(values: list[Any] | tuple[Any, ...], where: str) -> NDArray[Any]:
-    if any(getattr(value, "ndim", 0) and package_of(value) != "numpy" for value in values):
+    if any(getattr(value, "ndim", 0) and get_package(value) != "numpy" for value in values):
         raise DataError(
             f"{where}: is a list of tensors, whose axes cannot be known; stack them, for example with "
             'torch.stack, or set the format of the dataset: dataset.with_format("torch")'

@@ -8,13 +8,13 @@ from typing import Any
 from ptq.core.errors import DataError, UsageError
 from ptq.data.formats.image_reader import is_image
 from ptq.data.input_spec import InputSpec
-from ptq.data.sources.array_like import package_of
+from ptq.data.sources.array_like import get_package
 from ptq.data.sources.columns import Columns, choose_columns
 
 
 def is_hugging_face(source: Any) -> bool:
     """Whether an object is a dataset, or a dict of datasets, of the package datasets."""
-    return package_of(source) == "datasets"
+    return get_package(source) == "datasets"
 
 
 def require_split(source: Any, title: str) -> None:

@@ -57,7 +57,7 @@ def open_object(
         }
         return open_table(MemoryTable(columns), inputs, title, images)
     if hasattr(source, "__array__") and not isinstance(source, Sequence):
-        name = only_input_name(inputs, "an array")
+        name = get_only_input_name(inputs, "an array")
         table = MemoryTable({name: _require_array(source, name, title)})
         return open_table(table, inputs, title, images)
     return _open_python(source, inputs, images, title)
@@ -82,7 +82,7 @@ def open_table(
     return TableSource(pixels, inputs, title, pixels.preprocess, folder)
 
 
-def only_input_name(inputs: Sequence[InputSpec], what: str) -> str:
+def get_only_input_name(inputs: Sequence[InputSpec], what: str) -> str:
     """Name of the model's input; raise DataError if it has not exactly one."""
     if len(inputs) != 1:
         names = ", ".join(repr(spec.name) for spec in inputs) or "none"

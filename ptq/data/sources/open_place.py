@@ -27,15 +27,15 @@ from ptq.data.places import (
     SHARD_SUFFIXES,
     find_shards,
     has_pattern,
-    only_shards,
     require_one_kind,
+    select_shards,
 )
 from ptq.data.preparation import Preparation
 from ptq.data.preprocessing.image_options import choose_image_options
 from ptq.data.preprocessing.recorded_preprocess import RecordedPreprocess, complete_preprocess
 from ptq.data.sample import SampleSource
 from ptq.data.sources.open_folder import open_folder, open_text_file
-from ptq.data.sources.open_object import only_input_name, open_table
+from ptq.data.sources.open_object import get_only_input_name, open_table
 from ptq.data.sources.parquet import ParquetRows
 from ptq.data.trees.fetched_folder import FetchedFolder
 from ptq.data.trees.tar_tree import TarTree
@@ -91,7 +91,7 @@ class PlaceOpener:
         if not has_pattern(url) and remote.without_query(url).lower().endswith(_FILE_SUFFIXES):
             return self._open_fetched_file(url)
         tree = UrlTree(url)
-        shards = require_one_kind(url, only_shards(list(tree.sizes)))
+        shards = require_one_kind(url, select_shards(list(tree.sizes)))
         if shards:
             return self._open_shards([tree.url_of(name) for name in shards])
         return FetchedFolder(tree, self._open_folder)
@@ -148,7 +148,7 @@ class PlaceOpener:
             table = (
                 NpzTable(path)
                 if suffix == ".npz"
-                else NpyTable(path, only_input_name(self.inputs, path.name))
+                else NpyTable(path, get_only_input_name(self.inputs, path.name))
             )
             return open_table(table, self.inputs, path.name, images, path.parent)
         raise DataError(

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import UnidentifiedImageError
 
 from ptq.core import remote
-from ptq.core.errors import DataError, UsageError, short_message
+from ptq.core.errors import DataError, UsageError, shorten_message
 from ptq.data.formats.decode import FORMATS, open_image
 from ptq.data.input_spec import InputSpec
 from ptq.data.preprocessing.image_options import ImageOptions
@@ -193,7 +193,7 @@ def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
             ) from error
         # on damaged files Pillow raises SyntaxError, struct.error, KeyError and more
         except Exception as error:
-            raise DataError(f"{where}: cannot read the image: {short_message(error)}") from error
+            raise DataError(f"{where}: cannot read the image: {shorten_message(error)}") from error
     if value is None:
         raise DataError(f"{where}: a value is missing")
     array = np.asarray(value)

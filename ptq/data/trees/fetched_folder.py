@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ptq.core.errors import DataError, PtqError
-from ptq.data.folder import FolderListing, ListingPart, classify_files, names_labels
+from ptq.data.folder import FolderListing, ListingPart, classify_files, is_label_file
 from ptq.data.labelling import Labelling
 from ptq.data.labels.class_names import CLASS_LIST
 from ptq.data.sample import BadSample, Sample, SampleSource
@@ -69,7 +69,7 @@ class FetchedFolder(WrappedSource):
         paths = {n: n.removeprefix(tree.shard_of.get(n, "")) for n in sorted(tree.sizes)}
         folders = sorted({path.split("/")[0] for path in paths.values() if "/" in path})
         with self._naming():
-            names = [n for n, path in paths.items() if path == n or not names_labels(path)]
+            names = [n for n, path in paths.items() if path == n or not is_label_file(path)]
             listing = classify_files(self._root, names, folders)
             samples = {*listing.files, *listing.archives}
             self._fetch_sidecars(paths, samples)

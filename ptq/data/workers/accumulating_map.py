@@ -15,8 +15,8 @@ from ptq.core.run_options import RunOptions, SizedIterable, untrack_items
 from ptq.data.sample import FoundSamples, Sample, Samples
 from ptq.data.workers.pool import Worker
 from ptq.data.workers.sample_map import SampleMap
-from ptq.data.workers.sample_parts import Part, finds_samples
-from ptq.data.workers.sharing_gain import count_bytes, moving_seconds
+from ptq.data.workers.sample_parts import Part, can_find_samples
+from ptq.data.workers.sharing_gain import count_bytes, estimate_moving
 from ptq.data.workers.waiting_part import WaitingPart
 
 R = TypeVar("R")
@@ -107,7 +107,7 @@ class AccumulatingMap(SampleMap[R | None]):
             PtqError: What the job raises on a part that fails.
         """
         items = untrack_items(samples)
-        self._keeps_sums = self._pool is not None and self._works_here and finds_samples(items)
+        self._keeps_sums = self._pool is not None and self._works_here and can_find_samples(items)
         for found in self.map(samples, least=_MIN, most=_MAX if self._keeps_sums else None):
             if found is not None:
                 yield found
@@ -128,7 +128,7 @@ class AccumulatingMap(SampleMap[R | None]):
         if self._gain.each:  # a part leaves samples to later ones, which take their time
             self._gain.each = self._gain.spent / max(self._ran, 1)
         if is_first and isinstance(adder := self._opened, _PartAdder):
-            self._gain.moving = moving_seconds(count_bytes(adder.accumulator.total))
+            self._gain.moving = estimate_moving(count_bytes(adder.accumulator.total))
         return found
 
     def _submit(self, part: Part, worker: Worker | None) -> WaitingPart:

@@ -81,7 +81,7 @@ class ExecutorAdapter:
         forget_run(run)
 
 
-def missing_package(extra: str, address: str) -> UsageError:
+def build_missing_package_error(extra: str, address: str) -> UsageError:
     """A package of an extra is not installed."""
     return UsageError(
         f'cluster {show(address)} needs a package that is not installed; pip install "onnx-ptq[{extra}]"',
@@ -89,7 +89,7 @@ def missing_package(extra: str, address: str) -> UsageError:
     )
 
 
-def no_answer(address: str, seconds: float, reason: str = "") -> UsageError:
+def build_no_answer_error(address: str, seconds: float, reason: str = "") -> UsageError:
     """Nobody answers at an address in that time."""
     return UsageError(
         f"cluster {show(address)} does not answer within {seconds:.0f} s{reason}; check the address, and that its "

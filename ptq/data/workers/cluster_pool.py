@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ptq.core.errors import PtqError, UsageError, short_message
+from ptq.core.errors import PtqError, UsageError, shorten_message
 from ptq.core.record import Record
 from ptq.core.remote import show
 from ptq.data.workers.cluster_adapters import Adapter, Cluster, ExecutorAdapter, Submit
@@ -213,7 +213,7 @@ class ClusterPool:
         except (PtqError, CancelledError):
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {short_message(error)}"
+            reason = f"{type(error).__name__}: {shorten_message(error)}"
             raise PtqError(
                 f"cluster {self._name}: failed ({reason}); see its logs, and run again"
             ) from error

@@ -15,8 +15,8 @@ from ptq.data.workers.cluster_adapters import (
     CONNECT_SECONDS,
     RETRIES,
     Submit,
-    missing_package,
-    no_answer,
+    build_missing_package_error,
+    build_no_answer_error,
 )
 from ptq.data.workers.run_part import can_run_parts, forget_run
 
@@ -56,12 +56,12 @@ class DaskAdapter:
         try:
             from distributed import Client
         except ImportError as error:
-            raise missing_package("dask", address) from error
+            raise build_missing_package_error("dask", address) from error
         try:
             with _hold_garbage():
                 self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError) as error:
-            raise no_answer(address, CONNECT_SECONDS) from error
+            raise build_no_answer_error(address, CONNECT_SECONDS) from error
         self._address, self._is_silent = show(address), False
         try:
             self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)

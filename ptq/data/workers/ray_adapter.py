@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from ptq.core.errors import UsageError, short_message
+from ptq.core.errors import UsageError, shorten_message
 from ptq.core.remote import show
 from ptq.data.workers.cluster_adapters import (
     CONNECT_SECONDS,
     RETRIES,
     Submit,
-    missing_package,
-    no_answer,
+    build_missing_package_error,
+    build_no_answer_error,
 )
 
 _PAUSE = 1.0
@@ -34,7 +34,7 @@ class RayAdapter:
         try:
             import ray
         except ImportError as error:
-            raise missing_package("ray", address) from error
+            raise build_missing_package_error("ray", address) from error
         self._ray: Any = ray
         self._connection: Any = _connect(ray.init, address)
 
@@ -82,8 +82,8 @@ def _connect(init: Callable[[str], Any], address: str) -> Any:
                 ) from error
         except (ConnectionError, RuntimeError) as error:  # a head that starts refuses at once
             if time.monotonic() > end:
-                reason = f" ({show(short_message(error))})"
-                raise no_answer(address, CONNECT_SECONDS, reason) from error
+                reason = f" ({show(shorten_message(error))})"
+                raise build_no_answer_error(address, CONNECT_SECONDS, reason) from error
         time.sleep(_PAUSE)
 
 

@@ -35,8 +35,8 @@ from ptq.data.workers.sample_parts import (
     Shard,
     ShardParts,
 )
-from ptq.data.workers.sharing_gain import SharingGain, moving_seconds
-from ptq.data.workers.waiting_part import WaitingPart, shows_bad_samples
+from ptq.data.workers.sharing_gain import SharingGain, estimate_moving
+from ptq.data.workers.waiting_part import WaitingPart, has_bad_samples
 from ptq.kernels.thread_pool import limit_threads
 
 R = TypeVar("R")
@@ -75,7 +75,7 @@ class SampleMap(Generic[R]):
         self._guess = 0.0 if self._pool is None else runs * self._pool.most_seconds
         self._thread_seconds = thread_seconds
         self._shared: SharedJob | None = None
-        self._gain, self._opening = SharingGain(moving=moving_seconds(moved_bytes)), set[Worker]()
+        self._gain, self._opening = SharingGain(moving=estimate_moving(moved_bytes)), set[Worker]()
 
     def __del__(self) -> None:
         if self._pool is not None and self._shared is not None:
@@ -291,7 +291,7 @@ class SampleMap(Generic[R]):
         if one.future is not None:
             assert self._pool is not None
             message = self._pool.receive(one.worker, one.future)
-            if self._works_here and shows_bad_samples(message):
+            if self._works_here and has_bad_samples(message):
                 message = None
         if message is None:
             message = self._try_here(one.part)

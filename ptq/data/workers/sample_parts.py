@@ -60,7 +60,7 @@ class GoodSamples:
         return len(self.samples)
 
 
-def finds_samples(samples: SizedIterable[Sample]) -> bool:
+def can_find_samples(samples: SizedIterable[Sample]) -> bool:
     """Whether other processes find the samples by their places at once."""
     origin = samples.origin if isinstance(samples, Samples) else None
     return origin is not None and origin.finds_samples
@@ -82,7 +82,7 @@ class PartCutter:
         self, samples: SizedIterable[Sample], arguments: Sequence[Any], *, alone: bool
     ) -> None:
         self._samples, self._arguments = samples, arguments
-        self.has_places = not alone and finds_samples(samples)
+        self.has_places = not alone and can_find_samples(samples)
         self._stream: Iterator[Sample | None] = iter(())
         if not self.has_places:
             self._stream = samples.read_each() if isinstance(samples, Samples) else iter(samples)

@@ -58,7 +58,7 @@ class SharingGain:
     def record(self, seconds: float, samples: int, result: Any) -> None:
         """Take the time of a part of so many samples. The size of its result is found once."""
         if not self.each:
-            self.moving = moving_seconds(count_bytes(result))
+            self.moving = estimate_moving(count_bytes(result))
         self.each = max(seconds, 1e-9) / max(samples, 1)
         self.spent += seconds
         self.parts += 1
@@ -79,7 +79,7 @@ class SharingGain:
         return int(min(wanted, -(-samples // processes)))
 
 
-def moving_seconds(size: int) -> float:
+def estimate_moving(size: int) -> float:
     """Seconds to bring a result of so many bytes from another process."""
     return size / _MOVED_BYTES
 

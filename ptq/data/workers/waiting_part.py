@@ -38,7 +38,7 @@ class WaitingPart:
         return self.future is None and self.message is None
 
 
-def shows_bad_samples(message: Any) -> bool:
+def has_bad_samples(message: Any) -> bool:
     """Whether a sample of a part failed or was left out; then it runs again in this process."""
     skipped = isinstance(message, tuple) and message[1] is not None and bool(message[1].bad)
     return isinstance(message, DataError) or skipped

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ptq.core.errors import PtqError, short_message
+from ptq.core.errors import PtqError, shorten_message
 from ptq.core.lazy_modules import install_and_call
 from ptq.core.wording import plural
 from ptq.data.workers.interrupts import hold_interrupts, start_in_worker
@@ -195,7 +195,7 @@ class ProcessPool:
                 file.writelines(pieces)
         except OSError as error:
             raise PtqError(
-                f"{path}: cannot write what worker processes need ({short_message(error)}); make room, or use one "
+                f"{path}: cannot write what worker processes need ({shorten_message(error)}); make room, or use one "
                 "worker"
             ) from error
         self._open_jobs.add(self._jobs)

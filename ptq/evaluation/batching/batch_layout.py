@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ptq.model.node import Node, Value, attributes_of, constant_of, operator_of, shape_of
+from ptq.model.node import Node, Value, get_attributes, get_constant, get_operator, get_shape
 
 _RESHAPES = frozenset(["Flatten", "Reshape"])
 
@@ -49,7 +49,7 @@ class BatchLayout:
         if not read:
             return 1
         first, before = read[0]
-        count, op = self._repeats.get(first, 1), operator_of(node)
+        count, op = self._repeats.get(first, 1), get_operator(node)
         old, new = _lengths(first), _lengths(output)
         length, after = old[before] or 0, new[axis] or 0
         if op in _RESHAPES:
@@ -84,24 +84,24 @@ def _reshape(count: int, old: tuple[int | None, ...], new: tuple[int | None, ...
 
 
 def _lengths(value: Value) -> tuple[int | None, ...]:
-    return shape_of(value) or ()
+    return get_shape(value) or ()
 
 
 def _axis(node: Node, shape: tuple[int | None, ...]) -> int:
-    return int(attributes_of(node).get("axis", 0)) % len(shape)
+    return int(get_attributes(node).get("axis", 0)) % len(shape)
 
 
 def _steps(node: Node) -> bool:
     """Whether a Slice has other steps than 1, or such that are computed."""
     value = node.inputs[4] if len(node.inputs) > 4 else None
-    steps = constant_of(value)
+    steps = get_constant(value)
     return value is not None and (steps is None or bool((steps != 1).any()))
 
 
 def _sliced_axes(node: Node, rank: int) -> set[int]:
     """The axes along which a Slice has another step than 1, all if that is computed."""
-    axes = constant_of(node.inputs[3]) if node.inputs[3] is not None else None
-    steps = constant_of(node.inputs[4])
+    axes = get_constant(node.inputs[3]) if node.inputs[3] is not None else None
+    steps = get_constant(node.inputs[4])
     if steps is None or (axes is None and node.inputs[3] is not None):
         return set(range(rank))
     every = range(len(steps)) if axes is None else axes.tolist()

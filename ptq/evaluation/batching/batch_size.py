@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
-from ptq.data.splits import takes_any_batch
-from ptq.evaluation.batching.mixed_samples import mixes_samples
+from ptq.data.splits import has_free_batch
+from ptq.evaluation.batching.mixed_samples import has_mixed_samples
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, operator_of, shape_of, values_read_by
+from ptq.model.node import Node, Value, get_operator, get_shape, list_values_read
 from ptq.model.size_values import find_size_values
 from ptq.rewrite.border.batch import with_fixed_batch
 
@@ -48,30 +48,30 @@ def choose_batch(run: RunOptions, *graphs: Graph) -> int:
         run: How the job runs.
         graphs: The models that run the same batches.
     """
-    return run.evaluation_batch if all(map(keeps_samples_apart, graphs)) else 1
+    return run.evaluation_batch if all(map(are_samples_apart, graphs)) else 1
 
 
-def keeps_samples_apart(graph: Graph) -> bool:
+def are_samples_apart(graph: Graph) -> bool:
     """Whether shapes show that the first axis of every input and output is the batch, and no node works along it.
 
     The length of an output shows nothing. Eight images may hold eight boxes together, and the first axis of an output
     may be time. So inferred shapes must say it. Exporters declare what the user tells them, as a batch of rows of
     boxes. A declared shape counts only where none is inferred, and where no node makes a length from values.
     """
-    if not takes_any_batch(graph):
+    if not has_free_batch(graph):
         return False
     probed = with_fixed_batch(graph, _PROBE)
     sizes = find_size_values(probed)
-    if any(operator_of(n) == "If" and _counts_values(n, sizes) for n in probed.nodes):
+    if any(get_operator(n) == "If" and _counts_values(n, sizes) for n in probed.nodes):
         return False  # one sample decides for all
-    declared = [shape_of(value) for value in probed.outputs]
+    declared = [get_shape(value) for value in probed.outputs]
     try:
         shaped = _infer_all_shapes(probed)
     except ModelError:  # the batch contradicts another shape
         return False
-    if mixes_samples(shaped, _PROBE, lambda n: _infer_all_shapes(with_fixed_batch(graph, n))):
+    if has_mixed_samples(shaped, _PROBE, lambda n: _infer_all_shapes(with_fixed_batch(graph, n))):
         return False
-    inferred = [shape_of(value) for value in shaped.outputs]
+    inferred = [get_shape(value) for value in shaped.outputs]
     return all(
         _starts_with_batch(shape)
         or (
@@ -97,9 +97,9 @@ def _starts_with_batch(shape: Shape) -> bool:
 
 def _counts_values(node: Node, sizes: set[Value]) -> bool:
     """Whether the length of an output follows from values of samples; ``sizes`` are the values that hold none."""
-    if operator_of(node) == "Loop":
+    if get_operator(node) == "Loop":
         return True
-    positions = _LENGTH_INPUTS.get(operator_of(node), ())
+    positions = _LENGTH_INPUTS.get(get_operator(node), ())
     read = [v for k, v in enumerate(node.inputs) if k in positions and v is not None]
     return any(not v.is_initializer() and v not in sizes for v in read)
 
@@ -112,5 +112,5 @@ def _list_makers(output: Value) -> list[Node]:
         node = waiting.pop().producer()
         if node is not None and node not in found:
             found[node] = None
-            waiting += values_read_by(node)
+            waiting += list_values_read(node)
     return list(found)

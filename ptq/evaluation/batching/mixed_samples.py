@@ -12,7 +12,15 @@ from ptq.core.errors import ModelError
 from ptq.evaluation.batching.batch_layout import BatchLayout
 from ptq.evaluation.batching.sample_positions import SamplePositions
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
+    get_shape,
+)
 
 _FIRST_SOFTMAX_OF_ONE_AXIS = 13
 """The opset since which Softmax reads one axis; before, it reads that axis and all behind it."""
@@ -44,7 +52,7 @@ _WINDOWS = frozenset(
 _Axes = Collection[int]
 
 
-def mixes_samples(graph: Graph, batch: int, shape: Callable[[int], Graph]) -> bool:
+def has_mixed_samples(graph: Graph, batch: int, shape: Callable[[int], Graph]) -> bool:
     """Whether a node reads several samples for one value. An operator that is not known counts as no.
 
     Args:
@@ -55,7 +63,7 @@ def mixes_samples(graph: Graph, batch: int, shape: Callable[[int], Graph]) -> bo
     positions = SamplePositions(graph, batch, shape)
 
     def batch_axes(value: Value | None) -> list[int]:
-        shape = None if value is None or name_of(value) in positions.sizes else shape_of(value)
+        shape = None if value is None or get_name(value) in positions.sizes else get_shape(value)
         return [k for k, n in enumerate(shape or ()) if n and n % batch == 0]
 
     layout = BatchLayout(batch, batch_axes)
@@ -65,22 +73,22 @@ def mixes_samples(graph: Graph, batch: int, shape: Callable[[int], Graph]) -> bo
             or positions.mix_samples(node, batch_axes)
             or layout.mixes_samples(node)
             for node in graph.model.graph.all_nodes()
-            if operator_of(node) not in _SIZES and any(map(batch_axes, node.inputs))
+            if get_operator(node) not in _SIZES and any(map(batch_axes, node.inputs))
         ) or any(map(positions.counts_samples, graph.outputs))
     except ModelError:  # lengths that decide positions are unknown
         return True
 
 
 def _mixes(node: Node, opset: int, batch_axes: Callable[[Value | None], _Axes]) -> bool:
-    if operator_of(node) in _VALUES_DECIDE_LENGTHS:
+    if get_operator(node) in _VALUES_DECIDE_LENGTHS:
         return True
     for value in node.outputs:
-        shape = shape_of(value) if value.name else None
+        shape = get_shape(value) if value.name else None
         is_known = shape is not None and None not in shape
         if len(batch_axes(value)) > 1 or (is_known and not batch_axes(value)):
             return True
     first = node.inputs[0] if node.inputs else None
-    rank = len((shape_of(first) if first is not None else None) or ())
+    rank = len((get_shape(first) if first is not None else None) or ())
     read = {axis % rank for axis in _list_read_axes(node, opset, rank)} if rank else set()
     return (
         not read.isdisjoint(batch_axes(first))
@@ -92,7 +100,7 @@ def _mixes(node: Node, opset: int, batch_axes: Callable[[Value | None], _Axes]) 
 
 def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
     """The axes of the first input that a value of the output follows from as a whole, where it keeps them."""
-    op, attributes = operator_of(node), attributes_of(node)
+    op, attributes = get_operator(node), get_attributes(node)
     if op in _AXIS_OPS:
         is_old = opset < _FIRST_SOFTMAX_OF_ONE_AXIS and op != "LpNormalization"
         axis = int(attributes.get("axis", 1 if is_old else -1))
@@ -102,7 +110,7 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
     if op == "MeanVarianceNormalization":
         return [int(axis) for axis in attributes.get("axes", (0, 2, 3))]
     if op == "CumSum":
-        axes = constant_of(node.inputs[1])
+        axes = get_constant(node.inputs[1])
         return range(rank) if axes is None else [int(axis) for axis in axes.reshape(-1)]
     if op in _MATRICES:
         return range(max(rank - 2, 0), rank)
@@ -121,34 +129,34 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
 
 def _numbers_all_pixels(node: Node) -> bool:
     """Whether a MaxPool gives positions, which count over the whole batch, to another node than a MaxUnpool."""
-    if operator_of(node) != "MaxPool" or len(node.outputs) < 2:
+    if get_operator(node) != "MaxPool" or len(node.outputs) < 2:
         return False
     positions = node.outputs[1]
     return positions.is_graph_output() or any(
-        operator_of(use.node) != "MaxUnpool" for use in positions.uses()
+        get_operator(use.node) != "MaxUnpool" for use in positions.uses()
     )
 
 
 def _scans_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bool:
     """Whether a Scan takes the samples one after another; its state may follow from each."""
-    if operator_of(node) != "Scan":
+    if get_operator(node) != "Scan":
         return False
-    attributes = attributes_of(node)
+    attributes = get_attributes(node)
     count = int(attributes["num_scan_inputs"])
     scanned = list(node.inputs)[-count:]
     axes = attributes.get("scan_input_axes") or [0] * count
     pairs = zip(scanned, axes, strict=True)
-    return any(int(axis) % len(shape_of(v) or [0]) in batch_axes(v) for v, axis in pairs if v)
+    return any(int(axis) % len(get_shape(v) or [0]) in batch_axes(v) for v, axis in pairs if v)
 
 
 def _sums_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bool:
     """Whether an Einsum sums over the batch."""
-    if operator_of(node) != "Einsum":
+    if get_operator(node) != "Einsum":
         return False
-    terms, arrow, result = attributes_of(node)["equation"].replace(" ", "").partition("->")
+    terms, arrow, result = get_attributes(node)["equation"].replace(" ", "").partition("->")
     kept = result if arrow else {letter for letter in terms if terms.count(letter) == 1} | {"."}
     for term, value in zip(terms.split(","), node.inputs, strict=True):
-        shape = None if value is None else shape_of(value)
+        shape = None if value is None else get_shape(value)
         head, _, tail = term.partition("...")
         letters = [*head, *"." * (len(shape or ()) - len(head) - len(tail)), *tail]
         if any(axis < len(letters) and letters[axis] not in kept for axis in batch_axes(value)):

@@ -17,13 +17,13 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    dtype_of,
-    name_of,
-    operator_of,
-    shape_of,
-    values_read_by,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
+    list_values_read,
 )
 from ptq.model.random_nodes import find_random_nodes
 from ptq.model.size_values import LENGTH_OPS, SizeValues, find_size_values
@@ -62,7 +62,7 @@ class SamplePositions:
             shape: Makes the same model with another batch and inferred shapes.
         """
         self._graph, self._batch, self._shape = graph, batch, shape
-        self.sizes = {name_of(value) for value in find_size_values(graph) if value.name}
+        self.sizes = {get_name(value) for value in find_size_values(graph) if value.name}
         self._varying = self._find_varying()
         self._computed: dict[str, tuple[NDArray[Any], bool]] = {}
 
@@ -80,16 +80,16 @@ class SamplePositions:
         """Those of the sizes that may follow from the batch: weights follow from constants, and are left alone."""
         random, found = frozenset(find_random_nodes(self._graph)), set[str]()
         for node in self._graph.nodes:
-            read = values_read_by(node)
-            if operator_of(node) in LENGTH_OPS:
-                shape = None if node.inputs[0] is None else shape_of(node.inputs[0])
+            read = list_values_read(node)
+            if get_operator(node) in LENGTH_OPS:
+                shape = None if node.inputs[0] is None else get_shape(node.inputs[0])
                 varies = shape is None or any(
                     n is None or (n and n % self._batch == 0) for n in shape
                 )
             else:
                 varies = node in random or any(value.name in found for value in read)
             if varies:
-                found.update(name_of(v) for v in node.outputs if v.name in self.sizes)
+                found.update(get_name(v) for v in node.outputs if v.name in self.sizes)
         return frozenset(found)
 
     def mix_samples(self, node: Node, batch_axes: Callable[[Value | None], list[int]]) -> bool:
@@ -104,7 +104,7 @@ class SamplePositions:
         """
         if any(self._is_number_of_samples(value) for value in node.inputs):
             return True
-        index = _POSITIONS.get(operator_of(node))
+        index = _POSITIONS.get(get_operator(node))
         positions = None if index is None else node.inputs[index]
         axes, first = batch_axes(node.inputs[0]), node.inputs[0]
         if positions is None or first is None or not axes:
@@ -113,8 +113,11 @@ class SamplePositions:
         for axis, column in _list_indexed_axes(node, positions):
             if axis in axes and not self._are_own(positions, array, column):
                 return True
-        if operator_of(node) in ("Scatter", "ScatterElements"):
-            lengths, whole = shape_of(positions) if array is None else array.shape, shape_of(first)
+        if get_operator(node) in ("Scatter", "ScatterElements"):
+            lengths, whole = (
+                get_shape(positions) if array is None else array.shape,
+                get_shape(first),
+            )
             return any(
                 lengths and whole and lengths[axis] not in (None, whole[axis]) for axis in axes
             )
@@ -128,7 +131,7 @@ class SamplePositions:
         """Whether a float or a mask follows from the length of the batch, or numbers its samples."""
         if value is None or value.name not in self._varying:
             return False
-        dtype = dtype_of(value)
+        dtype = get_dtype(value)
         return dtype is not None and dtype.kind in "fb" and self._differs(value)
 
     def _are_own(self, value: Value, array: NDArray[Any] | None, column: int | None) -> bool:
@@ -153,18 +156,18 @@ class SamplePositions:
             node = waiting.pop().producer()
             if node is None:
                 continue
-            for read in values_read_by(node):
-                dtype = dtype_of(read)
+            for read in list_values_read(node):
+                dtype = get_dtype(read)
                 if read in seen or not read.name or (dtype is not None and dtype.kind not in "iu"):
                     continue
                 seen.add(read)
                 if read.name not in self.sizes:
                     waiting.append(read)
-                elif operator_of(node) in ("Add", "Concat"):
+                elif get_operator(node) in ("Add", "Concat"):
                     yield read
 
     def _compute(self, value: Value) -> NDArray[Any] | None:
-        constant = constant_of(value)
+        constant = get_constant(value)
         if constant is not None:
             return constant
         return self._compute_both(value)[0] if value.name in self.sizes else None
@@ -174,7 +177,7 @@ class SamplePositions:
 
     def _compute_both(self, value: Value) -> tuple[NDArray[Any], bool]:
         """The value with a few samples, and whether it is another one with one sample."""
-        name = name_of(value)
+        name = get_name(value)
         if name not in self._computed:
             batched, alone = self._compute_first(name)
             try:
@@ -197,13 +200,13 @@ class SamplePositions:
 
 def _list_indexed_axes(node: Node, positions: Value) -> Iterator[tuple[int, int | None]]:
     """The axes of the first input that positions count along, and the column of the positions, None for all."""
-    op, attributes = operator_of(node), attributes_of(node)
+    op, attributes = get_operator(node), get_attributes(node)
     first = node.inputs[0]
-    rank = len((shape_of(first) if first is not None else None) or ())
+    rank = len((get_shape(first) if first is not None else None) or ())
     if op == "RoiAlign":
         yield 0, None
     elif op in ("GatherND", "ScatterND"):
-        start, shape = int(attributes.get("batch_dims", 0)), shape_of(positions)
+        start, shape = int(attributes.get("batch_dims", 0)), get_shape(positions)
         count = shape[-1] if shape else None
         for column in range(rank - start if count is None else count):
             yield start + column, column

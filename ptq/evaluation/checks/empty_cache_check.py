@@ -12,7 +12,7 @@ from ptq.core.wording import plural
 from ptq.data import Samples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, name_of, operator_of, shape_of
+from ptq.model.node import Node, get_attributes, get_name, get_operator, get_shape
 
 _MAX_SAMPLES = 256
 """Samples whose caches are looked at."""
@@ -31,7 +31,7 @@ def check_empty_cache(graph: Graph, samples: Samples | None) -> Diagnosis | None
         DataError: A sample is bad; the text names it.
     """
     caches = find_caches(graph)
-    names = [name_of(value) for value in graph.inputs]
+    names = [get_name(value) for value in graph.inputs]
     if samples is None or not caches or any(map(_OF_ENCODER.search, names)):
         return None
     name, axis = next(iter(caches.items()))
@@ -53,15 +53,15 @@ def find_caches(graph: Graph) -> dict[str, int]:
 
 
 def _find_cache(node: Node) -> list[tuple[str, int]]:
-    if operator_of(node) != "Concat" or not node.outputs[0].is_graph_output():
+    if get_operator(node) != "Concat" or not node.outputs[0].is_graph_output():
         return []
     given = [value for value in node.inputs if value is not None and value.is_graph_input()]
     if len(given) == len(node.inputs):
         return []
     found = []
     for value in given:
-        shape = shape_of(value)
-        axis = int(attributes_of(node)["axis"]) % len(shape) if shape else 0
+        shape = get_shape(value)
+        axis = int(get_attributes(node)["axis"]) % len(shape) if shape else 0
         if shape and axis and shape[axis] is None:
-            found.append((name_of(value), axis))
+            found.append((get_name(value), axis))
     return found

@@ -16,7 +16,7 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.graph import Graph
-from ptq.model.node import attributes_of, constant_of, name_of, operator_of
+from ptq.model.node import get_attributes, get_constant, get_name, get_operator
 from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.model.session.session import Session
 
@@ -38,19 +38,19 @@ def check_input_statistics(graph: Graph, samples: Samples, *, run: RunOptions) -
     Raises:
         DataError: A sample is bad, or the model fails on it.
     """
-    norm = next((n for n in graph.nodes if operator_of(n) == "BatchNormalization"), None)
+    norm = next((n for n in graph.nodes if get_operator(n) == "BatchNormalization"), None)
     if norm is None or norm.inputs[0] is None:
         return None
-    mean, variance = (constant_of(value) for value in norm.inputs[3:5])
+    mean, variance = (get_constant(value) for value in norm.inputs[3:5])
     if mean is None or variance is None:
         return None
     try:
-        read = _TensorReader(graph, name_of(norm.inputs[0]), run)
+        read = _TensorReader(graph, get_name(norm.inputs[0]), run)
     except ModelError:  # ONNX Runtime lacks an operator of the original model
         return None
     moments = [_channel_moments(read(sample)) for sample in samples.spread(MAX_SAMPLES)]
     first, second = np.mean(moments, axis=0) if moments else (mean, variance + mean**2)
-    expected = variance.astype(np.float64) + float(attributes_of(norm).get("epsilon", 1e-5))
+    expected = variance.astype(np.float64) + float(get_attributes(norm).get("epsilon", 1e-5))
     ratio = float(np.median((second - first**2) / expected))
     distance = float(np.median(np.abs(first - mean) / np.sqrt(expected)))
     if 1 / MAX_VARIANCE_RATIO < ratio < MAX_VARIANCE_RATIO and distance < MAX_MEAN_DISTANCE:
@@ -58,7 +58,7 @@ def check_input_statistics(graph: Graph, samples: Samples, *, run: RunOptions) -
     return Diagnosis(
         f"on these samples its variance is {ratio:.3g} times that in training, and its mean is {distance:.1f} "
         "standard deviations from that in training",
-        f"{name_of(norm.inputs[0])} (input of the first BatchNormalization)",
+        f"{get_name(norm.inputs[0])} (input of the first BatchNormalization)",
         "preprocess samples as in training; for images give scale, mean and std",
     )
 

@@ -21,7 +21,7 @@ from ptq.data import Sample
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.graph import Graph
 from ptq.model.metadata import PROVENANCE, read_record
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.observers.input_quantiles import LEVELS, InputQuantiles
 from ptq.solver.quantizer import CalibratedModel
 
@@ -98,13 +98,13 @@ class InputShiftCheck:
         )
 
 
-def calibration_inputs(model: CalibratedModel) -> InputQuantiles:
+def summarize_calibration_inputs(model: CalibratedModel) -> InputQuantiles:
     """Values of the model's inputs over the calibration samples, as far as they were observed."""
-    names, calibration = [name_of(v) for v in model.source.inputs], model.calibration
+    names, calibration = [get_name(v) for v in model.source.inputs], model.calibration
     return InputQuantiles.from_statistics(names, calibration.tensors, calibration.samples)
 
 
-def recorded_inputs(*graphs: Graph) -> InputQuantiles | None:
+def read_recorded_inputs(*graphs: Graph) -> InputQuantiles | None:
     """The same, as the first of the graphs records it that does; None without a readable record."""
     for graph in graphs:
         try:

@@ -7,7 +7,7 @@ from ptq.evaluation.checks.mode_check import EVALUATION_MODE
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Budget
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.model.random_nodes import find_random_nodes
 
 
@@ -19,13 +19,13 @@ def check_noise(*graphs: Graph) -> tuple[Diagnosis, ...]:
             continue
         first, others = found[0], len(found) - 1
         more = f" and {plural(others, 'other node')}" if others else ""
-        dropout = operator_of(first) == "Dropout"
+        dropout = get_operator(first) == "Dropout"
         advice = EVALUATION_MODE if dropout else "export the model without it"
         return (
             Diagnosis(
                 f"{'draw' if others else 'draws'} other random numbers on each run, so figures and "
                 "decisions compare noise with noise",
-                f"node {first.name} ({operator_of(first)}){more}",
+                f"node {first.name} ({get_operator(first)}){more}",
                 f"{advice}, or make the noise an input of the model",
                 serious=True,
             ),

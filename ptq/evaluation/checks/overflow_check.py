@@ -19,8 +19,8 @@ from ptq.core.run_options import RunOptions
 from ptq.core.target import Target
 from ptq.data import Sample
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
-from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.node import get_name
+from ptq.model.session.exposed_session import CollectedTensors, open_session_with_outputs
 from ptq.observers.stats import TensorStats
 from ptq.solver.partition.eligibility import assign_precision
 
@@ -48,7 +48,7 @@ def refuse_overflow(
         DataError: The model overflows; the message names the first tensor and the first sample.
     """
     overflowing = [
-        name_of(value)
+        get_name(value)
         for node in graph.nodes
         for value in node.outputs
         if (observed := stats.get(value.name or "")) is not None and observed.nan + observed.pos_inf
@@ -67,8 +67,8 @@ def _first_overflowing_sample(
     graph: Graph, tensor: str, samples: Iterable[Sample], run: RunOptions
 ) -> str | None:
     """Name of the first sample on which a tensor and an output contain NaN or +inf; None if there is none."""
-    session = session_with_outputs(graph, CollectedTensors([tensor]), threads=run.threads)
-    outputs = [name_of(value) for value in graph.outputs]
+    session = open_session_with_outputs(graph, CollectedTensors([tensor]), threads=run.threads)
+    outputs = [get_name(value) for value in graph.outputs]
     for sample in samples:
         first, *others = session.run(sample.feed, [tensor, *outputs])
         if _has_overflow(first) and any(map(_has_overflow, others)):

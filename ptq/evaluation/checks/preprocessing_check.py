@@ -123,7 +123,7 @@ def find_better_preprocessing(
     gained, lost = int((better & ~correct).sum()), int((correct & ~better).sum())
     if (
         gained - lost < MIN_GAIN * len(labelled)
-        or intervals.mcnemar(lost, gained) > SIGNIFICANCE_LEVEL
+        or intervals.compute_mcnemar_p_value(lost, gained) > SIGNIFICANCE_LEVEL
     ):
         return None
     pairs = zip(labelled, predicted, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ptq.core.wording import plural
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import ERROR, Budget, describe_change
-from ptq.evaluation.intervals import clopper_pearson_interval
+from ptq.evaluation.intervals import compute_clopper_pearson_interval
 from ptq.evaluation.measurements import Evaluation
 
 MIN_SAMPLES = 30
@@ -37,6 +37,6 @@ def check_sample_count(evaluation: Evaluation, budget: Budget | None = None) -> 
         yield Diagnosis(only + what, "evaluation samples", _ADVICE, topic="a-few-answers-changed")
     elif forms[0].accuracy is not None:
         count = forms[0].accuracy.labelled
-        low, high = clopper_pearson_interval(round(forms[0].accuracy.top1 * count), count)
+        low, high = compute_clopper_pearson_interval(round(forms[0].accuracy.top1 * count), count)
         what = f"top-1 has 95 % CI {100 * low:.0f} … {100 * high:.0f} %"
         yield Diagnosis(only + what, "evaluation samples", _ADVICE, topic="a-few-answers-changed")

@@ -18,10 +18,10 @@ from ptq.core.wording import plural
 from ptq.data import Preprocess, Sample, Samples
 from ptq.data.sample_source import name_sample
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.model.axes import softmax_axes
+from ptq.model.axes import get_softmax_axes
 from ptq.model.graph import Graph
-from ptq.model.node import Node, name_of, operator_of, shape_of
-from ptq.model.session.exposed_session import CollectedTensors, session_with_outputs
+from ptq.model.node import Node, get_name, get_operator, get_shape
+from ptq.model.session.exposed_session import CollectedTensors, open_session_with_outputs
 from ptq.model.session.session import Session
 
 _MAX_SAMPLES = 16
@@ -62,7 +62,7 @@ def check_softmax_lengths(
     narrow = _find_narrow_ranges(graph, plan)
     if samples is None or not narrow or isinstance(samples.preprocess, Preprocess):
         return None  # options for images fix their size
-    session = session_with_outputs(graph, CollectedTensors(list(narrow)), threads=run.threads)
+    session = open_session_with_outputs(graph, CollectedTensors(list(narrow)), threads=run.threads)
     lengths: dict[str, int] = {}
     for sample in samples.spread(_MAX_SAMPLES):
         for name, length in _measure_lengths(session, sample, narrow).items():
@@ -99,12 +99,12 @@ def _measure_lengths(
 
 def _find_narrow_ranges(graph: Graph, plan: Plan) -> dict[str, _NarrowRange]:
     """The range of each Softmax over an open axis, by its output, if shorter inputs may exceed it."""
-    if not any(None in (shape_of(value) or ())[1:] for value in graph.inputs):
+    if not any(None in (get_shape(value) or ())[1:] for value in graph.inputs):
         return {}
     narrow = {}
     for node in filter(_is_softmax, graph.nodes):
-        output, (axis, _) = node.outputs[0], softmax_axes(node)
-        name, shape = name_of(output), shape_of(output)
+        output, (axis, _) = node.outputs[0], get_softmax_axes(node)
+        name, shape = get_name(output), get_shape(output)
         params = plan.tensors.get(name)
         if params is None or params.axis is not None or (shape is not None and shape[axis]):
             continue
@@ -115,4 +115,4 @@ def _find_narrow_ranges(graph: Graph, plan: Plan) -> dict[str, _NarrowRange]:
 
 
 def _is_softmax(node: Node) -> bool:
-    return operator_of(node) == "Softmax" and not softmax_axes(node)[1]
+    return get_operator(node) == "Softmax" and not get_softmax_axes(node)[1]

@@ -12,7 +12,7 @@ from ptq.core.types import QuantParams
 from ptq.core.wording import format_decibels
 from ptq.evaluation.report.report_data import ReportData
 from ptq.observers import OBSERVERS, TensorStats
-from ptq.observers.histogram_cells import histogram_cells
+from ptq.observers.histogram_cells import build_histogram_cells
 from ptq.page.anchors import link_to
 from ptq.page.blocks import Figure, Figures
 from ptq.page.histogram import Histogram, Threshold, build_histogram
@@ -96,7 +96,7 @@ def _draw(
 
 def count_values(stats: TensorStats, lo: float, hi: float, bins: int) -> list[float]:
     """Number of values in ``bins`` equal intervals from ``lo`` to ``hi``."""
-    cells = histogram_cells(stats)
+    cells = build_histogram_cells(stats)
     edges = np.linspace(lo, hi, bins + 1)
     points = cells.take(cells.is_point)
     spread = cells.take(~cells.is_point)

@@ -11,7 +11,7 @@ from ptq.core.target import Target
 from ptq.evaluation.report.report_data import NodeRow
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS, PROVENANCE, read_record
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.assign import list_tensors_to_observe
 from ptq.solver.partition.eligibility import assign_precision
@@ -90,7 +90,7 @@ def build_inspection(
             why = f"may be folded into {assignment.fused_activations[key]}"
         nodes.append(
             NodeRow(
-                key, operator_of(node), "float" if key in assignment.float_nodes else "int8", why
+                key, get_operator(node), "float" if key in assignment.float_nodes else "int8", why
             )
         )
     return Inspection(

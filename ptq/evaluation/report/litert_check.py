@@ -14,7 +14,7 @@ from ptq.evaluation.report.litert_result import LitertCheck, LitertKernelCheck
 from ptq.evaluation.report.report_data import ReportData
 from ptq.executor.litert_comparison import LitertComparison, compare_with_executor
 from ptq.model.graph import Graph
-from ptq.model.tflite.interpreter import Kernels, litert_version
+from ptq.model.tflite.interpreter import Kernels, get_litert_version
 from ptq.rewrite.tflite.write import TfliteFile
 
 R = TypeVar("R", bound=ReportData)
@@ -48,7 +48,7 @@ def add_litert_check(report: R, file: TfliteFile, graph: Graph, samples: SampleS
             found.append(LitertKernelCheck(kernels, "", not_run=str(error)))
         else:
             found.append(_summarize(compared))
-    check = LitertCheck(litert_version(), len(feeds), tuple(found))
+    check = LitertCheck(get_litert_version(), len(feeds), tuple(found))
     return replace(
         report,
         litert=check,

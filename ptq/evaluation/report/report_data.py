@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ptq.core.errors import BudgetError
-from ptq.core.json_text import dump_json
+from ptq.core.json_text import format_json
 from ptq.core.preprocess_wording import describe_preprocessing, describe_source
 from ptq.core.record import Record
 from ptq.core.targets import get_target
@@ -270,4 +270,4 @@ class ReportData:
 
     def to_json(self) -> str:
         """The report as JSON text, warnings first; infinite and undefined numbers are null."""
-        return dump_json({"warnings": self.warnings, **asdict(self)})
+        return format_json({"warnings": self.warnings, **asdict(self)})

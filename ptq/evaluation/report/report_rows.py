@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.decibels import sqnr_db
+from ptq.core.decibels import to_sqnr_db
 from ptq.core.plan import Plan
-from ptq.core.plan_entries import operand_key
+from ptq.core.plan_entries import name_operand
 from ptq.core.types import QuantParams
 from ptq.evaluation.report.report_data import NodeRow, TensorRow
 from ptq.model.graph import Graph
-from ptq.model.node import Value, is_constant, name_of, operator_of, require_constant
-from ptq.observers.quantization_error import quantization_error
+from ptq.model.node import Value, get_name, get_operator, is_constant, require_constant
+from ptq.observers.quantization_error import compute_quantization_error
 from ptq.observers.stats import TensorStats
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 
@@ -23,7 +23,7 @@ _BLOCK = 2**15
 """Values of a weight whose error is computed at once, 256 kB in float64."""
 
 
-def tensor_rows(
+def build_tensor_rows(
     graph: Graph,
     plan: Plan,
     stats: Mapping[str, TensorStats],
@@ -37,7 +37,7 @@ def tensor_rows(
         stats: Statistics by tensor.
         rounded: Weights that were rounded by second order, by node; all others are rounded to the nearest.
     """
-    writers = {name_of(v): node.name or "" for node in graph.nodes for v in node.outputs}
+    writers = {get_name(v): node.name or "" for node in graph.nodes for v in node.outputs}
     rows = [
         _activation_row(name, params, stats[name], str(plan.why[name]), writers.get(name, ""))
         for name, params in plan.tensors.items()
@@ -47,7 +47,7 @@ def tensor_rows(
     for (name, position), params in plan.operands.items():
         value = nodes[name].inputs[position]
         if value is not None and params.qtype.bits == 8:
-            why = str(plan.why[operand_key(name, position)])
+            why = str(plan.why[name_operand(name, position)])
             integers = rounded[name].integers if position == 1 and name in rounded else None
             rows.append(_weight_row(value, params, why, name, integers))
     return tuple(sorted(rows, key=lambda row: (row.sqnr_db, row.name)))
@@ -56,7 +56,7 @@ def tensor_rows(
 def _activation_row(
     name: str, params: QuantParams, stats: TensorStats, why: str, node: str
 ) -> TensorRow:
-    error = quantization_error(stats, params)
+    error = compute_quantization_error(stats, params)
     noise = error.rounding + error.clipping
     lo, hi = _representable_range(params)
     return TensorRow(
@@ -79,9 +79,9 @@ def _weight_row(
     signal, noise = _weight_energies(array, params, integers)
     lo, hi = _representable_range(params)
     return TensorRow(
-        name=name_of(value),
+        name=get_name(value),
         kind="weight",
-        sqnr_db=sqnr_db(signal, noise),
+        sqnr_db=to_sqnr_db(signal, noise),
         rounding=1.0,  # the largest magnitude sets the scale, so that nothing is clipped
         saturation=0.0,
         lo=lo,
@@ -117,7 +117,7 @@ def _representable_range(params: QuantParams) -> tuple[float, float]:
     return float(extreme(params.qtype.lo).min()), float(extreme(params.qtype.hi).max())
 
 
-def node_rows(graph: Graph, plan: Plan) -> tuple[NodeRow, ...]:
+def build_node_rows(graph: Graph, plan: Plan) -> tuple[NodeRow, ...]:
     """One row for each node of the prepared graph: how it is computed, and why."""
     rows = []
     for node in graph.nodes:
@@ -132,7 +132,7 @@ def node_rows(graph: Graph, plan: Plan) -> tuple[NodeRow, ...]:
         else:
             rounding = (plan.rounding or {}).get(name)
             fate, why = "int8", f"weight rounding: {rounding}" if rounding else ""
-        read = tuple(name_of(v) for v in node.inputs if v is not None and not is_constant(v))
-        written = tuple(name_of(v) for v in node.outputs)
-        rows.append(NodeRow(name, operator_of(node), fate, why, read, written))
+        read = tuple(get_name(v) for v in node.inputs if v is not None and not is_constant(v))
+        written = tuple(get_name(v) for v in node.outputs)
+        rows.append(NodeRow(name, get_operator(node), fate, why, read, written))
     return tuple(rows)

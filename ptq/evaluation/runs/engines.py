@@ -12,12 +12,12 @@ from ptq.core.errors import ModelError
 from ptq.core.rounding import round_to_halves
 from ptq.core.run_options import RunOptions
 from ptq.core.types import FLOAT16, FLOAT32
-from ptq.evaluation.metrics import numeric_output
+from ptq.evaluation.metrics import flatten_output
 from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.executor import Executor
 from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.graph import Graph
-from ptq.model.node import Value, consumers_of, dtype_of, name_of, operator_of, shape_of
+from ptq.model.node import Value, get_dtype, get_name, get_operator, get_shape, list_consumers
 from ptq.model.session.failure import explain_failure
 from ptq.model.session.session import Session
 
@@ -31,36 +31,36 @@ Engine = Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
 """Runs one form of a model: feed → outputs in order."""
 
 
-def session_engine(session: Session | RuntimeModel) -> Engine:
+def make_session_engine(session: Session | RuntimeModel) -> Engine:
     """Engine of a model in ONNX Runtime, or in another runtime."""
-    return lambda feed: [numeric_output(output) for output in session.run(feed)]
+    return lambda feed: [flatten_output(output) for output in session.run(feed)]
 
 
-def integer_engine(executor: Executor, graph: Graph) -> Engine:
+def make_integer_engine(executor: Executor, graph: Graph) -> Engine:
     """Engine of a quantized model in the integer executor; ``graph`` is the graph that the executor read."""
     names = executor.program.outputs
 
     def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         with explain_failure(graph, feed):
             results = executor.run(feed)
-        return [numeric_output(results[name]) for name in names]
+        return [flatten_output(results[name]) for name in names]
 
     return run
 
 
 def open_session_engine(graph: Graph, run: RunOptions) -> Engine:
     """Load a model, and return its engine in ONNX Runtime."""
-    return session_engine(Session(graph, threads=run.threads))
+    return make_session_engine(Session(graph, threads=run.threads))
 
 
 def open_integer_engine(
     graph: Graph, arithmetic: str, floats: Collection[str] = frozenset()
 ) -> Engine:
     """Read a quantized model, and return its engine in the integer executor; ``floats`` as for `Executor`."""
-    return integer_engine(Executor(graph, arithmetic, floats), graph)
+    return make_integer_engine(Executor(graph, arithmetic, floats), graph)
 
 
-def engine_of_halves(engine: Engine) -> Engine:
+def make_float16_engine(engine: Engine) -> Engine:
     """The engine of the same model with float16 in place of float32 at its inputs and outputs."""
 
     def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
@@ -71,8 +71,8 @@ def engine_of_halves(engine: Engine) -> Engine:
 
 
 def open_engine_of_halves(opener: Callable[[], Engine]) -> Engine:
-    """Open an engine, and return `engine_of_halves`."""
-    return engine_of_halves(opener())
+    """Open an engine, and return `make_float16_engine`."""
+    return make_float16_engine(opener())
 
 
 def find_float_results(graph: Graph, arithmetic: str, names: Collection[str]) -> frozenset[str]:
@@ -88,17 +88,17 @@ def find_float_results(graph: Graph, arithmetic: str, names: Collection[str]) ->
     if get_arithmetic(arithmetic).is_onnxruntime:
         return frozenset()
     results = [value for node in graph.nodes if node.name in names for value in node.outputs]
-    readers = [reader for value in results for reader in consumers_of(value)]
-    integers = [r.outputs[0] for r in readers if operator_of(r) == "QuantizeLinear"]
-    return frozenset(map(name_of, integers))
+    readers = [reader for value in results for reader in list_consumers(value)]
+    integers = [r.outputs[0] for r in readers if get_operator(r) == "QuantizeLinear"]
+    return frozenset(map(get_name, integers))
 
 
-def named_engine(session: Session | RuntimeModel, names: Sequence[str]) -> Engine:
+def make_named_engine(session: Session | RuntimeModel, names: Sequence[str]) -> Engine:
     """Engine of a model in ONNX Runtime, or in another runtime, that returns the outputs of these names."""
-    return lambda feed: [numeric_output(output) for output in session.run(feed, names)]
+    return lambda feed: [flatten_output(output) for output in session.run(feed, names)]
 
 
-def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
+def make_reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
     """Engine of the float model that a graph is compared with; it takes the samples of the graph.
 
     One may take float16 where the other takes float32, as a `.tflite` file of a float16 model does, or a model of
@@ -108,14 +108,14 @@ def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
         ModelError: The reference has other inputs or outputs, so it is another model.
     """
     names = match_outputs(reference, graph, "Pass the float model this one was quantized from")
-    engine = named_engine(Session(reference, threads=run.threads), names)
-    given = {name_of(v): dtype_of(v) for v in graph.inputs}
+    engine = make_named_engine(Session(reference, threads=run.threads), names)
+    given = {get_name(v): get_dtype(v) for v in graph.inputs}
     cast = {
-        name_of(v): own
+        get_name(v): own
         for v in reference.inputs
-        if (own := dtype_of(v)) in _FLOATS
-        and given[name_of(v)] in _FLOATS
-        and own != given[name_of(v)]
+        if (own := get_dtype(v)) in _FLOATS
+        and given[get_name(v)] in _FLOATS
+        and own != given[get_name(v)]
     }
     if not cast:
         return engine
@@ -141,17 +141,17 @@ def match_outputs(reference: Graph, graph: Graph, advice: str) -> list[str]:
     Raises:
         ModelError: The reference has other inputs or outputs, so it is another model.
     """
-    names = [name_of(v) for v in graph.outputs]
-    reference_names = [name_of(v) for v in reference.outputs]
+    names = [get_name(v) for v in graph.outputs]
+    reference_names = [get_name(v) for v in reference.outputs]
     if {*names} <= {*reference_names}:
         reference_names = names
-    same_inputs = {name_of(v) for v in reference.inputs} == {name_of(v) for v in graph.inputs}
-    shapes = {name_of(v): shape_of(v) for v in reference.outputs}
+    same_inputs = {get_name(v) for v in reference.inputs} == {get_name(v) for v in graph.inputs}
+    shapes = {get_name(v): get_shape(v) for v in reference.outputs}
     if (
         not same_inputs
         or len(reference_names) != len(names)
         or any(
-            not _is_compatible_shape(shape_of(v), shapes[name])
+            not _is_compatible_shape(get_shape(v), shapes[name])
             for v, name in zip(graph.outputs, reference_names, strict=True)
         )
     ):
@@ -173,7 +173,7 @@ def _is_compatible_shape(one: Shape | None, other: Shape | None) -> bool:
 def _describe_signature(graph: Graph) -> str:
     def describe(values: Sequence[Value]) -> str:
         return ", ".join(
-            f"{v.name}[{', '.join('?' if d is None else str(d) for d in shape_of(v) or ())}]"
+            f"{v.name}[{', '.join('?' if d is None else str(d) for d in get_shape(v) or ())}]"
             for v in values
         )
 

@@ -16,12 +16,12 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Samples
 from ptq.data.workers.idle_workers import IdleWorkers
 from ptq.data.workers.sample_map import SampleMap
-from ptq.data.workers.sample_parts import Part, finds_samples
+from ptq.data.workers.sample_parts import Part, can_find_samples
 from ptq.data.workers.worker_pool import ProcessPool
 from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.evaluation.runs.engines import Engine
 from ptq.evaluation.runs.reference import DigestedOutputs
-from ptq.evaluation.runs.run_forms import Opener, part_size, run_groups, split_into_batches
+from ptq.evaluation.runs.run_forms import Opener, choose_part_size, run_groups, split_into_batches
 from ptq.evaluation.runs.session_cache import SessionCache, open_engine
 from ptq.kernels.lent_threads import lend_threads
 from ptq.solver.quantizer import CalibratedModel
@@ -66,7 +66,7 @@ def compute_ahead(
     """
     pool, origin = run.pool, samples.origin
     is_idle = isinstance(pool, ProcessPool) and bool(pool.started)
-    if not (is_idle and finds_samples(samples) and origin is not None and origin.is_local):
+    if not (is_idle and can_find_samples(samples) and origin is not None and origin.is_local):
         yield
         return
     assert isinstance(pool, ProcessPool)
@@ -76,7 +76,7 @@ def compute_ahead(
         def compute() -> None:
             with suppress(Exception):
                 own = samples.as_unread()
-                size = part_size(batch, next(own.read_good()))
+                size = choose_part_size(batch, next(own.read_good()))
                 rest = own.subset(range(find_next_part(own.names, known, size), len(own)))
                 left = _MAX_BYTES - _count_bytes(known.values())
                 parts = SampleMap(_AheadJob(opener, batch), replace(run, progress=None, pool=idle))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptq.data import Sample
 from ptq.data.sample_source import name_sample
-from ptq.evaluation.metrics import numeric_output
+from ptq.evaluation.metrics import flatten_output
 from ptq.model.session.session import Session
 
 Outputs = list[NDArray[Any]]
@@ -40,4 +40,4 @@ def run_sample(
         DataError: The model fails on the sample; the text names it.
     """
     with name_sample(sample.name):
-        return [numeric_output(y) for y in session.run({**sample.feed, **(feed or {})})]
+        return [flatten_output(y) for y in session.run({**sample.feed, **(feed or {})})]

@@ -70,7 +70,7 @@ def run_forms(
         return
     assert isinstance(samples, (TrackedItems, Samples, list))
     first = next(items.read_good() if isinstance(items, Samples) else iter(items), None)
-    size = 1 if first is None else part_size(batch, first)
+    size = 1 if first is None else choose_part_size(batch, first)
     elsewhere = {name: opener for name, opener in openers.items() if opener is not None}
     here = {name: engine for name, engine in engines.items() if name not in elsewhere}
     opened = partial(_run_part, {name: engines[name] for name in elsewhere}, batch)
@@ -94,7 +94,7 @@ def _list_known(
     ]
 
 
-def part_size(batch: int, sample: Sample) -> int:
+def choose_part_size(batch: int, sample: Sample) -> int:
     """Samples of a part: whole batches of samples like this one."""
     of_batch = max(1, _max_batch(batch, sample))
     return of_batch * max(1, _PART // of_batch)

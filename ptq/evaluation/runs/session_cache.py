@@ -9,7 +9,7 @@ from functools import partial
 from ptq.core.errors import ModelError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
-from ptq.evaluation.runs.engines import Engine, session_engine
+from ptq.evaluation.runs.engines import Engine, make_session_engine
 from ptq.evaluation.runs.model_outputs import ModelOutputs, SessionOpener
 from ptq.evaluation.runs.reference import DigestedOutputs, Outputs
 from ptq.model.graph import Graph
@@ -114,7 +114,7 @@ def open_float_session(model: CalibratedModel, run: RunOptions) -> Session:
 
 def open_engine(opener: SessionOpener) -> Engine:
     """Load a model, and return its engine."""
-    return session_engine(opener())
+    return make_session_engine(opener())
 
 
 def _open_first(model: CalibratedModel, run: RunOptions) -> tuple[Session, SessionOpener]:

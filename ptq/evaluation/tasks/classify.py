@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.evaluation.drop import AGREEMENT
-from ptq.evaluation.metrics import best_class, is_scores, score_two_classes
+from ptq.evaluation.metrics import find_best_class, is_scores, score_two_classes
 from ptq.evaluation.tasks.task import (
     LOGIT,
     PROBABILITY,
@@ -46,7 +46,7 @@ class ClassifyTask:
 
     def decode(self, output: NDArray[Any]) -> int:
         """The class; `NO_CLASS` of NaN alone."""
-        return best_class(self.score(output))
+        return find_best_class(self.score(output))
 
     def score(self, output: NDArray[Any]) -> NDArray[Any]:
         """The score of each class."""
@@ -81,7 +81,7 @@ def find_classes(examples: Sequence[Example], request: TaskRequest) -> Found | N
     """
     labelled = any(example.labels for example in examples)
     for name in examples[0].outputs:
-        if not (request.asked or labelled) and scores_places(name, examples[0].outputs):
+        if not (request.asked or labelled) and has_scores_of_places(name, examples[0].outputs):
             continue
         if all(is_scores(example.outputs[name]) for example in examples):
             sizes = {example.outputs[name].size for example in examples}
@@ -92,7 +92,7 @@ def find_classes(examples: Sequence[Example], request: TaskRequest) -> Found | N
     return find_two_classes(values, labels, request)
 
 
-def scores_places(name: str, outputs: Arrays) -> bool:
+def has_scores_of_places(name: str, outputs: Arrays) -> bool:
     """Whether the axis of an output's scores counts rows of another output, such as anchors with a box each."""
     array = outputs[name]
     return (

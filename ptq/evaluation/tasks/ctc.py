@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, UsageError
 from ptq.data.labels.alphabet import complete_alphabet, read_metadata_alphabet
 from ptq.evaluation import intervals
-from ptq.evaluation.drop import Drop, top1_drop
-from ptq.evaluation.metrics import NO_CLASS, Figure, best_classes
+from ptq.evaluation.drop import Drop, measure_top1_drop
+from ptq.evaluation.metrics import NO_CLASS, Figure, find_best_classes
 from ptq.evaluation.tasks.task import (
     Arrays,
     Counts,
@@ -27,9 +27,9 @@ from ptq.evaluation.tasks.task import (
     Ratio,
     TaskMeter,
     TaskRequest,
+    compute_share,
     is_distribution,
     measure_ratio,
-    share_of,
 )
 
 EXACT_LINES, CHARACTER_ERRORS = "exact lines", "character error rate"
@@ -62,12 +62,12 @@ class CtcTask:
     name: Literal["ctc"] = "ctc"
     metric: str = "agreement of decoded sequences"
     ratios: Sequence[Ratio] = (
-        Ratio("character error rate", lambda sums: share_of(sums[2], sums[3])),
+        Ratio("character error rate", lambda sums: compute_share(sums[2], sums[3])),
     )
 
     def decode(self, scores: NDArray[Any]) -> list[tuple[int, ...]]:
         """The classes read from the scores, one line for each row; `NO_CLASS` where steps are NaN alone."""
-        best = best_classes(order_rows(scores, steps_first=self.steps_first), -1)
+        best = find_best_classes(order_rows(scores, steps_first=self.steps_first), -1)
         merged = ([int(label) for label, _ in groupby(row)] for row in best)
         return [tuple(label for label in row if label != self.blank) for row in merged]
 
@@ -124,18 +124,18 @@ class TextMeter:
     def measure_drop(self) -> Drop:
         """Loss of exact lines against float: McNemar's test, and Tango's interval for pairs."""
         rows = self._labelled()
-        drop = top1_drop([row[0] for row in rows], [row[1] for row in rows])
+        drop = measure_top1_drop([row[0] for row in rows], [row[1] for row in rows])
         return replace(drop, metric=EXACT_LINES)
 
     def measure_figures(self) -> tuple[Figure, ...]:
         """Exact lines and character error rate; of another form also what it adds to float's, and the agreement."""
         rows = np.array(self._labelled(), np.float64)
         exact = int(rows[:, 1].sum())
-        interval = intervals.clopper_pearson_interval(exact, len(rows))
+        interval = intervals.compute_clopper_pearson_interval(exact, len(rows))
         figures = [Figure(EXACT_LINES, exact / len(rows), interval)]
-        rates = {CHARACTER_ERRORS: lambda sums: share_of(sums[3], sums[4])}
+        rates = {CHARACTER_ERRORS: lambda sums: compute_share(sums[3], sums[4])}
         if not self._same:
-            rates[ADDED_ERRORS] = lambda sums: share_of(sums[3] - sums[2], sums[4])
+            rates[ADDED_ERRORS] = lambda sums: compute_share(sums[3] - sums[2], sums[4])
         figures += [
             Figure(name, *measure_ratio(rows, rate, gains=name == ADDED_ERRORS))
             for name, rate in rates.items()

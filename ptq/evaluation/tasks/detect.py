@@ -29,7 +29,7 @@ from ptq.evaluation.tasks.task import (
     Ratio,
     TaskMeter,
     TaskRequest,
-    share_of,
+    compute_share,
 )
 
 
@@ -47,8 +47,8 @@ class DetectTask:
     name: Literal["detect"] = "detect"
     metric: str = "agreement of boxes"
     ratios: Sequence[Ratio] = (
-        Ratio("boxes that float does not have", lambda sums: share_of(sums[2], sums[3])),
-        Ratio("mean IoU of equal boxes", lambda sums: share_of(sums[4], sums[1] - sums[0])),
+        Ratio("boxes that float does not have", lambda sums: compute_share(sums[2], sums[3])),
+        Ratio("mean IoU of equal boxes", lambda sums: compute_share(sums[4], sums[1] - sums[0])),
     )
 
     @property
@@ -99,7 +99,7 @@ class LabelledMeter:
         """Loss of mAP50-95 against float, with a paired bootstrap over images."""
         before, after = self._measure(self._before), self._measure_after()
         lost, images = (before - after).mean(axis=1), self._before.images
-        ends = intervals.percentile_interval(lost[1:])
+        ends = intervals.compute_percentile_interval(lost[1:])
         lo, hi = intervals.widen_equal_draws(float(lost[0]), ends, images, gains=True)
         return Drop(MEAN_PRECISION, 100 * float(lost[0]), 100 * lo, 100 * hi, images)
 
@@ -108,7 +108,7 @@ class LabelledMeter:
         found = self._measure_after()
         figures = []
         for name, values in ((MEAN_PRECISION, found.mean(axis=1)), ("mAP50", found[:, 0])):
-            value, ends = float(values[0]), intervals.percentile_interval(values[1:])
+            value, ends = float(values[0]), intervals.compute_percentile_interval(values[1:])
             interval = intervals.widen_equal_draws(value, ends, self._before.images)
             figures.append(Figure(name, value, interval))
         if not self._same:

@@ -89,7 +89,7 @@ class EmbedMeter:
             share, (lo, hi) = measure_ratio(self._rows(), lambda sums: float(sums[0] / sums[1]))
             return Drop(COSINE_DISTANCE, 100 * share, 100 * lo, 100 * hi, len(self.before))
         changed = int(compare_neighbours(before, after).changed.sum())
-        lo, hi = intervals.clopper_pearson_interval(changed, len(before))
+        lo, hi = intervals.compute_clopper_pearson_interval(changed, len(before))
         share = changed / len(before)
         return Drop(
             NEIGHBOURS, 100 * share, 100 * lo, 100 * hi, len(before), lost=changed, gained=0

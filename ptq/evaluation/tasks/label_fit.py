@@ -64,7 +64,7 @@ def fit_labels(
     ]
     best = int(np.argmax([way.sum() for way in hits]))
     lost, gained = int((hits[0] & ~hits[best]).sum()), int((hits[best] & ~hits[0]).sum())
-    clear = gained > lost and intervals.mcnemar(lost, gained) < SIGNIFICANCE_LEVEL
+    clear = gained > lost and intervals.compute_mcnemar_p_value(lost, gained) < SIGNIFICANCE_LEVEL
     return ways[best if clear else 0]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.evaluation.metrics import NO_CLASS, best_classes
+from ptq.evaluation.metrics import NO_CLASS, find_best_classes
 from ptq.evaluation.tasks.task import (
     Arrays,
     Counts,
@@ -63,7 +63,7 @@ class SegmentTask:
         if self.axis is None:
             return np.clip(output.reshape(-1).astype(np.int64), 0, self.classes - 1)
         if output.shape[self.axis] > 1:
-            return np.minimum(best_classes(output, self.axis), self.classes - 1).reshape(-1)
+            return np.minimum(find_best_classes(output, self.axis), self.classes - 1).reshape(-1)
         above = (output > self.threshold).astype(np.int64)
         return np.where(np.isnan(output), NO_CLASS, above).reshape(-1)
 

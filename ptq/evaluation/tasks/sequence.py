@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.evaluation.metrics import NO_CLASS, best_classes
+from ptq.evaluation.metrics import NO_CLASS, find_best_classes
 from ptq.evaluation.tasks.task import (
     Arrays,
     Counts,
@@ -21,8 +21,8 @@ from ptq.evaluation.tasks.task import (
     TaskMeter,
     TaskRequest,
     choose_threshold,
+    compute_share,
     is_distribution,
-    share_of,
 )
 
 MASK = "attention_mask"
@@ -47,13 +47,13 @@ class SequenceTask:
     name: Literal["sequence"] = "sequence"
     metric: str = "agreement of tokens"
     ratios: Sequence[Ratio] = (
-        Ratio("equal sequences", lambda sums: 1 - share_of(sums[2], sums[3])),
+        Ratio("equal sequences", lambda sums: 1 - compute_share(sums[2], sums[3])),
     )
 
     def decode(self, output: NDArray[Any]) -> NDArray[np.int64]:
         """The class at each position; `NO_CLASS` of NaN alone."""
         if self.threshold is None:
-            return best_classes(output, -1)
+            return find_best_classes(output, -1)
         above = (output > self.threshold).astype(np.int64)
         return np.where(np.isnan(output), NO_CLASS, above)
 

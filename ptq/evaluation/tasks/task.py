@@ -196,14 +196,14 @@ class CountsMeter:
         """
         rows = np.array(self.rows)[:, :2]
         changed, decisions = map(float, rows.sum(axis=0))
-        share, metric = share_of(changed, decisions), self.task.metric
+        share, metric = compute_share(changed, decisions), self.task.metric
         single = bool((rows[:, 1] == 1).all())
         if not decisions:
             lo, hi = 0.0, 1.0
         elif single:
-            lo, hi = intervals.clopper_pearson_interval(int(changed), int(decisions))
+            lo, hi = intervals.compute_clopper_pearson_interval(int(changed), int(decisions))
         else:
-            lo, hi = measure_ratio(rows, lambda sums: share_of(sums[0], sums[1]))[1]
+            lo, hi = measure_ratio(rows, lambda sums: compute_share(sums[0], sums[1]))[1]
         lost, gained = (int(changed), 0) if single else (None, None)
         return Drop(metric, 100 * share, 100 * lo, 100 * hi, len(rows), lost=lost, gained=gained)
 
@@ -230,7 +230,7 @@ def measure_ratio(
     """
     value = compute(rows.sum(axis=0))
     draws = [compute(sums) for sums in intervals.bootstrap_sums(rows)]
-    interval = intervals.percentile_interval(np.array(draws))
+    interval = intervals.compute_percentile_interval(np.array(draws))
     counted = max(1, int(rows.any(axis=1).sum()))
     return value, intervals.widen_equal_draws(value, interval, counted, gains=gains)
 
@@ -245,7 +245,7 @@ def is_distribution(scores: NDArray[Any], axis: int = -1) -> bool:
     return values.max() <= 1e-6 and bool(np.allclose(np.exp(values).sum(axis=axis), 1, atol=5e-3))
 
 
-def share_of(changed: float, total: float) -> float:
+def compute_share(changed: float, total: float) -> float:
     """A share; 0 if nothing was counted."""
     return float(changed / total) if total else 0.0
 

@@ -70,8 +70,8 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    weight_qparams,
+    get_activation_qparams,
+    get_weight_qparams,
 )
 from ptq.kernels.requantizer import Requantizer
 from ptq.model.machine.ort_version import INSTALLED, parse_version
@@ -117,23 +117,23 @@ def _with_float_outputs(kernels: Mapping[str, KernelMaker]) -> Mapping[str, Kern
                 return kernels[op](site)
             alpha = np.float32(site.attrs.get("alpha", 1.0))
             scale = np.asarray(
-                (alpha * activation_qparams(site).scale) * weight_qparams(site).scale
+                (alpha * get_activation_qparams(site).scale) * get_weight_qparams(site).scale
             )
-            return core(site, linear.float_rescaler(scale))
+            return core(site, linear.make_float_rescaler(scale))
 
         return make
 
     return {
         **kernels,
-        "Gemm": either("Gemm", linear.gemm),
-        "MatMul": either("MatMul", linear.matmul),
+        "Gemm": either("Gemm", linear.make_gemm_kernel),
+        "MatMul": either("MatMul", linear.make_matmul_kernel),
     }
 
 
 ALL_ARITHMETICS: tuple[Arithmetic, ...] = (
     Arithmetic(
         "ort",
-        ort_versions.kernels_of_version(ort.KERNELS, INSTALLED),
+        ort_versions.get_kernels_of_version(ort.KERNELS, INSTALLED),
         "the installed ONNX Runtime (1.20 to 1.32) on x86-64 with VNNI, bit for bit",
         "experiments with its QLinear kernels",
         is_onnxruntime=True,
@@ -141,7 +141,7 @@ ALL_ARITHMETICS: tuple[Arithmetic, ...] = (
     ),
     Arithmetic(
         "ort-avx2",
-        ort_versions.kernels_of_version(ort_avx2.KERNELS, INSTALLED),
+        ort_versions.get_kernels_of_version(ort_avx2.KERNELS, INSTALLED),
         "the installed ONNX Runtime (1.20 to 1.32) on x86-64 with AVX2 and no VNNI, bit for bit",
         "experiments with its QLinear kernels (1.31.1) on an emulated Haswell and on an AMD EPYC without VNNI",
         is_onnxruntime=True,
@@ -230,31 +230,31 @@ def get_arithmetic(name: str) -> Arithmetic:
         version = parse_version(number)
     except ValueError:
         version = (0, 0)
-    if not row.is_onnxruntime or ort_versions.compared_version(version) != version:
+    if not row.is_onnxruntime or ort_versions.find_compared_version(version) != version:
         raise UsageError(
             f"arithmetic {name!r} is unknown; a version, from {oldest} to {newest}, follows "
             f"{' or '.join(_NEWEST_KERNELS)}, as in ort@{newest}",
             "arithmetic",
         )
-    kernels = ort_versions.kernels_of_version(_NEWEST_KERNELS[base], version)
+    kernels = ort_versions.get_kernels_of_version(_NEWEST_KERNELS[base], version)
     return replace(row, name=name, kernels=kernels)
 
 
-def versioned_name(name: str) -> str:
+def add_version(name: str) -> str:
     """The name with the version of ONNX Runtime that it stands for: ``ort`` becomes ``ort@1.32``.
 
     Other arithmetics keep their name.
     """
     if "@" in name or not get_arithmetic(name).is_onnxruntime:
         return name
-    return f"{name}@{_dotted(ort_versions.compared_version())}"
+    return f"{name}@{_dotted(ort_versions.find_compared_version())}"
 
 
 def _dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def kernels_of_arithmetic(name: str) -> Mapping[str, KernelMaker]:
+def get_kernels(name: str) -> Mapping[str, KernelMaker]:
     """Return the kernel makers of the arithmetic of that name.
 
     Raises:

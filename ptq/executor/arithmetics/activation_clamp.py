@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ptq.executor.arithmetics.litert_elementwise import activation_bounds
-from ptq.executor.arithmetics.node_site import Site, output_bounds, output_qparams
+from ptq.executor.arithmetics.litert_elementwise import compute_activation_bounds
+from ptq.executor.arithmetics.node_site import Site, get_output_bounds, get_output_qparams
 
 
 def with_clamp(site: Site) -> Site:
@@ -16,6 +16,6 @@ def with_clamp(site: Site) -> Site:
     relu = site.op == "Relu"
     least = 0.0 if relu else site.attrs.get("min")
     most = None if relu else site.attrs.get("max")
-    low, high = activation_bounds(output_qparams(site), least, most)
-    lo, hi = output_bounds(site)
+    low, high = compute_activation_bounds(get_output_qparams(site), least, most)
+    lo, hi = get_output_bounds(site)
     return replace(site, clamp=(max(low, lo), min(high, hi)))

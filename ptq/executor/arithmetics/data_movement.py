@@ -23,17 +23,17 @@ from ptq.executor.arithmetics.node_site import (
     require_input,
 )
 from ptq.executor.arithmetics.resize import resize_nearest
-from ptq.kernels.pool import max_pool
+from ptq.kernels.pool import compute_max_pool
 from ptq.kernels.shape import (
-    depth_to_space,
     flatten,
+    move_depth_to_space,
+    move_space_to_depth,
     pad,
     reshape,
     slice_axes,
-    space_to_depth,
     split_part,
 )
-from ptq.kernels.window import window_axes
+from ptq.kernels.window import build_window_axes
 
 Integers = tuple[int, ...]
 
@@ -169,12 +169,12 @@ def _identity(site: Site) -> Kernel:
 
 def _depth_to_space(site: Site) -> Kernel:
     block, mode = int(site.attrs["blocksize"]), str(site.attrs.get("mode", "DCR"))
-    return lambda inputs: depth_to_space(require_input(site, inputs, 0), block, mode)
+    return lambda inputs: move_depth_to_space(require_input(site, inputs, 0), block, mode)
 
 
 def _space_to_depth(site: Site) -> Kernel:
     block = int(site.attrs["blocksize"])
-    return lambda inputs: space_to_depth(require_input(site, inputs, 0), block)
+    return lambda inputs: move_space_to_depth(require_input(site, inputs, 0), block)
 
 
 def _max_pool(site: Site) -> Kernel:
@@ -182,13 +182,13 @@ def _max_pool(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
-        return max_pool(q, window_axes(q.shape[1:-1], **window))
+        return compute_max_pool(q, build_window_axes(q.shape[1:-1], **window))
 
     return kernel
 
 
 def pool_window(site: Site) -> dict[str, Any]:
-    """Return the window of a pool, with ONNX's defaults, as `window_axes` takes it."""
+    """Return the window of a pool, with ONNX's defaults, as `build_window_axes` takes it."""
     kernel = tuple(site.attrs["kernel_shape"])
     rank = len(kernel)
     return {

@@ -32,18 +32,12 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import (
-    data_movement,
-    linear,
-    linear_raw,
-    quantizers,
-    unary_functions,
-)
+from ptq.executor.arithmetics import data_movement, linear, linear_raw, quantizers, unary_functions
 from ptq.executor.arithmetics.activation_clamp import with_clamp
 from ptq.executor.arithmetics.fixed_point_align import (
     ScaleAlignment,
     align_scales,
-    output_requantizer,
+    make_output_requantizer,
     reshape_per_channel,
 )
 from ptq.executor.arithmetics.min_max import COMPARISONS, BinaryFunction
@@ -52,12 +46,12 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    constant_input,
-    output_qparams,
+    get_constant_input,
+    get_output_qparams,
+    get_weight_qparams,
     require_input,
-    weight_qparams,
 )
-from ptq.kernels.im2col import exact_matmul
+from ptq.kernels.im2col import multiply_exactly
 
 
 def _input_qparams(site: Site, index: int) -> QuantParams:
@@ -70,7 +64,7 @@ def _input_qparams(site: Site, index: int) -> QuantParams:
 
 def _rescale_factor(site: Site, maxfracbits: NDArray[np.int64]) -> NDArray[np.float64]:
     unit = np.ldexp(1.0, -maxfracbits.astype(np.int32))
-    return np.asarray(unit / float(output_qparams(site).scale))
+    return np.asarray(unit / float(get_output_qparams(site).scale))
 
 
 def _sum(site: Site, *, sign: int) -> Kernel:
@@ -81,7 +75,7 @@ def _sum(site: Site, *, sign: int) -> Kernel:
         left, right = a(require_input(site, inputs, 0)), b(require_input(site, inputs, 1))
         total = left + sign * right
         axis = a.axis if a.axis is not None else b.axis
-        requantize = output_requantizer(
+        requantize = make_output_requantizer(
             site, reshape_per_channel(real, axis, total.ndim), a.max_magnitude + b.max_magnitude
         )
         return requantize(total)
@@ -94,7 +88,7 @@ def _with_requantized_inputs(site: Site, *, maker: KernelMaker) -> Kernel:
     alignments, maxfracbits = align_scales(
         [_input_qparams(site, i) for i in quantized], one_scale=True
     )
-    requantize = output_requantizer(
+    requantize = make_output_requantizer(
         site,
         _rescale_factor(site, maxfracbits),
         max(alignment.max_magnitude for alignment in alignments),
@@ -124,7 +118,7 @@ def _requantize(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         x = alignment(require_input(site, inputs, 0))
-        return output_requantizer(
+        return make_output_requantizer(
             site, reshape_per_channel(real, alignment.axis, x.ndim), alignment.max_magnitude
         )(x)
 
@@ -155,22 +149,22 @@ def _prepare_product(
 ]:
     """Return what a product of aligned rows needs: product, requantizer, bias, and alignment of the input."""
     (alignment,), maxfracbits = align_scales([_input_qparams(site, 0)], one_scale=True)
-    w_scale = weight_qparams(site).scale.astype(np.float64)
+    w_scale = get_weight_qparams(site).scale.astype(np.float64)
     unit = w_scale * np.ldexp(1.0, -int(maxfracbits))
-    addend = linear.constant_bias(site)
+    addend = linear.get_constant_bias(site)
     max_bias = 0
     if addend is not None:
         addend = np.rint(addend * (_bias_scale(site) / unit)).astype(np.int64)
         max_bias = int(np.abs(addend).max(initial=0))
-    real = unit / float(output_qparams(site).scale)
+    real = unit / float(get_output_qparams(site).scale)
 
     def prepare(b: NDArray[Any], zeros: linear_raw.Int64) -> linear_raw.PreparedProduct:
         centred = b.astype(np.int64) - zeros
         weights = int(np.abs(centred).sum(0).max(initial=0))
-        output_requantizer(site, real, alignment.max_magnitude * weights + max_bias)
-        return lambda rows: exact_matmul(rows, centred)
+        make_output_requantizer(site, real, alignment.max_magnitude * weights + max_bias)
+        return lambda rows: multiply_exactly(rows, centred)
 
-    return prepare, output_requantizer(site, real, max_bias), addend, alignment
+    return prepare, make_output_requantizer(site, real, max_bias), addend, alignment
 
 
 def _bias_scale(site: Site) -> NDArray[np.float64]:
@@ -182,7 +176,7 @@ def _bias_scale(site: Site) -> NDArray[np.float64]:
         raise UnsupportedError(
             f"the bias of {site.op} needs its own scale, because its input has several; quantize the bias"
         )
-    return np.asarray(x.scale.astype(np.float64) * weight_qparams(site).scale)
+    return np.asarray(x.scale.astype(np.float64) * get_weight_qparams(site).scale)
 
 
 def _align_input(alignment: ScaleAlignment, kernel: Kernel) -> Kernel:
@@ -191,21 +185,23 @@ def _align_input(alignment: ScaleAlignment, kernel: Kernel) -> Kernel:
 
 def _conv(site: Site) -> Kernel:
     prepare, requantize, addend, alignment = _prepare_product(site)
-    return _align_input(alignment, linear_raw.conv(site, prepare, requantize, addend, fill=0))
+    return _align_input(
+        alignment, linear_raw.make_conv_kernel(site, prepare, requantize, addend, fill=0)
+    )
 
 
 def _gemm(site: Site) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0 or site.attrs.get("transA", 0):
         raise UnsupportedError("fixed-point Gemm has no alpha and no transA; fold them")
     prepare, requantize, addend, alignment = _prepare_product(site)
-    return _align_input(alignment, linear_raw.gemm(site, prepare, requantize, addend))
+    return _align_input(alignment, linear_raw.make_gemm_kernel(site, prepare, requantize, addend))
 
 
 def _matmul(site: Site) -> Kernel:
-    if constant_input(site, 1) is None and weight_qparams(site).axis is not None:
+    if get_constant_input(site, 1) is None and get_weight_qparams(site).axis is not None:
         raise UnsupportedError("the right operand of MatMul has several scales; give it one")
     prepare, requantize, _, alignment = _prepare_product(site)
-    return _align_input(alignment, linear_raw.matmul(site, prepare, requantize))
+    return _align_input(alignment, linear_raw.make_matmul_kernel(site, prepare, requantize))
 
 
 KERNELS: Mapping[str, KernelMaker] = {

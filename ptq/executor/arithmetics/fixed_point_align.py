@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import IntArray, QuantParams
-from ptq.executor.arithmetics.node_site import Site, output_bounds, output_qparams
-from ptq.kernels.multiplier_shift import Int64, mantissa_and_shift, shift_right
+from ptq.executor.arithmetics.node_site import Site, get_output_bounds, get_output_qparams
+from ptq.kernels.multiplier_shift import Int64, shift_right, to_mantissa_and_shift
 
 SCALE_BITS = 8
 RESCALE_BITS = 16
@@ -79,7 +79,7 @@ def align_scales(
     Raises:
         UnsupportedError: The scales differ by too large a factor.
     """
-    mantissas = [mantissa_and_shift(t.scale, SCALE_BITS) for t in tensors]
+    mantissas = [to_mantissa_and_shift(t.scale, SCALE_BITS) for t in tensors]
     most = np.asarray(np.max(np.broadcast_arrays(*(bits for _, bits in mantissas)), axis=0))
     if one_scale:
         most = np.asarray(most.max())
@@ -101,7 +101,7 @@ def align_scales(
     return tuple(alignments), most
 
 
-def output_requantizer(
+def make_output_requantizer(
     site: Site, real: NDArray[Any], max_magnitude: int
 ) -> Callable[[Int64], IntArray]:
     """Return the function Zy + (x_i · m >> r), clamped, with m · 2^-r ≈ real, which broadcasts against x_i.
@@ -114,8 +114,8 @@ def output_requantizer(
             f"sums of {site.op} may need {max_magnitude.bit_length()} of {_SUM_BITS} bits: its scales differ "
             "by too large a factor; leave the node float"
         )
-    y, (lo, hi) = output_qparams(site), output_bounds(site)
-    m, r = mantissa_and_shift(real, RESCALE_BITS)
+    y, (lo, hi) = get_output_qparams(site), get_output_bounds(site)
+    m, r = to_mantissa_and_shift(real, RESCALE_BITS)
 
     def requantize(x: Int64) -> IntArray:
         q: IntArray = np.clip(shift_right(x * m, r) + int(y.zero_point), lo, hi)

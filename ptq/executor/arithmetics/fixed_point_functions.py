@@ -17,8 +17,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.arithmetics.litert_elementwise import require_output, unary_table_kernel
-from ptq.executor.arithmetics.node_site import Kernel, Site, activation_qparams, output_qparams
+from ptq.executor.arithmetics.litert_elementwise import make_unary_table_kernel, require_output
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    Site,
+    get_activation_qparams,
+    get_output_qparams,
+)
 from ptq.kernels.fixed_point import (
     Int64,
     divide_by_power_of_two,
@@ -33,16 +38,16 @@ _FRACTION = 31 - _INTEGER_BITS
 _RADIUS = (1 << _INTEGER_BITS) - 1
 
 
-def sigmoid(site: Site) -> Kernel:
+def make_sigmoid_kernel(site: Site) -> Kernel:
     """Return the kernel of LOGISTIC."""
-    lo = output_qparams(site).qtype.lo
+    lo = get_output_qparams(site).qtype.lo
     require_output(site, 1 / 256, lo)
     return _fixed_point_table(site, logistic, 8, (0, 256))
 
 
-def hyperbolic_tangent(site: Site) -> Kernel:
+def make_tanh_kernel(site: Site) -> Kernel:
     """Return the kernel of TANH."""
-    y = output_qparams(site)
+    y = get_output_qparams(site)
     require_output(site, 1 / 128, (y.qtype.lo + y.qtype.hi + 1) // 2)
     return _fixed_point_table(site, tanh, 7, (-128, 128))
 
@@ -51,7 +56,9 @@ def _fixed_point_table(
     site: Site, function: Callable[[Int64, int], Int64], bits: int, ends: tuple[int, int]
 ) -> Kernel:
     """Tabulate ``function`` in LSB of 2^-bits, and ``ends`` where the input exceeds Q4.27."""
-    multiplier, shift = quantize_multiplier(float(activation_qparams(site).scale) * 2.0**_FRACTION)
+    multiplier, shift = quantize_multiplier(
+        float(get_activation_qparams(site).scale) * 2.0**_FRACTION
+    )
     if shift < 0:
         raise UnsupportedError(f"the fixed-point {site.op} cannot represent an LSB below 2^-27")
     radius = (_RADIUS << _FRACTION) >> int(shift)
@@ -62,4 +69,4 @@ def _fixed_point_table(
         lsb = divide_by_power_of_two(value, 31 - bits)
         return np.where(q <= -radius, ends[0], np.where(q >= radius, ends[1], lsb))
 
-    return unary_table_kernel(site, in_fixed_point)
+    return make_unary_table_kernel(site, in_fixed_point)

@@ -30,18 +30,18 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.executor.arithmetics import fixed_point_functions, linear, linear_raw, litert
-from ptq.executor.arithmetics.litert_requantizer import gemmlowp_requantizer
+from ptq.executor.arithmetics.litert_requantizer import make_gemmlowp_requantizer
 from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    product_scale_ratio,
+    compute_product_scale_ratio,
+    get_activation_qparams,
 )
-from ptq.kernels.im2col import exact_matmul
+from ptq.kernels.im2col import multiply_exactly
 
 
-def factored_product(
+def compute_factored_product(
     q1: NDArray[Any], z1: int, q2: NDArray[Any], z2: NDArray[np.int64] | int
 ) -> NDArray[np.int64]:
     """Return Σ_j (q1 − z1)(q2 − z2) by eqs. 7–9 of Jacob et al. 2018.
@@ -52,12 +52,12 @@ def factored_product(
         q2: Shape (N, P), raw integers.
         z2: Zero point of q2, one or one for each column.
     """
-    return factored_product_preparer(z1)(
+    return make_factored_product_preparer(z1)(
         q2, np.broadcast_to(np.asarray(z2, np.int64), q2.shape[1:])
     )(q1)
 
 
-def factored_product_preparer(z1: int) -> linear_raw.ProductPreparer:
+def make_factored_product_preparer(z1: int) -> linear_raw.ProductPreparer:
     """Return what prepares the factored product: it computes the terms of q2 alone in advance."""
 
     def prepare(q2: NDArray[Any], z2: linear_raw.Int64) -> linear_raw.PreparedProduct:
@@ -65,7 +65,7 @@ def factored_product_preparer(z1: int) -> linear_raw.ProductPreparer:
         constant_terms = len(q2) * z1 * z2 - z1 * a2
 
         def multiply(q1: NDArray[Any]) -> linear_raw.Int64:
-            acc: linear_raw.Int64 = constant_terms + exact_matmul(q1, q2)
+            acc: linear_raw.Int64 = constant_terms + multiply_exactly(q1, q2)
             if np.any(z2):
                 acc = acc - z2 * q1.sum(1, dtype=np.int64)[:, None]
             return acc
@@ -76,16 +76,18 @@ def factored_product_preparer(z1: int) -> linear_raw.ProductPreparer:
 
 
 def _output_pipeline(site: Site) -> linear_raw.AllChannelsRequantizer:
-    return linear_raw.with_int32_wraparound(gemmlowp_requantizer(site, product_scale_ratio(site)))
+    return linear_raw.with_int32_wraparound(
+        make_gemmlowp_requantizer(site, compute_product_scale_ratio(site))
+    )
 
 
 def _conv(site: Site) -> Kernel:
-    z1 = int(activation_qparams(site).zero_point)
-    return linear_raw.conv(
+    z1 = int(get_activation_qparams(site).zero_point)
+    return linear_raw.make_conv_kernel(
         site,
-        factored_product_preparer(z1),
+        make_factored_product_preparer(z1),
         _output_pipeline(site),
-        linear.constant_bias(site),
+        linear.get_constant_bias(site),
         fill=z1,
     )
 
@@ -93,16 +95,19 @@ def _conv(site: Site) -> Kernel:
 def _gemm(site: Site) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("gemmlowp has no alpha; fold Gemm's into B and C")
-    z1 = int(activation_qparams(site).zero_point)
-    return linear_raw.gemm(
-        site, factored_product_preparer(z1), _output_pipeline(site), linear.constant_bias(site)
+    z1 = int(get_activation_qparams(site).zero_point)
+    return linear_raw.make_gemm_kernel(
+        site,
+        make_factored_product_preparer(z1),
+        _output_pipeline(site),
+        linear.get_constant_bias(site),
     )
 
 
 def _matmul(site: Site) -> Kernel:
-    return linear_raw.matmul(
+    return linear_raw.make_matmul_kernel(
         site,
-        factored_product_preparer(int(activation_qparams(site).zero_point)),
+        make_factored_product_preparer(int(get_activation_qparams(site).zero_point)),
         _output_pipeline(site),
     )
 
@@ -112,5 +117,5 @@ KERNELS: Mapping[str, KernelMaker] = {
     "Conv": _conv,
     "Gemm": _gemm,
     "MatMul": _matmul,
-    "Sigmoid": fixed_point_functions.sigmoid,
+    "Sigmoid": fixed_point_functions.make_sigmoid_kernel,
 }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ptq.executor.arithmetics.node_site import Inputs, Kernel, KernelMaker, Site, require_input
 
 
-def softmax_over_trailing_axes(maker: KernelMaker) -> KernelMaker:
+def extend_to_trailing_axes(maker: KernelMaker) -> KernelMaker:
     """Return the maker, extended to sites that run along all axes from one on (attribute ``together``)."""
 
     def make(site: Site) -> Kernel:

@@ -17,19 +17,19 @@ from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
     Site,
-    activation_qparams,
-    constant_input,
+    get_activation_qparams,
+    get_constant_input,
+    get_weight_qparams,
     require_input,
-    weight_qparams,
 )
-from ptq.kernels.conv import convolution
-from ptq.kernels.conv_transpose import transposed_convolution
-from ptq.kernels.matmul import matmul_by_constant, matmul_of_activations
+from ptq.kernels.conv import prepare_convolution
+from ptq.kernels.conv_transpose import prepare_transposed_convolution
+from ptq.kernels.matmul import prepare_matmul_by_constant, prepare_matmul_of_activations
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
-from ptq.model.weights.matrix_layout import input_output_matrix, matrix_channel_axis
+from ptq.model.weights.matrix_layout import get_matrix_channel_axis, view_input_output_matrix
 
 
-def float_rescaler(scale: FloatArray) -> Requantizer:
+def make_float_rescaler(scale: FloatArray) -> Requantizer:
     """Return the requantizer of a float output: float32 products with a scale, per tensor or per channel."""
     if scale.size == 1:
         scale = scale.reshape(())
@@ -41,25 +41,25 @@ def float_rescaler(scale: FloatArray) -> Requantizer:
     return requantize
 
 
-def constant_weight(site: Site) -> NDArray[Any]:
+def get_constant_weight(site: Site) -> NDArray[Any]:
     """Return the integers of input 1.
 
     Raises:
         UnsupportedError: They are computed at run time.
     """
-    w = constant_input(site, 1)
+    w = get_constant_input(site, 1)
     if w is None:
         raise UnsupportedError(f"{site.op} needs a constant weight; leave the node float")
     return w
 
 
-def gemm_weight(site: Site) -> NDArray[Any]:
+def get_gemm_weight(site: Site) -> NDArray[Any]:
     """Return the constant B of a Gemm as (K, N), whatever ``transB`` is.
 
     Raises:
         UnsupportedError: It is computed at run time.
     """
-    return np.ascontiguousarray(input_output_matrix(constant_weight(site), site.attrs))
+    return np.ascontiguousarray(view_input_output_matrix(get_constant_weight(site), site.attrs))
 
 
 def require_unscaled_bias(site: Site) -> None:
@@ -72,20 +72,20 @@ def require_unscaled_bias(site: Site) -> None:
         raise UnsupportedError("Gemm's beta has no integer form; fold it into C")
 
 
-def constant_bias(site: Site) -> NDArray[Any] | None:
+def get_constant_bias(site: Site) -> NDArray[Any] | None:
     """Return the integers of input 2, or None if the node has no bias.
 
     Raises:
         UnsupportedError: They are computed at run time.
     """
-    bias = constant_input(site, 2)
+    bias = get_constant_input(site, 2)
     if bias is None and len(site.inputs) > 2 and site.inputs[2] is not None:
         raise UnsupportedError(f"{site.op} needs a constant bias; leave the node float")
     return bias
 
 
 def _channel_bias(site: Site, channels: int) -> NDArray[Any] | None:
-    bias = constant_bias(site)
+    bias = get_constant_bias(site)
     if bias is not None and bias.shape != (channels,):
         raise UnsupportedError(
             f"the bias of {site.op} has shape {[*bias.shape]}, not one value for each of {channels} "
@@ -94,7 +94,7 @@ def _channel_bias(site: Site, channels: int) -> NDArray[Any] | None:
     return bias
 
 
-def spatial_attributes(site: Site, rank: int) -> dict[str, Any]:
+def get_spatial_attributes(site: Site, rank: int) -> dict[str, Any]:
     """Return the attributes that Conv and ConvTranspose share, with ONNX's defaults."""
     return {
         "strides": tuple(site.attrs.get("strides", (1,) * rank)),
@@ -106,35 +106,35 @@ def spatial_attributes(site: Site, rank: int) -> dict[str, Any]:
 
 
 def _check_channels(site: Site, channels: int) -> None:
-    if weight_qparams(site).scale.size not in (1, channels):
+    if get_weight_qparams(site).scale.size not in (1, channels):
         raise UnsupportedError(
-            f"the weight of {site.op} has {weight_qparams(site).scale.size} scales for {channels} output "
+            f"the weight of {site.op} has {get_weight_qparams(site).scale.size} scales for {channels} output "
             "channels; give it one, or one for each channel"
         )
 
 
-def conv(site: Site, requantize: Requantizer) -> Kernel:
+def make_conv_kernel(site: Site, requantize: Requantizer) -> Kernel:
     """Return the kernel of a convolution of channels-last x with constant weights O·spatial·I."""
-    w, x = constant_weight(site), activation_qparams(site)
+    w, x = get_constant_weight(site), get_activation_qparams(site)
     _check_channels(site, len(w))
-    core = convolution(
+    core = prepare_convolution(
         w,
         _channel_bias(site, len(w)),
         x_qtype=x.qtype,
         x_zero_point=int(x.zero_point),
-        w_zero_point=weight_qparams(site).zero_point,
-        **spatial_attributes(site, w.ndim - 2),
+        w_zero_point=get_weight_qparams(site).zero_point,
+        **get_spatial_attributes(site, w.ndim - 2),
     )
     return lambda inputs: core(require_input(site, inputs, 0), requantize)
 
 
-def conv_transpose(site: Site, requantize: Requantizer) -> Kernel:
+def make_conv_transpose_kernel(site: Site, requantize: Requantizer) -> Kernel:
     """Return the kernel of a transposed convolution of channels-last x with constant weights O·spatial·I."""
-    w, x = constant_weight(site), activation_qparams(site)
-    rank, params = w.ndim - 2, weight_qparams(site)
+    w, x = get_constant_weight(site), get_activation_qparams(site)
+    rank, params = w.ndim - 2, get_weight_qparams(site)
     _check_channels(site, len(w))
     shape = site.attrs.get("output_shape")
-    core = transposed_convolution(
+    core = prepare_transposed_convolution(
         w,
         _channel_bias(site, len(w)),
         x_qtype=x.qtype,
@@ -142,14 +142,14 @@ def conv_transpose(site: Site, requantize: Requantizer) -> Kernel:
         w_zero_point=params.zero_point,
         output_padding=tuple(site.attrs.get("output_padding", (0,) * rank)),
         output_shape=None if shape is None else tuple(shape),
-        **spatial_attributes(site, rank),
+        **get_spatial_attributes(site, rank),
     )
     return lambda inputs: core(require_input(site, inputs, 0), requantize)
 
 
 def _column_bias(site: Site, columns: int) -> NDArray[Any] | None:
     """Return Gemm's C as one value for each column."""
-    bias = constant_bias(site)
+    bias = get_constant_bias(site)
     if bias is None:
         return None
     require_column_bias(bias, columns)
@@ -172,31 +172,31 @@ def require_column_bias(bias: NDArray[Any], columns: int) -> None:
         )
 
 
-def gemm(site: Site, requantize: Requantizer) -> Kernel:
+def make_gemm_kernel(site: Site, requantize: Requantizer) -> Kernel:
     """Return the kernel of a Gemm: the matrix product plus C. The requantizer applies alpha.
 
     Raises:
         UnsupportedError: B is not constant, beta scales C, or C is not one value for each column.
     """
-    b = gemm_weight(site)
+    b = get_gemm_weight(site)
     bias = _column_bias(site, b.shape[-1])
     if bias is not None:
         require_unscaled_bias(site)
     return _constant_matmul(site, b, bias, requantize)
 
 
-def matmul(site: Site, requantize: Requantizer) -> Kernel:
+def make_matmul_kernel(site: Site, requantize: Requantizer) -> Kernel:
     """Return the kernel of a product of two activations, or of an activation and a constant."""
-    b = constant_input(site, 1)
+    b = get_constant_input(site, 1)
     if b is not None:
         return _constant_matmul(site, b, None, requantize)
-    if weight_qparams(site).axis is not None:
+    if get_weight_qparams(site).axis is not None:
         # A right operand that is computed at run time, with a scale for each column: prepared for every feed.
         return lambda inputs: _constant_matmul(
             site, require_input(site, inputs, 1), None, requantize
         )(inputs)
-    left, right = activation_qparams(site), activation_qparams(site, 1)
-    core = matmul_of_activations(
+    left, right = get_activation_qparams(site), get_activation_qparams(site, 1)
+    core = prepare_matmul_of_activations(
         a_qtype=left.qtype,
         a_zero_point=int(left.zero_point),
         b_qtype=right.qtype,
@@ -210,12 +210,14 @@ def matmul(site: Site, requantize: Requantizer) -> Kernel:
 def _constant_matmul(
     site: Site, b: NDArray[Any], bias: NDArray[Any] | None, requantize: Requantizer
 ) -> Kernel:
-    left, right = activation_qparams(site), weight_qparams(site)
-    if right.axis is not None and right.axis % b.ndim != matrix_channel_axis(site.attrs, b.ndim):
+    left, right = get_activation_qparams(site), get_weight_qparams(site)
+    if right.axis is not None and right.axis % b.ndim != get_matrix_channel_axis(
+        site.attrs, b.ndim
+    ):
         raise UnsupportedError(
             f"the weight of {site.op} has a scale for each row; give it one for each column"
         )
-    core = matmul_by_constant(
+    core = prepare_matmul_by_constant(
         b,
         bias,
         a_qtype=left.qtype,

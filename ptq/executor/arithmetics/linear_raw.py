@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.executor.arithmetics.linear import (
-    constant_weight,
-    gemm_weight,
+    get_constant_weight,
+    get_gemm_weight,
+    get_spatial_attributes,
     require_column_bias,
     require_unscaled_bias,
-    spatial_attributes,
 )
 from ptq.executor.arithmetics.node_site import Inputs, Kernel, Site, require_input
 from ptq.kernels.im2col import im2col
@@ -42,7 +42,7 @@ def with_int32_wraparound(requantize: Requantizer) -> AllChannelsRequantizer:
     return lambda acc: requantize(acc.astype(np.int32), slice(0, acc.shape[-1]))
 
 
-def conv(
+def make_conv_kernel(
     site: Site,
     prepare: ProductPreparer,
     requantize: AllChannelsRequantizer,
@@ -62,9 +62,9 @@ def conv(
     Raises:
         UnsupportedError: The weight is not constant or not quantized, or its channels do not divide into the groups.
     """
-    w = constant_weight(site)
+    w = get_constant_weight(site)
     outputs, *kernel, _ = w.shape
-    attributes = spatial_attributes(site, len(kernel))
+    attributes = get_spatial_attributes(site, len(kernel))
     group = attributes["group"]
     if outputs % group:
         raise UnsupportedError(f"{outputs} output channels do not divide into {group} groups")
@@ -84,7 +84,7 @@ def conv(
     return run
 
 
-def gemm(
+def make_gemm_kernel(
     site: Site,
     prepare: ProductPreparer,
     requantize: AllChannelsRequantizer,
@@ -101,7 +101,7 @@ def gemm(
     Raises:
         UnsupportedError: B is not constant, beta scales C, or C is not one value for each column.
     """
-    b = gemm_weight(site)
+    b = get_gemm_weight(site)
     if addend is not None:
         require_unscaled_bias(site)
         require_column_bias(addend, b.shape[1])
@@ -115,7 +115,9 @@ def gemm(
     return kernel
 
 
-def matmul(site: Site, prepare: ProductPreparer, requantize: AllChannelsRequantizer) -> Kernel:
+def make_matmul_kernel(
+    site: Site, prepare: ProductPreparer, requantize: AllChannelsRequantizer
+) -> Kernel:
     """Return the kernel of a MatMul of two activations or by a constant; batches broadcast.
 
     Raises:

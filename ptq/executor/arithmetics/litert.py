@@ -6,7 +6,7 @@
 
 MBQM is gemmlowp's product with two roundings (`ptq.kernels.fixed_point`). The rules were found by experiment with
 ai-edge-litert 2.3.0, with its reference kernels forced (BUILTIN_REF). They agree with LiteRT's 8-bit quantization
-specification. tflite-micro computes FULLY_CONNECTED as gemmlowp does: ``gemmlowp_gemm``.
+specification. tflite-micro computes FULLY_CONNECTED as gemmlowp does: ``make_gemmlowp_gemm_kernel``.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ from ptq.executor.arithmetics import (
     unary_functions,
 )
 from ptq.executor.arithmetics.litert_elementwise import require_same_scale
-from ptq.executor.arithmetics.litert_requantizer import float64_requantizer, gemmlowp_requantizer
+from ptq.executor.arithmetics.litert_requantizer import (
+    make_float64_requantizer,
+    make_gemmlowp_requantizer,
+)
 from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    constant_input,
-    output_qparams,
-    product_scale_ratio,
+    compute_product_scale_ratio,
+    get_activation_qparams,
+    get_constant_input,
+    get_output_qparams,
 )
 from ptq.kernels.requantizer import Requantizer
 
@@ -48,38 +51,42 @@ from ptq.kernels.requantizer import Requantizer
 def _gemm_factor(site: Site) -> NDArray[np.float64]:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("FULLY_CONNECTED has no alpha; fold Gemm's into B and C")
-    return product_scale_ratio(site)
+    return compute_product_scale_ratio(site)
 
 
 def _conv(site: Site) -> Kernel:
-    return linear.conv(site, gemmlowp_requantizer(site, product_scale_ratio(site)))
+    return linear.make_conv_kernel(
+        site, make_gemmlowp_requantizer(site, compute_product_scale_ratio(site))
+    )
 
 
 def _conv_transpose(site: Site) -> Kernel:
-    return linear.conv_transpose(site, gemmlowp_requantizer(site, product_scale_ratio(site)))
+    return linear.make_conv_transpose_kernel(
+        site, make_gemmlowp_requantizer(site, compute_product_scale_ratio(site))
+    )
 
 
 def _gemm(site: Site) -> Kernel:
-    return linear.gemm(site, float64_requantizer(site, _gemm_factor(site)))
+    return linear.make_gemm_kernel(site, make_float64_requantizer(site, _gemm_factor(site)))
 
 
-def gemmlowp_gemm(site: Site) -> Kernel:
+def make_gemmlowp_gemm_kernel(site: Site) -> Kernel:
     """Return the kernel of FULLY_CONNECTED in tflite-micro and LiteRT up to 2.14: two integer roundings."""
-    return linear.gemm(site, gemmlowp_requantizer(site, _gemm_factor(site)))
+    return linear.make_gemm_kernel(site, make_gemmlowp_requantizer(site, _gemm_factor(site)))
 
 
 def _matmul(site: Site) -> Kernel:
     """BATCH_MATMUL, or FULLY_CONNECTED if the right operand is a constant matrix."""
-    right = constant_input(site, 1)
+    right = get_constant_input(site, 1)
     requantize: Requantizer
     if right is not None and right.ndim == 2:
-        requantize = float64_requantizer(site, product_scale_ratio(site))
+        requantize = make_float64_requantizer(site, compute_product_scale_ratio(site))
     else:
-        in_float32 = activation_qparams(site).scale * activation_qparams(site, 1).scale
-        requantize = gemmlowp_requantizer(
-            site, np.float64(in_float32) / float(output_qparams(site).scale)
+        in_float32 = get_activation_qparams(site).scale * get_activation_qparams(site, 1).scale
+        requantize = make_gemmlowp_requantizer(
+            site, np.float64(in_float32) / float(get_output_qparams(site).scale)
         )
-    return linear.matmul(site, requantize)
+    return linear.make_matmul_kernel(site, requantize)
 
 
 KERNELS: Mapping[str, KernelMaker] = {

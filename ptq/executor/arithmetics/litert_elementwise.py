@@ -27,13 +27,13 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_bounds,
-    output_qparams,
+    compute_scale_ratio,
+    get_activation_qparams,
+    get_output_bounds,
+    get_output_qparams,
     require_input,
-    scale_ratio,
 )
-from ptq.kernels.c_functions import c_function
+from ptq.kernels.c_functions import get_c_function
 from ptq.kernels.fixed_point import Int64, rescale
 from ptq.kernels.lookup import Function, PairFunction, PairTable, lookup, tabulate
 
@@ -67,7 +67,7 @@ def require_same_scale(make: KernelMaker, *, all_inputs: bool = False) -> Kernel
         kernel = make(site)
         if site.clamp is None:
             return kernel
-        lo, hi = output_bounds(site)
+        lo, hi = get_output_bounds(site)
         return lambda inputs: np.clip(kernel(inputs), lo, hi)
 
     return checked
@@ -75,22 +75,22 @@ def require_same_scale(make: KernelMaker, *, all_inputs: bool = False) -> Kernel
 
 def saturate_to_output(site: Site, value: NDArray[Any]) -> IntArray:
     """Add the output's zero point and clamp to the output's bounds."""
-    y = output_qparams(site)
-    lo, hi = output_bounds(site)
+    y = get_output_qparams(site)
+    lo, hi = get_output_bounds(site)
     q: IntArray = np.clip(value + int(y.zero_point), lo, hi).astype(y.qtype.dtype)
     return q
 
 
-def unary_table_kernel(site: Site, function: Function) -> Kernel:
+def make_unary_table_kernel(site: Site, function: Function) -> Kernel:
     """Return the kernel of a function of x − zx, to which the output's zero point is added, as a table."""
-    x = activation_qparams(site)
+    x = get_activation_qparams(site)
     table = tabulate(lambda q: saturate_to_output(site, function(q - int(x.zero_point))), x.qtype)
     return lambda inputs: lookup(table, require_input(site, inputs, 0))
 
 
-def binary_table_kernel(site: Site, function: PairFunction) -> Kernel:
+def make_binary_table_kernel(site: Site, function: PairFunction) -> Kernel:
     """Return the kernel of a function of a − za and b − zb, plus the output's zero point, as a table."""
-    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
+    a, b = get_activation_qparams(site, 0), get_activation_qparams(site, 1)
 
     def centred(qa: Int64, qb: Int64) -> IntArray:
         return saturate_to_output(site, function(qa - int(a.zero_point), qb - int(b.zero_point)))
@@ -111,16 +111,16 @@ def list_elementwise_makers(
     """
 
     def mul(site: Site) -> Kernel:
-        a, b = activation_qparams(site, 0), activation_qparams(site, 1)
-        multiplier = (a.scale * b.scale) / output_qparams(site).scale
+        a, b = get_activation_qparams(site, 0), get_activation_qparams(site, 1)
+        multiplier = (a.scale * b.scale) / get_output_qparams(site).scale
         return pair(site, lambda qa, qb: rescale(qa * qb, multiplier))
 
     def requantize(site: Site) -> Kernel:
-        ratio = scale_ratio(site)
+        ratio = compute_scale_ratio(site)
         return unary(site, lambda q: rescale(q, ratio))
 
     return {
-        **activation_makers(_float32_scale_ratio, unary),
+        **list_activation_makers(_float32_scale_ratio, unary),
         "Add": lambda site: pair(site, _sum_function(site, 1, headroom)),
         "Mul": mul,
         "Requantize": requantize,
@@ -130,9 +130,12 @@ def list_elementwise_makers(
 
 def _sum_function(site: Site, sign: int, headroom: int) -> PairFunction:
     """Return a + b or a − b in the output's scale."""
-    a, b = float(activation_qparams(site, 0).scale), float(activation_qparams(site, 1).scale)
+    a, b = (
+        float(get_activation_qparams(site, 0).scale),
+        float(get_activation_qparams(site, 1).scale),
+    )
     twice = 2.0 * max(a, b)
-    output_factor = twice / (2.0**headroom * float(output_qparams(site).scale))
+    output_factor = twice / (2.0**headroom * float(get_output_qparams(site).scale))
 
     def total(qa: Int64, qb: Int64) -> Int64:
         left = rescale(qa << headroom, a / twice)
@@ -142,7 +145,9 @@ def _sum_function(site: Site, sign: int, headroom: int) -> PairFunction:
     return total
 
 
-def activation_bounds(y: QuantParams, lo: float | None, hi: float | None) -> tuple[int, int]:
+def compute_activation_bounds(
+    y: QuantParams, lo: float | None, hi: float | None
+) -> tuple[int, int]:
     """Return the real bounds of a fused activation as integers: zo + round(bound / so), within the type."""
     low, high = y.qtype.lo, y.qtype.hi
     if lo is not None:
@@ -161,12 +166,12 @@ def _quantize_bound(y: QuantParams, real: float) -> int:
 
 
 def _float32_scale_ratio(site: Site) -> FloatArray:
-    ratio: FloatArray = activation_qparams(site).scale / output_qparams(site).scale
+    ratio: FloatArray = get_activation_qparams(site).scale / get_output_qparams(site).scale
     return ratio
 
 
-def activation_makers(
-    ratio: Callable[[Site], float | FloatArray], unary: UnaryBuilder = unary_table_kernel
+def list_activation_makers(
+    ratio: Callable[[Site], float | FloatArray], unary: UnaryBuilder = make_unary_table_kernel
 ) -> Mapping[str, KernelMaker]:
     """Return the makers of Clip, LeakyRelu and Relu.
 
@@ -189,8 +194,8 @@ def _clamp_function(
     site: Site, ratio: float | FloatArray, lo: float | None, hi: float | None
 ) -> Function:
     """Return RELU or its variant: rescaled by the ratio sx / so, clamped to the real bounds."""
-    y = output_qparams(site)
-    low, high = activation_bounds(y, lo, hi)
+    y = get_output_qparams(site)
+    low, high = compute_activation_bounds(y, lo, hi)
     offset = int(y.zero_point)
     return lambda q: np.clip(rescale(q, ratio), low - offset, high - offset)
 
@@ -198,7 +203,7 @@ def _clamp_function(
 def _leaky_relu_function(site: Site, identity: float | FloatArray) -> Function:
     """Return LEAKY_RELU; ``identity`` is the ratio sx / so for x above zero."""
     alpha = np.float32(site.attrs.get("alpha", 0.01))
-    below = (activation_qparams(site).scale * alpha) / output_qparams(site).scale
+    below = (get_activation_qparams(site).scale * alpha) / get_output_qparams(site).scale
 
     def function(q: Int64) -> Int64:
         negative = np.int64(np.sign(below)) * rescale(q, np.abs(below))
@@ -222,14 +227,14 @@ def _fixed_scale_table_maker(
     """Return the maker of a table of a float function whose output scale LiteRT's specification fixes."""
 
     def make(site: Site) -> Kernel:
-        x, y = activation_qparams(site), output_qparams(site)
+        x, y = get_activation_qparams(site), get_output_qparams(site)
         require_output(site, scale, y.qtype.lo if lowest else (y.qtype.lo + y.qtype.hi + 1) // 2)
         inverse = np.float32(1) / y.scale
 
         def rounded(q: Int64) -> NDArray[Any]:
             return round_half_away(function(x.scale * q.astype(np.float32)) * inverse)
 
-        return unary_table_kernel(site, rounded)
+        return make_unary_table_kernel(site, rounded)
 
     return make
 
@@ -240,7 +245,7 @@ def require_output(site: Site, scale: float, zero_point: int) -> None:
     Raises:
         UnsupportedError: It has other parameters.
     """
-    y = output_qparams(site)
+    y = get_output_qparams(site)
     if float(y.scale) != scale or int(y.zero_point) != zero_point:
         raise UnsupportedError(
             f"{site.op} in LiteRT needs an output of scale {scale} and zero point {zero_point}; "
@@ -249,7 +254,7 @@ def require_output(site: Site, scale: float, zero_point: int) -> None:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    **list_elementwise_makers(_HEADROOM, unary_table_kernel, binary_table_kernel),
+    **list_elementwise_makers(_HEADROOM, make_unary_table_kernel, make_binary_table_kernel),
     "Sigmoid": _fixed_scale_table_maker(_logistic, 1 / 256, lowest=True),
-    "Tanh": _fixed_scale_table_maker(lambda x: c_function("tanhf")(x), 1 / 128, lowest=False),
+    "Tanh": _fixed_scale_table_maker(lambda x: get_c_function("tanhf")(x), 1 / 128, lowest=False),
 }

@@ -30,17 +30,17 @@ from numpy.typing import NDArray
 from ptq.core.rounding import round_half_away
 from ptq.core.types import FloatArray
 from ptq.executor.arithmetics.litert_elementwise import (
-    binary_table_kernel,
-    unary_table_kernel,
+    make_binary_table_kernel,
+    make_unary_table_kernel,
 )
 from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_qparams,
+    get_activation_qparams,
+    get_output_qparams,
 )
-from ptq.kernels.c_functions import c_function
+from ptq.kernels.c_functions import get_c_function
 from ptq.kernels.fixed_point import (
     Int64,
     doubling_high_mul,
@@ -55,47 +55,49 @@ _SATURATING_LSB = 2**20
 
 
 def _abs(site: Site) -> Kernel:
-    return abs_kernel(site, activation_qparams(site).scale / output_qparams(site).scale)
+    return make_abs_kernel(
+        site, get_activation_qparams(site).scale / get_output_qparams(site).scale
+    )
 
 
-def abs_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
+def make_abs_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
     """Return the kernel of ABS with the ratio sx / so."""
-    return unary_table_kernel(site, lambda q: rescale(np.abs(q), ratio))
+    return make_unary_table_kernel(site, lambda q: rescale(np.abs(q), ratio))
 
 
 def _sqrt(site: Site) -> Kernel:
-    x, y = activation_qparams(site), output_qparams(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
 
     def function(q: Int64) -> NDArray[Any]:
         root = np.sqrt(np.maximum(x.scale * q.astype(np.float32), np.float32(0)))
         return np.where(q >= 0, np.trunc(root / y.scale), -_SATURATING_LSB)
 
-    return unary_table_kernel(site, function)
+    return make_unary_table_kernel(site, function)
 
 
 def _gelu(site: Site) -> Kernel:
-    x, y = activation_qparams(site), output_qparams(site)
-    real = float32_gelu(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
+    real = make_float32_gelu(site)
 
     def function(q: Int64) -> NDArray[Any]:
         return round_half_away(real(x.scale * q.astype(np.float32)) * (np.float32(1) / y.scale))
 
-    return unary_table_kernel(site, function)
+    return make_unary_table_kernel(site, function)
 
 
-def float32_gelu(site: Site) -> Callable[[FloatArray], FloatArray]:
+def make_float32_gelu(site: Site) -> Callable[[FloatArray], FloatArray]:
     """Return LiteRT's GELU of real values."""
     factor = _by_tanh if site.attrs.get("approximate", "none") in ("tanh", b"tanh") else _by_erfc
     return lambda d: np.float32(0.5) * d * factor(d)
 
 
 def _by_erfc(d: FloatArray) -> FloatArray:
-    return c_function("erfcf")(-d * np.float32(np.sqrt(0.5)))
+    return get_c_function("erfcf")(-d * np.float32(np.sqrt(0.5)))
 
 
 def _by_tanh(d: FloatArray) -> FloatArray:
     cubic = d + np.float32(0.044715) * (d * d * d)
-    return np.float32(1) + c_function("tanhf")(np.float32(np.sqrt(2 / np.pi)) * cubic)
+    return np.float32(1) + get_c_function("tanhf")(np.float32(np.sqrt(2 / np.pi)) * cubic)
 
 
 def _divide_with_masked_shift(x: Int64, exponent: Int64) -> Int64:
@@ -110,11 +112,11 @@ def _divide_with_masked_shift(x: Int64, exponent: Int64) -> Int64:
 
 
 def _div(site: Site) -> Kernel:
-    product = activation_qparams(site, 1).scale * output_qparams(site).scale
-    return div_kernel(site, activation_qparams(site, 0).scale / product)
+    product = get_activation_qparams(site, 1).scale * get_output_qparams(site).scale
+    return make_div_kernel(site, get_activation_qparams(site, 0).scale / product)
 
 
-def div_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
+def make_div_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
     """Return the kernel of DIV with the ratio sa / (sb · so)."""
     multiplier, shift = quantize_multiplier(ratio)
 
@@ -127,7 +129,7 @@ def div_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
         lsb = _divide_with_masked_shift(doubling_high_mul(unscaled, multiplier), right)
         return np.where(b == 0, np.sign(a) * _SATURATING_LSB, lsb)
 
-    return binary_table_kernel(site, quotient)
+    return make_binary_table_kernel(site, quotient)
 
 
 KERNELS: Mapping[str, KernelMaker] = {"Abs": _abs, "Div": _div, "Gelu": _gelu, "Sqrt": _sqrt}

@@ -19,18 +19,18 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
+    get_activation_qparams,
     require_input,
 )
 from ptq.executor.arithmetics.resize import read_sampling, resize_axes
 from ptq.kernels.resize import (
     LitertSampling,
     ResizeAxis,
-    litert_bilinear,
-    litert_nearest_positions,
-    matching_litert_sampling,
+    compute_litert_nearest_positions,
+    find_litert_sampling,
+    interpolate_like_litert,
 )
-from ptq.kernels.shape import batch_to_space, space_to_batch
+from ptq.kernels.shape import move_batch_to_space, move_space_to_batch
 
 
 def _read_image(
@@ -41,7 +41,7 @@ def _read_image(
     if len(image) == 1:
         q, image = q[:, None], [ResizeAxis(1, 1, 1.0), *image]
     # A LiteRT model states them. ONNX's float32 factors may round to the other side of a position.
-    sampling = site.attrs.get("corners") or matching_litert_sampling(read_sampling(site), image)
+    sampling = site.attrs.get("corners") or find_litert_sampling(read_sampling(site), image)
     if (
         len(image) != 2
         or batch.size != batch.output_size
@@ -53,7 +53,7 @@ def _read_image(
     return q, height, width, sampling
 
 
-def image_sampler(
+def make_image_sampler(
     sample: Callable[[IntArray, ResizeAxis, ResizeAxis, LitertSampling], IntArray],
 ) -> KernelMaker:
     """Return the maker of a Resize with LiteRT's positions and the given interpolation."""
@@ -72,8 +72,8 @@ def _nearest(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q, height, width, sampling = _read_image(site, inputs)
         rows, columns = (
-            litert_nearest_positions(height, sampling),
-            litert_nearest_positions(width, sampling),
+            compute_litert_nearest_positions(height, sampling),
+            compute_litert_nearest_positions(width, sampling),
         )
         return q[:, rows[:, None], columns].reshape(_output_shape(site, inputs))
 
@@ -86,20 +86,20 @@ def _output_shape(site: Site, inputs: Inputs) -> tuple[int, ...]:
 
 def _space_to_batch(site: Site) -> Kernel:
     block, paddings = tuple(site.attrs["block"]), site.attrs["paddings"]
-    zero_point = int(activation_qparams(site).zero_point)
-    return lambda inputs: space_to_batch(
+    zero_point = int(get_activation_qparams(site).zero_point)
+    return lambda inputs: move_space_to_batch(
         require_input(site, inputs, 0), block, paddings, zero_point
     )
 
 
 def _batch_to_space(site: Site) -> Kernel:
     block, crops = tuple(site.attrs["block"]), site.attrs["crops"]
-    return lambda inputs: batch_to_space(require_input(site, inputs, 0), block, crops)
+    return lambda inputs: move_batch_to_space(require_input(site, inputs, 0), block, crops)
 
 
 KERNELS: Mapping[str, KernelMaker] = {
     "BatchToSpaceND": require_same_scale(_batch_to_space),
-    "Resize linear": require_same_scale(image_sampler(litert_bilinear)),
+    "Resize linear": require_same_scale(make_image_sampler(interpolate_like_litert)),
     "Resize nearest": require_same_scale(_nearest),
     "SpaceToBatchND": require_same_scale(_space_to_batch),
 }

@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import FloatArray
 from ptq.executor.arithmetics.litert_elementwise import (
-    binary_table_kernel,
+    make_binary_table_kernel,
+    make_unary_table_kernel,
     require_output,
     saturate_to_output,
-    unary_table_kernel,
 )
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_qparams,
+    get_activation_qparams,
+    get_output_qparams,
     require_input,
 )
 from ptq.kernels.fixed_point import (
@@ -46,13 +46,19 @@ from ptq.kernels.fixed_point import (
 
 
 def _prelu(site: Site) -> Kernel:
-    x, slope, y = activation_qparams(site, 0), activation_qparams(site, 1), output_qparams(site)
-    return prelu_kernel(site, x.scale / y.scale, (x.scale * slope.scale) / y.scale)
+    x, slope, y = (
+        get_activation_qparams(site, 0),
+        get_activation_qparams(site, 1),
+        get_output_qparams(site),
+    )
+    return make_prelu_kernel(site, x.scale / y.scale, (x.scale * slope.scale) / y.scale)
 
 
-def prelu_kernel(site: Site, identity: float | FloatArray, below: float | FloatArray) -> Kernel:
+def make_prelu_kernel(
+    site: Site, identity: float | FloatArray, below: float | FloatArray
+) -> Kernel:
     """Return the kernel of PRELU with the ratios sx / so and sx · sa / so."""
-    return binary_table_kernel(
+    return make_binary_table_kernel(
         site, lambda q, a: np.where(q >= 0, rescale(q, identity), rescale(q * a, below))
     )
 
@@ -81,7 +87,7 @@ def _shift_right_16(x: Int64, exponent: int) -> Int64:
 
 
 def _hard_swish(site: Site) -> Kernel:
-    x, y = activation_qparams(site), output_qparams(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
     fine = x.scale / np.float32(128)
     out, exponent = _int16_multiplier(fine / y.scale)
     relu, shift = _int16_multiplier(fine / np.float32(3 / 32768))
@@ -100,14 +106,14 @@ def _hard_swish(site: Site) -> Kernel:
         truncated = np.sign(product) * (np.abs(product) >> 15)
         return _shift_right_16(truncated, -exponent)
 
-    return unary_table_kernel(site, function)
+    return make_unary_table_kernel(site, function)
 
 
 def _lp_normalization(site: Site) -> Kernel:
     if site.attrs.get("p", 2) != 2:
         raise UnsupportedError("LpNormalization in LiteRT has p = 2; leave the node float")
     axis = int(site.attrs.get("axis", -1))
-    zero_point, y = int(activation_qparams(site).zero_point), output_qparams(site)
+    zero_point, y = int(get_activation_qparams(site).zero_point), get_output_qparams(site)
     require_output(site, 1 / 128, (y.qtype.lo + y.qtype.hi + 1) // 2)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:

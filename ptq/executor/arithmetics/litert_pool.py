@@ -25,27 +25,29 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_bounds,
-    output_qparams,
-    reduced_axes,
+    compute_scale_ratio,
+    get_activation_qparams,
+    get_output_bounds,
+    get_output_qparams,
+    get_reduced_axes,
     require_input,
-    scale_ratio,
 )
-from ptq.kernels.axis_sums import axis_sums
+from ptq.kernels.axis_sums import sum_axes
 from ptq.kernels.fixed_point import multiply, quantize_multiplier, rescale
-from ptq.kernels.pool import window_sums
-from ptq.kernels.window import window_axes
+from ptq.kernels.pool import compute_window_sums
+from ptq.kernels.window import build_window_axes
 
 
 def _average_pool(site: Site) -> Kernel:
-    window, lo_hi = pool_window(site), output_bounds(site)
+    window, lo_hi = pool_window(site), get_output_bounds(site)
     if site.attrs.get("count_include_pad", 0) and any(window["pads"]):
         raise UnsupportedError("AVERAGE_POOL_2D counts no padding; pad with a Pad node before it")
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
-        sums, counts = window_sums(q, window_axes(q.shape[1:-1], **window), count_include_pad=False)
+        sums, counts = compute_window_sums(
+            q, build_window_axes(q.shape[1:-1], **window), count_include_pad=False
+        )
         n = np.asarray(counts, np.int64)
         half = n // 2
         # |Σ| + n/2 over n, floored, is the truncating division of either sign.
@@ -58,20 +60,20 @@ def _average_pool(site: Site) -> Kernel:
 
 def _mean_of_sums(site: Site, total: NDArray[np.int64], count: int) -> NDArray[Any]:
     """Return the mean, given sums of x − zx."""
-    multiplier, shift = quantize_multiplier(scale_ratio(site))
+    multiplier, shift = quantize_multiplier(compute_scale_ratio(site))
     extra = min(max(count.bit_length() - 1, 0), 32, 31 + int(shift))
     divided = (int(multiplier) << extra) // count if count else 0
     return saturate_to_output(site, multiply(total, divided, int(shift) - extra))
 
 
 def _reduce_mean(site: Site) -> Kernel:
-    zero_point = int(activation_qparams(site).zero_point)
-    output_qparams(site)
+    zero_point = int(get_activation_qparams(site).zero_point)
+    get_output_qparams(site)
     keepdims = bool(site.attrs.get("keepdims", 1))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        total, count = axis_sums(
-            require_input(site, inputs, 0), reduced_axes(site, inputs), keepdims
+        total, count = sum_axes(
+            require_input(site, inputs, 0), get_reduced_axes(site, inputs), keepdims
         )
         return _mean_of_sums(site, total - count * zero_point, count)
 
@@ -79,24 +81,24 @@ def _reduce_mean(site: Site) -> Kernel:
 
 
 def _global_average_pool(site: Site) -> Kernel:
-    zero_point = int(activation_qparams(site).zero_point)
-    output_qparams(site)
+    zero_point = int(get_activation_qparams(site).zero_point)
+    get_output_qparams(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
-        total, count = axis_sums(q, range(1, q.ndim - 1), keepdims=True)
+        total, count = sum_axes(q, range(1, q.ndim - 1), keepdims=True)
         return _mean_of_sums(site, total - count * zero_point, count)
 
     return kernel
 
 
 def _reduce_sum(site: Site) -> Kernel:
-    x, ratio = activation_qparams(site), scale_ratio(site)
+    x, ratio = get_activation_qparams(site), compute_scale_ratio(site)
     keepdims = bool(site.attrs.get("keepdims", 1))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        total, count = axis_sums(
-            require_input(site, inputs, 0), reduced_axes(site, inputs), keepdims
+        total, count = sum_axes(
+            require_input(site, inputs, 0), get_reduced_axes(site, inputs), keepdims
         )
         return saturate_to_output(site, rescale(total - count * int(x.zero_point), ratio))
 

@@ -20,11 +20,16 @@ from numpy.typing import NDArray
 
 from ptq.core.rounding import round_half_away
 from ptq.core.types import FloatArray, IntArray
-from ptq.executor.arithmetics.node_site import Site, constant_input, output_bounds, output_qparams
+from ptq.executor.arithmetics.node_site import (
+    Site,
+    get_constant_input,
+    get_output_bounds,
+    get_output_qparams,
+)
 from ptq.kernels.channel_broadcast import apply_per_channel, repeat_channels
 from ptq.kernels.fixed_point import multiply, multiply_ties_upwards, quantize_multiplier
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
-from ptq.kernels.thread_pool import scratch_buffer
+from ptq.kernels.thread_pool import get_scratch_buffer
 
 _FLOAT32_ERROR = 2.0**-12
 _MAX_WINDOW = 0.25
@@ -35,7 +40,7 @@ ExactRounding = Callable[[NDArray[np.int64], NDArray[np.intp]], NDArray[Any]]
 """Accumulators, and the channel of each, to acc · M rounded."""
 
 
-def gemmlowp_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requantizer:
+def make_gemmlowp_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requantizer:
     """Return the requantizer Zo + MBQM(acc, real[c]), clamped; ``real`` per tensor or per channel."""
     multiplier, shift = quantize_multiplier(_per_tensor_or_channel(real))
     effective = np.ldexp(multiplier.astype(np.float64), (shift - 31).astype(np.int32))
@@ -49,14 +54,14 @@ def gemmlowp_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requa
     return _make_requantizer(site, np.asarray(effective), np.asarray(window), exact)
 
 
-def grouped_requantizer(site: Site, real: NDArray[np.float64]) -> Requantizer:
+def make_grouped_requantizer(site: Site, real: NDArray[np.float64]) -> Requantizer:
     """Return the requantizer of LiteRT's optimized kernel, which takes eight channels at once.
 
     The right shift of gemmlowp's product rounds ties upwards there, and away from zero in the last channels.
     """
-    y = output_qparams(site)
-    lo, hi = output_bounds(site)
-    weight = constant_input(site, 1)
+    y = get_output_qparams(site)
+    lo, hi = get_output_bounds(site)
+    weight = get_constant_input(site, 1)
     count = 1 if weight is None else len(weight)
     each = np.broadcast_to(np.asarray(real, np.float64).reshape(-1), count)
     multiplier, shift = quantize_multiplier(each)
@@ -72,7 +77,7 @@ def grouped_requantizer(site: Site, real: NDArray[np.float64]) -> Requantizer:
     return requantize
 
 
-def float64_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requantizer:
+def make_float64_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requantizer:
     """Return the requantizer Zo + round_half_away(acc · real[c]), clamped, with the product in float64.
 
     ``real`` is one number, or one for each channel.
@@ -88,8 +93,8 @@ def float64_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requan
 
 def _wrap(site: Site, effective: NDArray[np.float64], requantize: Requantizer) -> Requantizer:
     """Return the requantizer where a product beyond int32 becomes the lowest int32, plus Zo, which may wrap."""
-    y = output_qparams(site)
-    lo, hi = output_bounds(site)
+    y = get_output_qparams(site)
+    lo, hi = get_output_bounds(site)
     beyond = y.qtype.dtype.type(hi if y.zero_point < 0 else lo)
 
     def wrapping(acc: Accumulator, channels: Channels) -> IntArray:
@@ -109,9 +114,9 @@ def _per_tensor_or_channel(real: float | NDArray[np.float64]) -> NDArray[np.floa
 def _make_requantizer(
     site: Site, effective: NDArray[np.float64], window: NDArray[np.float64], exact: ExactRounding
 ) -> Requantizer:
-    y = output_qparams(site)
+    y = get_output_qparams(site)
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
-    lo, hi = output_bounds(site)
+    lo, hi = get_output_bounds(site)
     low, high = np.float32(lo - zero_point), np.float32(hi - zero_point)
     scale = effective.astype(np.float32)
     positive = lo >= zero_point and bool(np.all(window <= _MAX_WINDOW))
@@ -120,8 +125,11 @@ def _make_requantizer(
     by, plus, limit = (_channelwise_operation(a.astype(np.float32)) for a in (scale, added, near))
 
     def requantize(acc: Accumulator, channels: Channels) -> IntArray:
-        value, rounded = scratch_buffer("value", acc.shape), scratch_buffer("rounded", acc.shape)
-        close = scratch_buffer("close", acc.shape, np.bool_)
+        value, rounded = (
+            get_scratch_buffer("value", acc.shape),
+            get_scratch_buffer("rounded", acc.shape),
+        )
+        close = get_scratch_buffer("close", acc.shape, np.bool_)
         by(np.multiply, acc.astype(np.float32, copy=False), channels, value)
         value.clip(low, high, out=value)
         if positive:

@@ -27,7 +27,7 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
+    get_activation_qparams,
     require_input,
 )
 from ptq.kernels.fixed_point import Int64, rescale
@@ -46,7 +46,7 @@ def _to_common_unit(q: Int64, params: QuantParams) -> Int64:
 
 def _comparison_maker(comparison: BinaryFunction) -> KernelMaker:
     def make(site: Site) -> Kernel:
-        a, b = activation_qparams(site, 0), activation_qparams(site, 1)
+        a, b = get_activation_qparams(site, 0), get_activation_qparams(site, 1)
         largest = max(float(a.scale), float(b.scale))
         if largest >= _LIMIT:
             raise UnsupportedError(

@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
+from ptq.executor.arithmetics.legacy_softmax import extend_to_trailing_axes
 from ptq.executor.arithmetics.litert_elementwise import require_output
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_bounds,
-    output_qparams,
+    get_activation_qparams,
+    get_output_bounds,
+    get_output_qparams,
     require_input,
 )
 from ptq.kernels.fixed_point import (
@@ -64,20 +64,20 @@ class DifferenceScaling:
         return doubling_high_mul(difference << self.shift, self.multiplier)
 
 
-def exp_of_differences(scaling: DifferenceScaling, difference: Int64) -> Int64:
+def compute_exp_of_differences(scaling: DifferenceScaling, difference: Int64) -> Int64:
     """Return exp of each difference in Q0.31, 0 below ``min_difference``."""
     inside = np.maximum(difference, scaling.min_difference)
     return np.where(difference >= scaling.min_difference, exp_of_negative(scaling(inside)), 0)
 
 
 def _softmax(site: Site) -> Kernel:
-    x, y = activation_qparams(site), output_qparams(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
     require_output(site, 1 / 256, y.qtype.lo)
-    lo, hi = output_bounds(site)
+    lo, hi = get_output_bounds(site)
     axis = int(site.attrs.get("axis", -1))
     scaling = DifferenceScaling(float(x.scale), float(site.attrs.get("beta", 1.0)))
     # A difference of 8-bit integers has 256 values: index −difference.
-    table = exp_of_differences(scaling, -np.arange(256, dtype=np.int64))
+    table = compute_exp_of_differences(scaling, -np.arange(256, dtype=np.int64))
     summands = divide_by_power_of_two(table, _SUM_BITS)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -94,13 +94,13 @@ def _softmax(site: Site) -> Kernel:
 
 
 def _log_softmax(site: Site) -> Kernel:
-    x, y = activation_qparams(site), output_qparams(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
     require_output(site, 16 / 256, y.qtype.hi)
-    lo, hi = output_bounds(site)
+    lo, hi = get_output_bounds(site)
     axis = int(site.attrs.get("axis", -1))
     scaling = DifferenceScaling(float(x.scale), 1.0)
     differences = -np.arange(256, dtype=np.int64)
-    summands = divide_by_power_of_two(exp_of_differences(scaling, differences), _SUM_BITS)
+    summands = divide_by_power_of_two(compute_exp_of_differences(scaling, differences), _SUM_BITS)
     scaled = scaling(np.maximum(differences, scaling.min_difference))
     back = quantize_multiplier(2.0 ** (31 - scaling.shift) / scaling.multiplier)
 
@@ -119,6 +119,6 @@ def _log_softmax(site: Site) -> Kernel:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    "LogSoftmax": softmax_over_trailing_axes(_log_softmax),
-    "Softmax": softmax_over_trailing_axes(_softmax),
+    "LogSoftmax": extend_to_trailing_axes(_log_softmax),
+    "Softmax": extend_to_trailing_axes(_softmax),
 }

@@ -41,10 +41,10 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    constant_input,
-    output_qparams,
-    product_scale_ratio,
+    compute_product_scale_ratio,
+    get_activation_qparams,
+    get_constant_input,
+    get_output_qparams,
     require_input,
 )
 from ptq.kernels.fixed_point import INT16_MAX, Int64, quantize_multiplier
@@ -80,8 +80,8 @@ def _split(q: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.uint8]]:
 
 def _sum_kernel(core: Core, site: Site) -> Callable[[Inputs], Int64]:
     """Return the exact sums of products of an activation and constant weights, bias included."""
-    high, low = _halves(activation_qparams(site))
-    bias = linear.constant_bias(site)
+    high, low = _halves(get_activation_qparams(site))
+    bias = linear.get_constant_bias(site)
     bare = replace(
         site,
         inputs=site.inputs[:2],
@@ -122,7 +122,7 @@ def _product(
 
     def make(site: Site) -> Kernel:
         linear.require_unscaled_bias(site)
-        factor = product_scale_ratio(site)
+        factor = compute_product_scale_ratio(site)
         to_output = rescaling(factor.reshape(()) if factor.size == 1 else factor)
         sums = _sum_kernel(core, site)
         return lambda inputs: saturate_to_output(site, to_output(sums(inputs)))
@@ -132,13 +132,17 @@ def _product(
 
 def _matmul(site: Site) -> Kernel:
     """FULLY_CONNECTED by a constant matrix, else BATCH_MATMUL."""
-    right = constant_input(site, 1)
+    right = get_constant_input(site, 1)
     if right is not None and right.ndim == 2:
-        return _product(linear.matmul, _in_float64)(site)
-    a, b, y = activation_qparams(site), activation_qparams(site, 1), output_qparams(site)
+        return _product(linear.make_matmul_kernel, _in_float64)(site)
+    a, b, y = (
+        get_activation_qparams(site),
+        get_activation_qparams(site, 1),
+        get_output_qparams(site),
+    )
     to_output = _in_16_bits(np.asarray(np.float64(a.scale * b.scale) / float(y.scale)))
     cores = {
-        (i, j): linear.matmul(
+        (i, j): linear.make_matmul_kernel(
             replace(site, inputs=(p, q), constants=(None, None), bits=8), _keep_sums
         )
         for i, p in enumerate(_halves(a))
@@ -164,8 +168,8 @@ def _matmul(site: Site) -> Kernel:
 def _elementwise(site: Site, function: Callable[..., NDArray[Any]], count: int) -> Kernel:
     """Return the kernel of a function of the integers of some inputs; zero points are 0."""
     for position in range(count):
-        activation_qparams(site, position)
-    output_qparams(site)
+        get_activation_qparams(site, position)
+    get_output_qparams(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         given = (require_input(site, inputs, i).astype(np.int64) for i in range(count))
@@ -198,8 +202,8 @@ KERNELS: Mapping[str, KernelMaker] = {
     **litert_wide_functions.KERNELS,
     **quantizers.LITERT,
     **list_elementwise_makers(_HEADROOM, _unary, _pair),
-    "Conv": _product(linear.conv, _in_16_bits),
-    "ConvTranspose": _product(linear.conv_transpose, _in_16_bits),
-    "Gemm": _product(linear.gemm, _in_float64),
+    "Conv": _product(linear.make_conv_kernel, _in_16_bits),
+    "ConvTranspose": _product(linear.make_conv_transpose_kernel, _in_16_bits),
+    "Gemm": _product(linear.make_gemm_kernel, _in_float64),
     "MatMul": _matmul,
 }

@@ -19,22 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
-from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
+from ptq.executor.arithmetics.legacy_softmax import extend_to_trailing_axes
 from ptq.executor.arithmetics.litert_elementwise import require_output, saturate_to_output
-from ptq.executor.arithmetics.litert_functions import float32_gelu
+from ptq.executor.arithmetics.litert_functions import make_float32_gelu
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_qparams,
+    get_activation_qparams,
+    get_output_qparams,
     require_input,
 )
 from ptq.kernels import fixed_point_int16
 from ptq.kernels.fixed_point import Int64, multiply, quantize_multiplier, rescale
 from ptq.kernels.interpolated_table import fill_table, interpolate
-from ptq.kernels.real_functions import real_function
+from ptq.kernels.real_functions import get_real_function
 
 UNIT = 2.0**-15
 """Output scale of functions with a fixed range."""
@@ -104,7 +104,7 @@ def _tanh(v: Int64) -> Int64:
 
 def _tabulated(function: Callable[[Int64], Int64], exponents: tuple[int, ...]) -> KernelMaker:
     def make(site: Site) -> Kernel:
-        argument = _argument(activation_qparams(site).scale, exponents)
+        argument = _argument(get_activation_qparams(site).scale, exponents)
         return _unit_kernel(site, lambda q: function(argument(q)))
 
     return make
@@ -122,7 +122,7 @@ def _optimized(
     """
 
     def make(site: Site) -> Kernel:
-        exponent = _nearest_exponent(activation_qparams(site).scale)
+        exponent = _nearest_exponent(get_activation_qparams(site).scale)
         if exponent not in exponents:
             return reference(site)
         left = exponent + 12
@@ -141,7 +141,9 @@ def _unit_kernel(site: Site, function: Callable[[Int64], Int64]) -> Kernel:
 def _softmax(site: Site) -> Kernel:
     require_output(site, UNIT, 0)
     beta = float(site.attrs.get("beta", 1.0))
-    to_units = quantize_multiplier(float(activation_qparams(site).scale) * beta / (10.0 / 65535.0))
+    to_units = quantize_multiplier(
+        float(get_activation_qparams(site).scale) * beta / (10.0 / 65535.0)
+    )
     exponentials = fill_table(np.exp, (10.0 / 65535.0, _HIGHEST), (2.0 / 65535.0, 0), np.float64)
     reciprocals = fill_table(
         lambda v: 1.0 / (1.0 + v), (1.0 / 65535.0, -_HIGHEST - 1), (2.0 / 65535.0, 0), np.float64
@@ -166,8 +168,8 @@ def _softmax(site: Site) -> Kernel:
 
 def _interpolated(site: Site) -> Kernel:
     """A function from a table of 513 entries, computed in float32."""
-    x, y = activation_qparams(site), output_qparams(site)
-    function = float32_gelu(site) if site.op == "Gelu" else _rounded_function(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
+    function = make_float32_gelu(site) if site.op == "Gelu" else _rounded_function(site)
     table = fill_table(function, (float(x.scale), 0), (float(y.scale), 0), np.float32)
     return lambda inputs: saturate_to_output(
         site, interpolate(table, require_input(site, inputs, 0).astype(np.int64))
@@ -175,7 +177,7 @@ def _interpolated(site: Site) -> Kernel:
 
 
 def _rounded_function(site: Site) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    exact = real_function(site.op, site.attrs)
+    exact = get_real_function(site.op, site.attrs)
 
     def in_float32(values: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -185,7 +187,7 @@ def _rounded_function(site: Site) -> Callable[[NDArray[Any]], NDArray[Any]]:
 
 
 def _abs(site: Site) -> Kernel:
-    ratio = activation_qparams(site).scale / output_qparams(site).scale
+    ratio = get_activation_qparams(site).scale / get_output_qparams(site).scale
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         magnitude = np.abs(require_input(site, inputs, 0).astype(np.int64))
@@ -201,7 +203,7 @@ KERNELS: Mapping[str, KernelMaker] = {
     "Exp": _interpolated,
     "Gelu": _interpolated,
     "Sigmoid": _tabulated(_logistic, _SIGMOID_EXPONENTS),
-    "Softmax": softmax_over_trailing_axes(_softmax),
+    "Softmax": extend_to_trailing_axes(_softmax),
     "Tanh": _tabulated(_tanh, _TANH_EXPONENTS),
 }
 

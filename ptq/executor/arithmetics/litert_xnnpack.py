@@ -35,41 +35,45 @@ from ptq.executor.arithmetics import (
     litert_xnnpack_elementwise,
     ort,
 )
-from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
+from ptq.executor.arithmetics.legacy_softmax import extend_to_trailing_axes
 from ptq.executor.arithmetics.litert_elementwise import (
     require_output,
     require_same_scale,
     saturate_to_output,
 )
-from ptq.executor.arithmetics.litert_image import image_sampler
-from ptq.executor.arithmetics.litert_requantizer import grouped_requantizer
+from ptq.executor.arithmetics.litert_image import make_image_sampler
+from ptq.executor.arithmetics.litert_requantizer import make_grouped_requantizer
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    constant_input,
-    output_bounds,
-    output_qparams,
-    product_scale_ratio,
-    reduced_axes,
+    compute_product_scale_ratio,
+    get_activation_qparams,
+    get_constant_input,
+    get_output_bounds,
+    get_output_qparams,
+    get_reduced_axes,
     require_input,
 )
 from ptq.executor.arithmetics.quantizers import replace_nan
-from ptq.kernels.axis_sums import axis_sums
-from ptq.kernels.resize import xnnpack_bilinear
+from ptq.kernels.axis_sums import sum_axes
+from ptq.kernels.resize import interpolate_like_xnnpack
 
 
 def _conv(site: Site) -> Kernel:
-    return linear.conv(site, ort.product_requantizer(site, activation_qparams(site).scale))
+    return linear.make_conv_kernel(
+        site, ort.make_product_requantizer(site, get_activation_qparams(site).scale)
+    )
 
 
 def _conv_transpose(site: Site) -> Kernel:
     if _is_beyond_xnnpack(site):
-        return linear.conv_transpose(site, grouped_requantizer(site, product_scale_ratio(site)))
-    return linear.conv_transpose(
-        site, ort.product_requantizer(site, activation_qparams(site).scale)
+        return linear.make_conv_transpose_kernel(
+            site, make_grouped_requantizer(site, compute_product_scale_ratio(site))
+        )
+    return linear.make_conv_transpose_kernel(
+        site, ort.make_product_requantizer(site, get_activation_qparams(site).scale)
     )
 
 
@@ -79,7 +83,7 @@ def _is_beyond_xnnpack(site: Site) -> bool:
     A file has SAME where it fits, as ptq writes it: half of what is cut off stands in front, and the output has one
     stride for each position of the input. ``auto_pad`` says that a file has VALID nevertheless.
     """
-    weight, strides = constant_input(site, 1), site.attrs.get("strides", ())
+    weight, strides = get_constant_input(site, 1), site.attrs.get("strides", ())
     if weight is None or site.attrs.get("auto_pad") == "VALID":
         return False
     zeros = (0,) * len(strides)
@@ -94,37 +98,41 @@ def _is_beyond_xnnpack(site: Site) -> bool:
 
 
 def _gemm(site: Site) -> Kernel:
-    return linear.gemm(site, ort.product_requantizer(site, activation_qparams(site).scale))
+    return linear.make_gemm_kernel(
+        site, ort.make_product_requantizer(site, get_activation_qparams(site).scale)
+    )
 
 
 def _matmul(site: Site) -> Kernel:
-    right = constant_input(site, 1)
+    right = get_constant_input(site, 1)
     if right is None or right.ndim != 2:
-        other = activation_qparams(site, 1)
+        other = get_activation_qparams(site, 1)
         if other.zero_point != other.qtype.lo + 128:  # that is 0 in int8
             return litert.KERNELS["MatMul"](site)
-    return linear.matmul(site, ort.product_requantizer(site, activation_qparams(site).scale))
+    return linear.make_matmul_kernel(
+        site, ort.make_product_requantizer(site, get_activation_qparams(site).scale)
+    )
 
 
 def _scale_sums(site: Site, total: NDArray[np.int64], count: int, divisor: int) -> IntArray:
     """Return sums of ``count`` raw integers each, divided, in integers of the output."""
-    x, y = activation_qparams(site), output_qparams(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
     factor = np.float32(x.scale / y.scale) * (np.float32(1) / np.float32(divisor))
     zeros = np.float32(np.float32(count) * np.float32(x.zero_point))
     value = np.rint(total.astype(np.float32) * factor + (np.float32(y.zero_point) - zeros * factor))
-    q: IntArray = np.clip(value, *output_bounds(site)).astype(y.qtype.dtype)
+    q: IntArray = np.clip(value, *get_output_bounds(site)).astype(y.qtype.dtype)
     return q
 
 
 def _reduce(site: Site) -> Kernel:
     """MEAN and SUM."""
-    output_qparams(site)
+    get_output_qparams(site)
     keepdims = bool(site.attrs.get("keepdims", 1))
     is_mean = site.op == "ReduceMean"
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        axes = reduced_axes(site, inputs)
-        total, count = axis_sums(require_input(site, inputs, 0), axes, keepdims)
+        axes = get_reduced_axes(site, inputs)
+        total, count = sum_axes(require_input(site, inputs, 0), axes, keepdims)
         elements = max(count, 1)
         return _scale_sums(site, total, elements, elements if is_mean else 1)
 
@@ -132,18 +140,18 @@ def _reduce(site: Site) -> Kernel:
 
 
 def _global_average_pool(site: Site) -> Kernel:
-    output_qparams(site)
+    get_output_qparams(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
-        total, count = axis_sums(q, range(1, q.ndim - 1), keepdims=True)
+        total, count = sum_axes(q, range(1, q.ndim - 1), keepdims=True)
         return _scale_sums(site, total, max(count, 1), max(count, 1))
 
     return kernel
 
 
 def _softmax(site: Site) -> Kernel:
-    x, y = activation_qparams(site), output_qparams(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
     require_output(site, 1 / 256, y.qtype.lo)
     axis = int(site.attrs.get("axis", -1))
     powers = _powers(x.scale * np.float32(site.attrs.get("beta", 1.0)))
@@ -173,7 +181,7 @@ def _sum_in_order(values: NDArray[np.float32], axis: int) -> NDArray[np.float32]
 
 
 def _log_softmax(site: Site) -> Kernel:
-    x, y = activation_qparams(site), output_qparams(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
     require_output(site, 16 / 256, y.qtype.hi)
     axis = int(site.attrs.get("axis", -1))
     powers = _powers(x.scale)
@@ -193,7 +201,7 @@ def _log_softmax(site: Site) -> Kernel:
 
 
 def _quantize(site: Site) -> Kernel:
-    y = output_qparams(site)
+    y = get_output_qparams(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         x = require_input(site, inputs, 0)
@@ -210,13 +218,13 @@ KERNELS: Mapping[str, KernelMaker] = {
     "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,
     "GlobalAveragePool": _global_average_pool,
-    "LogSoftmax": softmax_over_trailing_axes(_log_softmax),
+    "LogSoftmax": extend_to_trailing_axes(_log_softmax),
     "MatMul": _matmul,
     "QuantizeLinear": _quantize,
     "ReduceMean": _reduce,
     "ReduceSum": _reduce,
-    "Resize linear": require_same_scale(image_sampler(xnnpack_bilinear)),
-    "Softmax": softmax_over_trailing_axes(_softmax),
+    "Resize linear": require_same_scale(make_image_sampler(interpolate_like_xnnpack)),
+    "Softmax": extend_to_trailing_axes(_softmax),
 }
 
 WIDE_KERNELS: Mapping[str, KernelMaker] = {

@@ -20,15 +20,18 @@ from numpy.typing import NDArray
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import FloatArray, QuantParams
 from ptq.executor.arithmetics import litert_elementwise
-from ptq.executor.arithmetics.litert_elementwise import binary_table_kernel, unary_table_kernel
+from ptq.executor.arithmetics.litert_elementwise import (
+    make_binary_table_kernel,
+    make_unary_table_kernel,
+)
 from ptq.executor.arithmetics.node_site import (
     FUSED_INTO,
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    constant_input,
-    output_qparams,
+    get_activation_qparams,
+    get_constant_input,
+    get_output_qparams,
     require_input,
 )
 from ptq.kernels.fixed_point import Int64
@@ -43,14 +46,14 @@ def _is_within(ratio: float | FloatArray, bounds: tuple[float, float]) -> bool:
 
 
 def _product_ratio(site: Site) -> FloatArray:
-    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
-    ratio: FloatArray = np.float32(a.scale * b.scale) / output_qparams(site).scale
+    a, b = get_activation_qparams(site, 0), get_activation_qparams(site, 1)
+    ratio: FloatArray = np.float32(a.scale * b.scale) / get_output_qparams(site).scale
     return ratio
 
 
 def _sum_ratios(site: Site) -> tuple[FloatArray, FloatArray]:
-    so = output_qparams(site).scale
-    return activation_qparams(site, 0).scale / so, activation_qparams(site, 1).scale / so
+    so = get_output_qparams(site).scale
+    return get_activation_qparams(site, 0).scale / so, get_activation_qparams(site, 1).scale / so
 
 
 def is_taken(site: Site) -> bool:
@@ -59,11 +62,11 @@ def is_taken(site: Site) -> bool:
         return _is_within(_product_ratio(site), _PRODUCT_RATIOS)
     if site.op in ("Add", "Sub"):
         return _is_within(np.maximum(*_sum_ratios(site)), _SUM_RATIOS)
-    right = constant_input(site, 1)
+    right = get_constant_input(site, 1)
     return site.op in ("Conv", "Gemm", "MaxPool") or (right is not None and right.ndim == 2)
 
 
-def fused_bounds(y: QuantParams, lo: float | None, hi: float | None) -> tuple[int, int]:
+def compute_fused_bounds(y: QuantParams, lo: float | None, hi: float | None) -> tuple[int, int]:
     """Return the real bounds of a clamp that XNNPACK fuses as integers: rne(bound / so + zo), within the type."""
 
     def bound(real: float | None, end: int) -> int:
@@ -80,7 +83,9 @@ def _clip(site: Site) -> Kernel:
     fused = site.attrs.get(FUSED_INTO)
     if fused is None or not is_taken(fused):
         return litert_elementwise.KERNELS["Clip"](site)
-    lo, hi = fused_bounds(output_qparams(site), site.attrs.get("min"), site.attrs.get("max"))
+    lo, hi = compute_fused_bounds(
+        get_output_qparams(site), site.attrs.get("min"), site.attrs.get("max")
+    )
     return lambda inputs: np.clip(require_input(site, inputs, 0), lo, hi)
 
 
@@ -88,7 +93,7 @@ def _mul(site: Site) -> Kernel:
     ratio = _product_ratio(site)
     if not is_taken(site):
         return litert_elementwise.KERNELS["Mul"](site)
-    return binary_table_kernel(site, lambda qa, qb: _round_product(qa * qb, ratio))
+    return make_binary_table_kernel(site, lambda qa, qb: _round_product(qa * qb, ratio))
 
 
 def _round_product(acc: Int64, ratio: FloatArray) -> NDArray[np.float32]:
@@ -113,7 +118,7 @@ def _sum(sign: int) -> KernelMaker:
         def total(qa: Int64, qb: Int64) -> Int64:
             return (qa * ma + sign * qb * mb + (1 << (shift - 1))) >> shift
 
-        return binary_table_kernel(site, total)
+        return make_binary_table_kernel(site, total)
 
     return make
 
@@ -128,19 +133,19 @@ def _scale_by(q: Int64, factor: int) -> Int64:
 
 
 def _requantize(site: Site) -> Kernel:
-    ratio = activation_qparams(site).scale / output_qparams(site).scale
+    ratio = get_activation_qparams(site).scale / get_output_qparams(site).scale
     if not _is_within(ratio, _RATIOS):
         return litert_elementwise.KERNELS["Requantize"](site)
-    return unary_table_kernel(site, lambda q: _scale_by(q, _fixed_factor(ratio)))
+    return make_unary_table_kernel(site, lambda q: _scale_by(q, _fixed_factor(ratio)))
 
 
 def _leaky_relu(site: Site) -> Kernel:
-    ratio = activation_qparams(site).scale / output_qparams(site).scale
+    ratio = get_activation_qparams(site).scale / get_output_qparams(site).scale
     below = ratio * np.float32(site.attrs.get("alpha", 0.01))
     if not _is_within(ratio, _RATIOS) or not _is_within(np.abs(below), _RATIOS):
         return litert_elementwise.KERNELS["LeakyRelu"](site)
     factors = _fixed_factor(ratio), _fixed_factor(below)
-    return unary_table_kernel(
+    return make_unary_table_kernel(
         site, lambda q: np.where(q >= 0, _scale_by(q, factors[0]), _scale_by(q, factors[1]))
     )
 

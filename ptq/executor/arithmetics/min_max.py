@@ -18,7 +18,7 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    reduced_axes,
+    get_reduced_axes,
     require_input,
 )
 
@@ -36,7 +36,7 @@ def _reduction_maker(reduction: Reduction, of_none: str) -> KernelMaker:
         keepdims = bool(site.attrs.get("keepdims", 1))
 
         def kernel(inputs: Inputs) -> NDArray[Any]:
-            q, axes = require_input(site, inputs, 0), reduced_axes(site, inputs)
+            q, axes = require_input(site, inputs, 0), get_reduced_axes(site, inputs)
             initial = getattr(np.iinfo(q.dtype), of_none)
             return np.asarray(reduction(q, axis=axes, keepdims=keepdims, initial=initial))
 

@@ -80,7 +80,7 @@ def _require_per_tensor(site: Site, params: QuantParams, what: str) -> QuantPara
     return params
 
 
-def activation_qparams(site: Site, index: int = 0) -> QuantParams:
+def get_activation_qparams(site: Site, index: int = 0) -> QuantParams:
     """Return the parameters of an input with one scale and the bits of the site.
 
     Raises:
@@ -91,7 +91,7 @@ def activation_qparams(site: Site, index: int = 0) -> QuantParams:
     return _require_per_tensor(site, _require_bits(site, params, what, (site.bits,)), what)
 
 
-def weight_qparams(site: Site) -> QuantParams:
+def get_weight_qparams(site: Site) -> QuantParams:
     """Return the parameters of input 1, an 8-bit weight, per tensor or per channel; or a wide activation.
 
     Raises:
@@ -101,7 +101,7 @@ def weight_qparams(site: Site) -> QuantParams:
     return _require_bits(site, params, "weight", tuple({8: None, site.bits: None}))
 
 
-def output_qparams(site: Site) -> QuantParams:
+def get_output_qparams(site: Site) -> QuantParams:
     """Return the parameters of the output, with one scale and the bits of the site.
 
     Raises:
@@ -111,16 +111,16 @@ def output_qparams(site: Site) -> QuantParams:
     return _require_per_tensor(site, params, "output")
 
 
-def scale_ratio(site: Site) -> float:
+def compute_scale_ratio(site: Site) -> float:
     """Return Sx / Sy in float64: the factor from units of input 0 to units of the output.
 
     Raises:
         UnsupportedError: One of them has no parameters with one scale.
     """
-    return float(activation_qparams(site).scale) / float(output_qparams(site).scale)
+    return float(get_activation_qparams(site).scale) / float(get_output_qparams(site).scale)
 
 
-def product_scale_ratio(site: Site) -> NDArray[np.float64]:
+def compute_product_scale_ratio(site: Site) -> NDArray[np.float64]:
     """Return Sx · Sw / Sy in float64: the factor from accumulators to units of the output.
 
     It is 0-d, or one value for each scale of the weight.
@@ -128,19 +128,19 @@ def product_scale_ratio(site: Site) -> NDArray[np.float64]:
     Raises:
         UnsupportedError: One of them has no parameters, or input 0 or the output has several scales.
     """
-    product = activation_qparams(site).scale.astype(np.float64) * weight_qparams(site).scale
-    return np.asarray(product / float(output_qparams(site).scale))
+    product = get_activation_qparams(site).scale.astype(np.float64) * get_weight_qparams(site).scale
+    return np.asarray(product / float(get_output_qparams(site).scale))
 
 
-def output_bounds(site: Site) -> tuple[int, int]:
+def get_output_bounds(site: Site) -> tuple[int, int]:
     """Return the lowest and the highest integer of the output: its type's, narrowed by a fused activation."""
-    qtype = output_qparams(site).qtype
+    qtype = get_output_qparams(site).qtype
     if site.clamp is None:
         return qtype.lo, qtype.hi
     return max(qtype.lo, site.clamp[0]), min(qtype.hi, site.clamp[1])
 
 
-def constant_input(site: Site, index: int) -> NDArray[Any] | None:
+def get_constant_input(site: Site, index: int) -> NDArray[Any] | None:
     """Return the integers of a constant input; None if it is absent or computed at run time."""
     return site.constants[index] if index < len(site.constants) else None
 
@@ -148,7 +148,7 @@ def constant_input(site: Site, index: int) -> NDArray[Any] | None:
 def find_input(site: Site, inputs: Inputs, index: int) -> NDArray[Any] | None:
     """Return an input at run time, constant or computed; None if the node has none."""
     value = inputs[index] if index < len(inputs) else None
-    return constant_input(site, index) if value is None else value
+    return get_constant_input(site, index) if value is None else value
 
 
 def require_input(site: Site, inputs: Inputs, index: int) -> NDArray[Any]:
@@ -163,7 +163,7 @@ def require_input(site: Site, inputs: Inputs, index: int) -> NDArray[Any]:
     return value
 
 
-def reduced_axes(site: Site, inputs: Inputs) -> tuple[int, ...] | None:
+def get_reduced_axes(site: Site, inputs: Inputs) -> tuple[int, ...] | None:
     """Return the axes that a reduction runs along, each once; None for all axes.
 
     No axes mean all axes, unless the attribute ``noop_with_empty_axes`` says that nothing is reduced.

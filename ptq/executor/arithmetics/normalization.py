@@ -26,9 +26,9 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    constant_input,
-    output_qparams,
+    get_activation_qparams,
+    get_constant_input,
+    get_output_qparams,
     require_input,
 )
 from ptq.kernels.fixed_point import Int64, divide_by_power_of_two, rescale
@@ -42,7 +42,7 @@ _DEFAULT_EPSILON = 1e-5
 
 def _real_constant(site: Site, index: int, default: float) -> NDArray[np.float64]:
     given = site.inputs[index] if index < len(site.inputs) else None
-    array = constant_input(site, index)
+    array = get_constant_input(site, index)
     if given is not None:
         raise UnsupportedError(f"input {index} of {site.op} is quantized; leave the node float")
     return np.asarray(default if array is None else array, np.float64)
@@ -51,7 +51,7 @@ def _real_constant(site: Site, index: int, default: float) -> NDArray[np.float64
 def _scale_and_shift(
     site: Site, gamma: NDArray[np.float64], beta: NDArray[np.float64]
 ) -> ScaleAndShift:
-    lsb = float(output_qparams(site).scale)
+    lsb = float(get_output_qparams(site).scale)
     slope = gamma / lsb * 2.0 ** (_GUARD_BITS - FRACTION_BITS)
     if np.abs(slope).max(initial=0.0) >= 1:
         raise UnsupportedError(
@@ -72,7 +72,7 @@ def _standardize_input(site: Site, inputs: Inputs, axes: tuple[int, ...]) -> Int
         raise UnsupportedError(f"{site.op} runs over more than {MAX_COUNT} values; leave it float")
     epsilon = float(np.float32(site.attrs.get("epsilon", _DEFAULT_EPSILON)))
     return standardize(
-        x.astype(np.int64), axes, epsilon / float(activation_qparams(site).scale) ** 2
+        x.astype(np.int64), axes, epsilon / float(get_activation_qparams(site).scale) ** 2
     )
 
 

@@ -31,10 +31,10 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_bounds,
-    output_qparams,
-    weight_qparams,
+    get_activation_qparams,
+    get_output_bounds,
+    get_output_qparams,
+    get_weight_qparams,
 )
 from ptq.kernels.channel_broadcast import apply_per_channel, repeat_channels
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
@@ -44,14 +44,14 @@ from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 _ROUNDING_ADDEND = np.float32(3 * 2**22)
 
 
-def float32_requantizer(site: Site, scale: FloatArray) -> Requantizer:
+def make_float32_requantizer(site: Site, scale: FloatArray) -> Requantizer:
     """Return the requantizer of QLinearConv, QLinearMatMul and QGemm: float32 scale, one or one a channel."""
-    y = output_qparams(site)
+    y = get_output_qparams(site)
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
     if scale.size == 1:
         scale = scale.reshape(())
     every = repeat_channels(scale) if scale.ndim else None
-    lo, hi = (np.float32(bound - zero_point) for bound in output_bounds(site))
+    lo, hi = (np.float32(bound - zero_point) for bound in get_output_bounds(site))
     offset = dtype.type(zero_point)
 
     def requantize(acc: Accumulator, channels: Channels) -> IntArray:
@@ -70,26 +70,30 @@ def float32_requantizer(site: Site, scale: FloatArray) -> Requantizer:
     return requantize
 
 
-def product_requantizer(site: Site, x_scale: FloatArray) -> Requantizer:
+def make_product_requantizer(site: Site, x_scale: FloatArray) -> Requantizer:
     """Return the requantizer by sx · sw / sy, or by sx · sw to float if the output has no scale."""
-    product: FloatArray = np.asarray(x_scale * weight_qparams(site).scale)
+    product: FloatArray = np.asarray(x_scale * get_weight_qparams(site).scale)
     if site.outputs[0] is None:
-        return linear.float_rescaler(product)
-    return float32_requantizer(site, np.asarray(product / output_qparams(site).scale))
+        return linear.make_float_rescaler(product)
+    return make_float32_requantizer(site, np.asarray(product / get_output_qparams(site).scale))
 
 
 def _conv(site: Site) -> Kernel:
-    return linear.conv(site, product_requantizer(site, activation_qparams(site).scale))
+    return linear.make_conv_kernel(
+        site, make_product_requantizer(site, get_activation_qparams(site).scale)
+    )
 
 
 def _gemm(site: Site) -> Kernel:
     """QGemm: alpha multiplies the scale, and so C too."""
-    x_scale = np.float32(site.attrs.get("alpha", 1.0)) * activation_qparams(site).scale
-    return linear.gemm(site, product_requantizer(site, x_scale))
+    x_scale = np.float32(site.attrs.get("alpha", 1.0)) * get_activation_qparams(site).scale
+    return linear.make_gemm_kernel(site, make_product_requantizer(site, x_scale))
 
 
 def _matmul(site: Site) -> Kernel:
-    return linear.matmul(site, product_requantizer(site, activation_qparams(site).scale))
+    return linear.make_matmul_kernel(
+        site, make_product_requantizer(site, get_activation_qparams(site).scale)
+    )
 
 
 def _data_movement_maker(maker: KernelMaker) -> KernelMaker:

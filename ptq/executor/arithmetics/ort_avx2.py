@@ -27,35 +27,37 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    constant_input,
-    weight_qparams,
+    get_activation_qparams,
+    get_constant_input,
+    get_weight_qparams,
 )
-from ptq.kernels.im2col import exact_matmul
-from ptq.kernels.int16_saturation import saturable_pairs, saturation_loss
+from ptq.kernels.im2col import multiply_exactly
+from ptq.kernels.int16_saturation import compute_saturation_loss, find_saturable_pairs
 
 
 def _can_saturate(site: Site) -> bool:
     """Return whether the products of the site are uint8 by int8, and large enough for some input."""
-    if activation_qparams(site).qtype.signed or not weight_qparams(site).qtype.signed:
+    if get_activation_qparams(site).qtype.signed or not get_weight_qparams(site).qtype.signed:
         return False
-    w = constant_input(site, 1)
+    w = get_constant_input(site, 1)
     if w is None or site.op != "Conv":
         return True
     group = int(site.attrs.get("group", 1))
     # One input and one output channel in each group, even if there is only one group.
     depthwise = w.shape[-1] == 1 and len(w) == group
-    return not depthwise and bool(saturable_pairs(w.reshape(len(w), -1).T).any())
+    return not depthwise and bool(find_saturable_pairs(w.reshape(len(w), -1).T).any())
 
 
 def _saturating_product(site: Site) -> linear_raw.ProductPreparer:
-    a_zero = int(activation_qparams(site).zero_point)
+    a_zero = int(get_activation_qparams(site).zero_point)
 
     def prepare(b: NDArray[Any], zeros: linear_raw.Int64) -> linear_raw.PreparedProduct:
         of_b = b.astype(np.int64).sum(0) - len(b) * zeros
 
         def multiply(rows: NDArray[Any]) -> linear_raw.Int64:
-            raw: linear_raw.Int64 = exact_matmul(rows, b) - saturation_loss(rows, b) - a_zero * of_b
+            raw: linear_raw.Int64 = (
+                multiply_exactly(rows, b) - compute_saturation_loss(rows, b) - a_zero * of_b
+            )
             if zeros.any():
                 raw = raw - rows.sum(1, dtype=np.int64)[:, None] * zeros
             return raw
@@ -66,18 +68,18 @@ def _saturating_product(site: Site) -> linear_raw.ProductPreparer:
 
 
 def _requantizer(site: Site, x_scale: FloatArray) -> linear_raw.AllChannelsRequantizer:
-    return linear_raw.with_int32_wraparound(ort.product_requantizer(site, x_scale))
+    return linear_raw.with_int32_wraparound(ort.make_product_requantizer(site, x_scale))
 
 
 def _conv(site: Site) -> Kernel:
     if not _can_saturate(site):
         return ort.KERNELS["Conv"](site)
-    x = activation_qparams(site)
-    return linear_raw.conv(
+    x = get_activation_qparams(site)
+    return linear_raw.make_conv_kernel(
         site,
         _saturating_product(site),
         _requantizer(site, x.scale),
-        linear.constant_bias(site),
+        linear.get_constant_bias(site),
         fill=int(x.zero_point),
     )
 
@@ -85,17 +87,17 @@ def _conv(site: Site) -> Kernel:
 def _gemm(site: Site) -> Kernel:
     if not _can_saturate(site):
         return ort.KERNELS["Gemm"](site)
-    scale = np.float32(site.attrs.get("alpha", 1.0)) * activation_qparams(site).scale
-    return linear_raw.gemm(
-        site, _saturating_product(site), _requantizer(site, scale), linear.constant_bias(site)
+    scale = np.float32(site.attrs.get("alpha", 1.0)) * get_activation_qparams(site).scale
+    return linear_raw.make_gemm_kernel(
+        site, _saturating_product(site), _requantizer(site, scale), linear.get_constant_bias(site)
     )
 
 
 def _matmul(site: Site) -> Kernel:
     if not _can_saturate(site):
         return ort.KERNELS["MatMul"](site)
-    return linear_raw.matmul(
-        site, _saturating_product(site), _requantizer(site, activation_qparams(site).scale)
+    return linear_raw.make_matmul_kernel(
+        site, _saturating_product(site), _requantizer(site, get_activation_qparams(site).scale)
     )
 
 

@@ -25,9 +25,9 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_bounds,
-    output_qparams,
+    get_activation_qparams,
+    get_output_bounds,
+    get_output_qparams,
     require_input,
 )
 from ptq.kernels.float32 import fma
@@ -54,7 +54,7 @@ _DENOMINATOR = (
 )
 
 
-def logistic(x: FloatArray) -> FloatArray:
+def compute_logistic(x: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(−x)) as MLAS approximates it with FMA: p(x²)·x / q(x²) + 1/2 for |x| ≤ 18."""
     x = np.clip(x, np.float32(-18), np.float32(18))
     square = x * x
@@ -75,22 +75,22 @@ def round_and_clamp(site: Site, value: NDArray[Any]) -> IntArray:
 
     From 2^31 on it is the lowest integer: x86's conversion to int32 gives the lowest one there.
     """
-    lo, hi = output_bounds(site)
+    lo, hi = get_output_bounds(site)
     within = np.where(value >= 2.0**31, lo, np.clip(value, lo, hi))
-    q: IntArray = np.rint(within).astype(output_qparams(site).qtype.dtype)
+    q: IntArray = np.rint(within).astype(get_output_qparams(site).qtype.dtype)
     return q
 
 
-def quantized_function_table(site: Site, function: RealFunction, index: int = 0) -> IntArray:
+def build_function_table(site: Site, function: RealFunction, index: int = 0) -> IntArray:
     """Return the table of dequantize, function, quantize for the 256 values of an input."""
-    x, y = activation_qparams(site, index), output_qparams(site)
-    lo, hi = output_bounds(site)
+    x, y = get_activation_qparams(site, index), get_output_qparams(site)
+    lo, hi = get_output_bounds(site)
     table = y.quantize(tabulate(lambda q: function(x.dequantize(q)), x.qtype))
     return np.clip(table, lo, hi)
 
 
 def _unary_table_kernel(site: Site, function: RealFunction) -> Kernel:
-    table = quantized_function_table(site, function)
+    table = build_function_table(site, function)
     return lambda inputs: lookup(table, require_input(site, inputs, 0))
 
 
@@ -116,7 +116,7 @@ def _leaky_relu(site: Site) -> Kernel:
 
 
 def _sigmoid(site: Site) -> Kernel:
-    return _unary_table_kernel(site, logistic)
+    return _unary_table_kernel(site, compute_logistic)
 
 
 def _is_first_scalar(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
@@ -133,8 +133,8 @@ def _is_first_scalar(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 def _add(site: Site) -> Kernel:
     """QLinearAdd, which exchanges its operands if the first is the scalar of a broadcast."""
-    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
-    output_qparams(site)
+    a, b = get_activation_qparams(site, 0), get_activation_qparams(site, 1)
+    get_output_qparams(site)
 
     @cache
     def table(exchanged: bool) -> PairTable:
@@ -150,7 +150,7 @@ def _add(site: Site) -> Kernel:
 
 
 def _sum_table(site: Site, a: QuantParams, b: QuantParams) -> PairTable:
-    y = output_qparams(site)
+    y = get_output_qparams(site)
     ratio_a, ratio_b = a.scale / y.scale, b.scale / y.scale
     both = fma(ratio_a, a.zero_point, ratio_b * b.zero_point.astype(np.float32))
     fixed = y.zero_point.astype(np.float32) - both
@@ -162,7 +162,11 @@ def _sum_table(site: Site, a: QuantParams, b: QuantParams) -> PairTable:
 
 
 def _mul(site: Site) -> Kernel:
-    a, b, y = activation_qparams(site, 0), activation_qparams(site, 1), output_qparams(site)
+    a, b, y = (
+        get_activation_qparams(site, 0),
+        get_activation_qparams(site, 1),
+        get_output_qparams(site),
+    )
     ratio = (a.scale * b.scale) / y.scale
     offset = y.zero_point.astype(np.float32)
 
@@ -182,7 +186,7 @@ def _with_requantized_inputs(site: Site, *, maker: KernelMaker) -> Kernel:
     tables = [
         None
         if x in (None, site.outputs[0])
-        else quantized_function_table(site, lambda real: real, index)
+        else build_function_table(site, lambda real: real, index)
         for index, x in enumerate(site.inputs)
     ]
 
@@ -200,7 +204,7 @@ def _with_requantized_inputs(site: Site, *, maker: KernelMaker) -> Kernel:
 
 def _comparison_kernel(site: Site, *, comparison: BinaryFunction) -> Kernel:
     """A comparison of dequantized values; ONNX Runtime has no integer kernel for it."""
-    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
+    a, b = get_activation_qparams(site, 0), get_activation_qparams(site, 1)
 
     def compare(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> NDArray[Any]:
         return comparison(a.dequantize(qa), b.dequantize(qb))

@@ -23,20 +23,20 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_bounds,
-    output_qparams,
+    get_activation_qparams,
+    get_output_bounds,
+    get_output_qparams,
     require_input,
 )
 from ptq.executor.arithmetics.ort_elementwise import round_and_clamp
-from ptq.kernels.axis_sums import axis_sums
+from ptq.kernels.axis_sums import sum_axes
 from ptq.kernels.lookup import lookup, tabulate
-from ptq.kernels.pool import sequential_window_sum
-from ptq.kernels.window import window_axes
+from ptq.kernels.pool import compute_sequential_window_sums
+from ptq.kernels.window import build_window_axes
 
 
 def _average_pool(site: Site) -> Kernel:
-    x, y = activation_qparams(site), output_qparams(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
     window = pool_window(site)
     counted = bool(site.attrs.get("count_include_pad", 0))
     reals = tabulate(x.dequantize, x.qtype)
@@ -48,8 +48,8 @@ def _average_pool(site: Site) -> Kernel:
         if _covers_image(x_q.shape[1:-1], window):
             return of_all(inputs)
         values = lookup(reals, _drop_skipped_positions(x_q, window))
-        axes = window_axes(values.shape[1:-1], **window)
-        sums, counts = sequential_window_sum(values, axes, count_include_pad=counted)
+        axes = build_window_axes(values.shape[1:-1], **window)
+        sums, counts = compute_sequential_window_sums(values, axes, count_include_pad=counted)
         return round_and_clamp(site, sums / counts.astype(np.float32) / y.scale + offset)
 
     return kernel
@@ -58,7 +58,7 @@ def _average_pool(site: Site) -> Kernel:
 def _covers_image(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
     if sizes != window["kernel"]:
         return False
-    return not any(axis.begin or axis.end for axis in window_axes(sizes, **window))
+    return not any(axis.begin or axis.end for axis in build_window_axes(sizes, **window))
 
 
 def _drop_skipped_positions(q: IntArray, window: Mapping[str, Any]) -> IntArray:
@@ -77,12 +77,12 @@ def _drop_skipped_positions(q: IntArray, window: Mapping[str, Any]) -> IntArray:
 
 
 def _global_average_pool(site: Site) -> Kernel:
-    x, y = activation_qparams(site), output_qparams(site)
-    lo, hi = (bound - int(y.zero_point) for bound in output_bounds(site))
+    x, y = get_activation_qparams(site), get_output_qparams(site)
+    lo, hi = (bound - int(y.zero_point) for bound in get_output_bounds(site))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
-        total, count = axis_sums(q, range(1, q.ndim - 1), keepdims=True)
+        total, count = sum_axes(q, range(1, q.ndim - 1), keepdims=True)
         scale = x.scale / (y.scale * np.float32(count))
         value = (total - count * int(x.zero_point)).astype(np.float32) * scale
         rounded = np.rint(np.clip(value, lo, hi)) + np.float32(y.zero_point)

@@ -23,15 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray, IntArray, QType
-from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
+from ptq.executor.arithmetics.legacy_softmax import extend_to_trailing_axes
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_bounds,
-    output_qparams,
+    get_activation_qparams,
+    get_output_bounds,
+    get_output_qparams,
     require_input,
 )
 
@@ -100,8 +100,8 @@ def _wrap(terms: _Terms) -> NDArray[Any]:
 
 
 def _softmax(site: Site, to_integers: Callable[[_Terms], NDArray[Any]]) -> Kernel:
-    x, y = activation_qparams(site), output_qparams(site)
-    lo, hi = output_bounds(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
+    lo, hi = get_output_bounds(site)
     axis = int(site.attrs.get("axis", -1))
     inverse_scale = np.floor(np.float32(1) / y.scale)
     scale = float(x.scale)
@@ -122,7 +122,7 @@ def _softmax(site: Site, to_integers: Callable[[_Terms], NDArray[Any]]) -> Kerne
 
 
 def _softmax_maker(to_integers: Callable[[_Terms], NDArray[Any]]) -> KernelMaker:
-    return softmax_over_trailing_axes(partial(_softmax, to_integers=to_integers))
+    return extend_to_trailing_axes(partial(_softmax, to_integers=to_integers))
 
 
 KERNELS: Mapping[str, KernelMaker] = {"Softmax": _softmax_maker(_in_float64)}

@@ -56,12 +56,12 @@ CHANGES: tuple[OrtChange, ...] = (
 """Newest first."""
 
 
-def compared_version(version: Version = INSTALLED) -> Version:
+def find_compared_version(version: Version = INSTALLED) -> Version:
     """The version, or the nearest one that was compared."""
     return min(max(version, OLDEST), NEWEST)
 
 
-def kernels_of_version(
+def get_kernels_of_version(
     newest: Mapping[str, KernelMaker], version: Version
 ) -> Mapping[str, KernelMaker]:
     """Kernel makers of a version, from those of the newest."""

@@ -22,19 +22,19 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_qparams,
+    get_activation_qparams,
+    get_output_qparams,
     require_input,
 )
 
 
 def _dequantize(site: Site) -> Kernel:
-    params = site.inputs[0] or activation_qparams(site)
+    params = site.inputs[0] or get_activation_qparams(site)
     return lambda inputs: params.dequantize(require_input(site, inputs, 0))
 
 
 def _ort_quantize(site: Site) -> Kernel:
-    params = site.outputs[0] or output_qparams(site)
+    params = site.outputs[0] or get_output_qparams(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         x = require_input(site, inputs, 0)
@@ -52,7 +52,7 @@ def replace_nan(q: NDArray[Any], x: NDArray[Any], instead: int) -> NDArray[Any]:
 
 
 def _litert_quantize(site: Site) -> Kernel:
-    y = output_qparams(site)
+    y = get_output_qparams(site)
     # the lowest int32, which a conversion beyond int32 gives, plus the zero point
     beyond = y.qtype.dtype.type(y.qtype.hi if y.zero_point < 0 else y.qtype.lo)
 

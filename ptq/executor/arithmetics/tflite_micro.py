@@ -27,68 +27,76 @@ from numpy.typing import NDArray
 from ptq.core.errors import UnsupportedError
 from ptq.executor.arithmetics import fixed_point_functions, linear, litert
 from ptq.executor.arithmetics.litert_elementwise import (
-    activation_bounds,
-    activation_makers,
-    binary_table_kernel,
+    compute_activation_bounds,
+    list_activation_makers,
+    make_binary_table_kernel,
     require_same_scale,
 )
-from ptq.executor.arithmetics.litert_functions import abs_kernel, div_kernel
-from ptq.executor.arithmetics.litert_nonlinear import prelu_kernel
-from ptq.executor.arithmetics.litert_requantizer import gemmlowp_requantizer
+from ptq.executor.arithmetics.litert_functions import make_abs_kernel, make_div_kernel
+from ptq.executor.arithmetics.litert_nonlinear import make_prelu_kernel
+from ptq.executor.arithmetics.litert_requantizer import make_gemmlowp_requantizer
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    constant_input,
-    output_qparams,
+    compute_scale_ratio,
+    get_activation_qparams,
+    get_constant_input,
+    get_output_qparams,
+    get_weight_qparams,
     require_input,
-    scale_ratio,
-    weight_qparams,
 )
 from ptq.kernels.fixed_point import rescale
-from ptq.kernels.shape import space_to_batch
+from ptq.kernels.shape import move_space_to_batch
 
 _RELU6 = (0.0, 6.0)
 
 
 def _matmul(site: Site) -> Kernel:
     right = (
-        weight_qparams(site) if constant_input(site, 1) is not None else activation_qparams(site, 1)
+        get_weight_qparams(site)
+        if get_constant_input(site, 1) is not None
+        else get_activation_qparams(site, 1)
     )
-    product = activation_qparams(site).scale.astype(np.float64) * right.scale
-    return linear.matmul(
-        site, gemmlowp_requantizer(site, product / float(output_qparams(site).scale))
+    product = get_activation_qparams(site).scale.astype(np.float64) * right.scale
+    return linear.make_matmul_kernel(
+        site, make_gemmlowp_requantizer(site, product / float(get_output_qparams(site).scale))
     )
 
 
 def _mul(site: Site) -> Kernel:
-    product = float(activation_qparams(site, 0).scale) * float(activation_qparams(site, 1).scale)
-    multiplier = product / float(output_qparams(site).scale)
-    return binary_table_kernel(site, lambda qa, qb: rescale(qa * qb, multiplier))
+    product = float(get_activation_qparams(site, 0).scale) * float(
+        get_activation_qparams(site, 1).scale
+    )
+    multiplier = product / float(get_output_qparams(site).scale)
+    return make_binary_table_kernel(site, lambda qa, qb: rescale(qa * qb, multiplier))
 
 
 def _abs(site: Site) -> Kernel:
-    return abs_kernel(site, scale_ratio(site))
+    return make_abs_kernel(site, compute_scale_ratio(site))
 
 
 def _prelu(site: Site) -> Kernel:
-    product = float(activation_qparams(site, 0).scale) * float(activation_qparams(site, 1).scale)
-    return prelu_kernel(site, scale_ratio(site), product / float(output_qparams(site).scale))
+    product = float(get_activation_qparams(site, 0).scale) * float(
+        get_activation_qparams(site, 1).scale
+    )
+    return make_prelu_kernel(
+        site, compute_scale_ratio(site), product / float(get_output_qparams(site).scale)
+    )
 
 
 def _div(site: Site) -> Kernel:
-    product = float(activation_qparams(site, 1).scale) * float(output_qparams(site).scale)
-    return div_kernel(site, float(activation_qparams(site, 0).scale) / product)
+    product = float(get_activation_qparams(site, 1).scale) * float(get_output_qparams(site).scale)
+    return make_div_kernel(site, float(get_activation_qparams(site, 0).scale) / product)
 
 
 def _clip(site: Site) -> Kernel:
     lowest, highest = site.attrs.get("min"), site.attrs.get("max")
     if lowest is None or highest is None or (float(lowest), float(highest)) != _RELU6:
         return litert.KERNELS["Clip"](site)
-    lo, hi = activation_bounds(activation_qparams(site), *_RELU6)
-    output_qparams(site)
+    lo, hi = compute_activation_bounds(get_activation_qparams(site), *_RELU6)
+    get_output_qparams(site)
     return lambda inputs: np.clip(require_input(site, inputs, 0), lo, hi)
 
 
@@ -96,7 +104,7 @@ def _space_to_batch(site: Site) -> Kernel:
     block, paddings = tuple(site.attrs["block"]), site.attrs["paddings"]
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        return space_to_batch(require_input(site, inputs, 0), block, paddings, 0)
+        return move_space_to_batch(require_input(site, inputs, 0), block, paddings, 0)
 
     return kernel
 
@@ -113,16 +121,16 @@ def _refuse(site: Site) -> Kernel:
 
 KERNELS: Mapping[str, KernelMaker] = {
     **litert.KERNELS,
-    **activation_makers(scale_ratio),
+    **list_activation_makers(compute_scale_ratio),
     **dict.fromkeys(LACKING, _refuse),
     "Abs": _abs,
     "Clip": _clip,
     "Div": _div,
-    "Gemm": litert.gemmlowp_gemm,
+    "Gemm": litert.make_gemmlowp_gemm_kernel,
     "MatMul": _matmul,
     "Mul": _mul,
     "PRelu": _prelu,
-    "Sigmoid": fixed_point_functions.sigmoid,
+    "Sigmoid": fixed_point_functions.make_sigmoid_kernel,
     "SpaceToBatchND": require_same_scale(_space_to_batch),
-    "Tanh": fixed_point_functions.hyperbolic_tangent,
+    "Tanh": fixed_point_functions.make_tanh_kernel,
 }

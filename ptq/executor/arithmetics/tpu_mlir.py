@@ -31,25 +31,27 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    output_bounds,
-    output_qparams,
-    product_scale_ratio,
+    compute_product_scale_ratio,
+    get_output_bounds,
+    get_output_qparams,
 )
-from ptq.executor.arithmetics.tpu_mlir_data_movement import data_movement_makers
-from ptq.executor.arithmetics.tpu_mlir_elementwise import elementwise_makers
-from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
+from ptq.executor.arithmetics.tpu_mlir_data_movement import list_data_movement_makers
+from ptq.executor.arithmetics.tpu_mlir_elementwise import list_elementwise_makers
+from ptq.kernels.multiplier_shift import shift_right, to_mantissa_and_shift
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
 
-def multiplier_shift_requantizer(site: Site, real: NDArray[np.float64], bits: int) -> Requantizer:
+def make_multiplier_shift_requantizer(
+    site: Site, real: NDArray[np.float64], bits: int
+) -> Requantizer:
     """Return the requantizer Zy + (acc · M >> rshift), clamped.
 
     ``real`` is one number, or one for each output channel.
     """
-    y = output_qparams(site)
+    y = get_output_qparams(site)
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
-    lo, hi = output_bounds(site)
-    multiplier, rshift = mantissa_and_shift(real, bits)
+    lo, hi = get_output_bounds(site)
+    multiplier, rshift = to_mantissa_and_shift(real, bits)
 
     def requantize(acc: Accumulator, channels: Channels) -> IntArray:
         by, right = multiplier, rshift
@@ -63,23 +65,29 @@ def multiplier_shift_requantizer(site: Site, real: NDArray[np.float64], bits: in
 
 
 def _conv(site: Site, *, bits: int) -> Kernel:
-    return linear.conv(site, multiplier_shift_requantizer(site, product_scale_ratio(site), bits))
+    return linear.make_conv_kernel(
+        site, make_multiplier_shift_requantizer(site, compute_product_scale_ratio(site), bits)
+    )
 
 
 def _conv_transpose(site: Site, *, bits: int) -> Kernel:
-    return linear.conv_transpose(
-        site, multiplier_shift_requantizer(site, product_scale_ratio(site), bits)
+    return linear.make_conv_transpose_kernel(
+        site, make_multiplier_shift_requantizer(site, compute_product_scale_ratio(site), bits)
     )
 
 
 def _gemm(site: Site, *, bits: int) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("InnerProduct has no alpha; fold Gemm's into B and C")
-    return linear.gemm(site, multiplier_shift_requantizer(site, product_scale_ratio(site), bits))
+    return linear.make_gemm_kernel(
+        site, make_multiplier_shift_requantizer(site, compute_product_scale_ratio(site), bits)
+    )
 
 
 def _matmul(site: Site, *, bits: int) -> Kernel:
-    return linear.matmul(site, multiplier_shift_requantizer(site, product_scale_ratio(site), bits))
+    return linear.make_matmul_kernel(
+        site, make_multiplier_shift_requantizer(site, compute_product_scale_ratio(site), bits)
+    )
 
 
 def make_kernels(bits: int) -> Mapping[str, KernelMaker]:
@@ -92,8 +100,8 @@ def make_kernels(bits: int) -> Mapping[str, KernelMaker]:
     }
     return {
         **data_movement.INDEX_OPS,
-        **data_movement_makers(bits),
-        **elementwise_makers(bits),
+        **list_data_movement_makers(bits),
+        **list_elementwise_makers(bits),
         **{op: partial(maker, bits=bits) for op, maker in makers.items()},
         **quantizers.LITERT,
     }

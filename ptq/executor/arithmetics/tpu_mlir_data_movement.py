@@ -18,28 +18,28 @@ from numpy.typing import NDArray
 
 from ptq.core.rounding import round_half_away
 from ptq.executor.arithmetics import data_movement
-from ptq.executor.arithmetics.litert_elementwise import unary_table_kernel
+from ptq.executor.arithmetics.litert_elementwise import make_unary_table_kernel
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_bounds,
-    output_qparams,
+    get_activation_qparams,
+    get_output_bounds,
+    get_output_qparams,
     require_input,
 )
-from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
+from ptq.kernels.multiplier_shift import shift_right, to_mantissa_and_shift
 
 
 def _rescale_input(site: Site, index: int, bits: int) -> Kernel:
     """Return the kernel that brings input ``index``, its only input, to the output's parameters."""
-    x, y = activation_qparams(site, index), output_qparams(site)
+    x, y = get_activation_qparams(site, index), get_output_qparams(site)
     if x == y and site.clamp is None:
         return lambda inputs: require_input(site, inputs, 0)
-    m, rshift = mantissa_and_shift(float(x.scale) / float(y.scale), bits)
+    m, rshift = to_mantissa_and_shift(float(x.scale) / float(y.scale), bits)
     alone = replace(site, inputs=(x,), constants=())
-    return unary_table_kernel(alone, lambda q: shift_right(q * m, rshift))
+    return make_unary_table_kernel(alone, lambda q: shift_right(q * m, rshift))
 
 
 def _data_movement_kernel(site: Site, *, maker: KernelMaker, bits: int) -> Kernel:
@@ -70,7 +70,7 @@ def _with_requantized_inputs(site: Site, *, maker: KernelMaker, bits: int) -> Ke
 
 def pad_value(site: Site) -> int:
     """Return the integer in a Pad's padding: round(value / Sy + Zy), saturated."""
-    y, (lo, hi) = output_qparams(site), output_bounds(site)
+    y, (lo, hi) = get_output_qparams(site), get_output_bounds(site)
     real = float(site.attrs.get("value", 0.0)) / float(y.scale) + float(y.zero_point)
     return int(np.clip(round_half_away(np.asarray(real)), lo, hi))
 
@@ -81,7 +81,7 @@ def _pad(site: Site, *, bits: int) -> Kernel:
     attrs = {key: v for key, v in site.attrs.items() if key != "value"}
     pad = data_movement.DATA_MOVEMENT_OPS["Pad"](replace(site, attrs=attrs))
     given = "value" in site.attrs or len(site.inputs) < 3 or site.inputs[2] is None
-    filling = np.asarray(pad_value(site), output_qparams(site).qtype.dtype)
+    filling = np.asarray(pad_value(site), get_output_qparams(site).qtype.dtype)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         rest = list(inputs[1:]) + [None] * max(0, 3 - len(inputs))
@@ -92,7 +92,7 @@ def _pad(site: Site, *, bits: int) -> Kernel:
     return kernel
 
 
-def data_movement_makers(bits: int) -> Mapping[str, KernelMaker]:
+def list_data_movement_makers(bits: int) -> Mapping[str, KernelMaker]:
     """Return the makers of all data movement operators."""
     return {
         **{

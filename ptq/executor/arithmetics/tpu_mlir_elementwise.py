@@ -34,21 +34,24 @@ from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import unary_functions
 from ptq.executor.arithmetics.activation_clamp import with_clamp
 from ptq.executor.arithmetics.data_movement import pool_window
-from ptq.executor.arithmetics.litert_elementwise import binary_table_kernel, unary_table_kernel
+from ptq.executor.arithmetics.litert_elementwise import (
+    make_binary_table_kernel,
+    make_unary_table_kernel,
+)
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_bounds,
-    output_qparams,
+    compute_scale_ratio,
+    get_activation_qparams,
+    get_output_bounds,
+    get_output_qparams,
     require_input,
-    scale_ratio,
 )
-from ptq.kernels.multiplier_shift import Int64, mantissa_and_shift, shift_right
-from ptq.kernels.pool import window_sums
-from ptq.kernels.window import window_axes
+from ptq.kernels.multiplier_shift import Int64, shift_right, to_mantissa_and_shift
+from ptq.kernels.pool import compute_window_sums
+from ptq.kernels.window import build_window_axes
 
 _MULTIPLIER_BITS = 7
 """Bits of an 8-bit multiplier without its sign."""
@@ -56,14 +59,14 @@ _MULTIPLIER_BITS = 7
 
 def multiply_shift_function(real: float, bits: int) -> Callable[[Int64], Int64]:
     """Return the function x · M >> rshift with M / 2^rshift ≈ real, of either sign; 1 is exact."""
-    m, rshift = mantissa_and_shift(abs(real), bits)
+    m, rshift = to_mantissa_and_shift(abs(real), bits)
     signed = int(np.sign(real)) * m
     return lambda x: shift_right(x * signed, rshift)
 
 
-def common_shift_multipliers(reals: tuple[float, float]) -> tuple[tuple[int, int], int]:
+def compute_common_shift_multipliers(reals: tuple[float, float]) -> tuple[tuple[int, int], int]:
     """Return 8-bit multipliers of two factors, and their one right shift, set by the larger factor."""
-    rshift = int(mantissa_and_shift(max(reals), _MULTIPLIER_BITS)[1])
+    rshift = int(to_mantissa_and_shift(max(reals), _MULTIPLIER_BITS)[1])
     first, second = (int(np.floor(np.ldexp(real, rshift) + 0.5)) for real in reals)
     return (first, second), rshift
 
@@ -73,11 +76,15 @@ def _is_symmetric(params: QuantParams) -> bool:
 
 
 def _sum(site: Site, *, sign: int) -> Kernel:
-    a, b, y = activation_qparams(site, 0), activation_qparams(site, 1), output_qparams(site)
+    a, b, y = (
+        get_activation_qparams(site, 0),
+        get_activation_qparams(site, 1),
+        get_output_qparams(site),
+    )
     if all(map(_is_symmetric, (a, b, y))):
         ratios = (float(a.scale) / float(y.scale), float(b.scale) / float(y.scale))
-        (of_a, of_b), rshift = common_shift_multipliers(ratios)
-        return binary_table_kernel(
+        (of_a, of_b), rshift = compute_common_shift_multipliers(ratios)
+        return make_binary_table_kernel(
             site, lambda qa, qb: shift_right(qa * of_a + sign * qb * of_b, rshift)
         )
     inverse, zero_point = np.float32(1) / y.scale, np.float32(y.zero_point)
@@ -86,17 +93,19 @@ def _sum(site: Site, *, sign: int) -> Kernel:
         total = qa.astype(np.float32) * a.scale + np.float32(sign) * qb.astype(np.float32) * b.scale
         return (round_half_away(total * inverse + zero_point) - zero_point).astype(np.int64)
 
-    return binary_table_kernel(site, dequantized)
+    return make_binary_table_kernel(site, dequantized)
 
 
 def _mul(site: Site, *, bits: int) -> Kernel:
-    product = float(activation_qparams(site, 0).scale) * float(activation_qparams(site, 1).scale)
-    by = multiply_shift_function(product / float(output_qparams(site).scale), bits)
-    return binary_table_kernel(site, lambda qa, qb: by(qa * qb))
+    product = float(get_activation_qparams(site, 0).scale) * float(
+        get_activation_qparams(site, 1).scale
+    )
+    by = multiply_shift_function(product / float(get_output_qparams(site).scale), bits)
+    return make_binary_table_kernel(site, lambda qa, qb: by(qa * qb))
 
 
 def _requantize(site: Site, *, bits: int) -> Kernel:
-    return unary_table_kernel(site, multiply_shift_function(scale_ratio(site), bits))
+    return make_unary_table_kernel(site, multiply_shift_function(compute_scale_ratio(site), bits))
 
 
 def _clip(site: Site, *, bits: int) -> Kernel:
@@ -106,18 +115,20 @@ def _clip(site: Site, *, bits: int) -> Kernel:
 def _leaky_relu(site: Site, *, bits: int) -> Kernel:
     alpha = float(np.float32(site.attrs.get("alpha", 0.01)))
     above, below = (
-        multiply_shift_function(scale_ratio(site), bits),
-        multiply_shift_function(alpha * scale_ratio(site), _MULTIPLIER_BITS),
+        multiply_shift_function(compute_scale_ratio(site), bits),
+        multiply_shift_function(alpha * compute_scale_ratio(site), _MULTIPLIER_BITS),
     )
-    return unary_table_kernel(site, lambda q: np.where(q >= 0, above(q), below(q)))
+    return make_unary_table_kernel(site, lambda q: np.where(q >= 0, above(q), below(q)))
 
 
 def _prelu(site: Site, *, bits: int) -> Kernel:
-    above = multiply_shift_function(scale_ratio(site), bits)
+    above = multiply_shift_function(compute_scale_ratio(site), bits)
     below = multiply_shift_function(
-        float(activation_qparams(site, 1).scale) * scale_ratio(site), _MULTIPLIER_BITS
+        float(get_activation_qparams(site, 1).scale) * compute_scale_ratio(site), _MULTIPLIER_BITS
     )
-    return binary_table_kernel(site, lambda q, slope: np.where(q >= 0, above(q), below(q * slope)))
+    return make_binary_table_kernel(
+        site, lambda q, slope: np.where(q >= 0, above(q), below(q * slope))
+    )
 
 
 def average_factors(x: QuantParams, y: QuantParams, k: Any) -> tuple[NDArray[Any], np.float32]:
@@ -128,23 +139,23 @@ def average_factors(x: QuantParams, y: QuantParams, k: Any) -> tuple[NDArray[Any
 
 
 def _requantize_average(site: Site, sums: NDArray[Any], k: Any) -> NDArray[Any]:
-    y, (lo, hi) = output_qparams(site), output_bounds(site)
-    scale, offset = average_factors(activation_qparams(site), y, k)
+    y, (lo, hi) = get_output_qparams(site), get_output_bounds(site)
+    scale, offset = average_factors(get_activation_qparams(site), y, k)
     real = scale * sums.astype(np.float32) + offset
     averaged: NDArray[Any] = np.clip(round_half_away(real), lo, hi).astype(y.qtype.dtype)
     return averaged
 
 
 def _average_pool(site: Site) -> Kernel:
-    window, zero_point = pool_window(site), int(activation_qparams(site).zero_point)
+    window, zero_point = pool_window(site), int(get_activation_qparams(site).zero_point)
     counted = bool(site.attrs.get("count_include_pad", 0))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
-        axes = window_axes(q.shape[1:-1], **window)
-        sums, k = window_sums(q, axes, count_include_pad=counted)
+        axes = build_window_axes(q.shape[1:-1], **window)
+        sums, k = compute_window_sums(q, axes, count_include_pad=counted)
         if counted:
-            inside = window_sums(q[:1, ..., :1], axes, count_include_pad=False)[1]
+            inside = compute_window_sums(q[:1, ..., :1], axes, count_include_pad=False)[1]
             sums = sums + zero_point * (k - inside)
         return _requantize_average(site, sums, k)
 
@@ -161,7 +172,7 @@ def _global_average_pool(site: Site) -> Kernel:
     return kernel
 
 
-def elementwise_makers(bits: int) -> Mapping[str, KernelMaker]:
+def list_elementwise_makers(bits: int) -> Mapping[str, KernelMaker]:
     """Return the makers of these operators.
 
     Args:

@@ -28,13 +28,13 @@ from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
-    output_bounds,
-    output_qparams,
+    get_activation_qparams,
+    get_output_bounds,
+    get_output_qparams,
     require_input,
 )
 from ptq.kernels.lookup import lookup, tabulate
-from ptq.kernels.real_functions import FUNCTIONS, real_function
+from ptq.kernels.real_functions import FUNCTIONS, get_real_function
 
 OutputFunction = Callable[[Site, NDArray[np.int64]], NDArray[np.float64]]
 """f of x − zx in LSB of the output, with the zero point added."""
@@ -44,17 +44,17 @@ _SATURATING_LSB = 2.0**20
 
 
 def _in_float32(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
-    d = activation_qparams(site).scale * q.astype(np.float32)
+    d = get_activation_qparams(site).scale * q.astype(np.float32)
     with np.errstate(over="ignore"):
-        value = real_function(site.op, site.attrs)(d.astype(np.float64)).astype(np.float32)
-        lsb = value * (np.float32(1) / output_qparams(site).scale)
-    return _round_saturating(lsb.astype(np.float64)) + int(output_qparams(site).zero_point)
+        value = get_real_function(site.op, site.attrs)(d.astype(np.float64)).astype(np.float32)
+        lsb = value * (np.float32(1) / get_output_qparams(site).scale)
+    return _round_saturating(lsb.astype(np.float64)) + int(get_output_qparams(site).zero_point)
 
 
 def _in_float64(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
-    x, y = activation_qparams(site), output_qparams(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
     d = float(x.scale) * q.astype(np.float64)
-    lsb = real_function(site.op, site.attrs)(d) / float(y.scale)
+    lsb = get_real_function(site.op, site.attrs)(d) / float(y.scale)
     return _round_saturating(lsb + int(y.zero_point))
 
 
@@ -65,8 +65,8 @@ def _round_saturating(lsb: NDArray[np.float64]) -> NDArray[np.float64]:
 def _table_kernel(site: Site, rounded: OutputFunction) -> Kernel:
     if site.op == "Pow" and np.size(site.attrs.get("exponent", ())) != 1:
         raise UnsupportedError("the exponent of Pow is not one constant; leave the node float")
-    x, y = activation_qparams(site), output_qparams(site)
-    lo, hi = output_bounds(site)
+    x, y = get_activation_qparams(site), get_output_qparams(site)
+    lo, hi = get_output_bounds(site)
 
     def function(q: NDArray[np.int64]) -> NDArray[np.int64]:
         value = rounded(site, q - int(x.zero_point))

@@ -18,7 +18,7 @@ from ptq.core.errors import DataError, ModelError, PtqError
 from ptq.executor.runtimes.host_messages import Header, read_message, write_message
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session.provider_session import Provider
 
 _ERRORS: Mapping[str, type[PtqError]] = {"DataError": DataError}
@@ -35,8 +35,8 @@ class HostedModel:
     def __init__(self, graph: Graph, provider: Provider, *, threads: int = 0) -> None:
         """Keep the model; it is compiled for its first feed."""
         self._graph, self._provider, self._threads = graph, provider, threads
-        self.inputs = tuple(name_of(value) for value in graph.inputs)
-        self.outputs = tuple(name_of(value) for value in graph.outputs)
+        self.inputs = tuple(get_name(value) for value in graph.inputs)
+        self.outputs = tuple(get_name(value) for value in graph.outputs)
         self._process: subprocess.Popen[bytes] | None = None
         self._printed: IO[bytes] | None = None
 

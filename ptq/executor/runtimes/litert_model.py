@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ptq.executor.runtimes.runtime import Placement
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.tflite.interpreter import LitertModel
 
 
@@ -33,8 +33,8 @@ class InterpretedModel:
             content = encode_tflite(graph).content
         self._model = LitertModel(content, threads=threads)
         self.fixed_batch = self._model.has_fixed_batch
-        self.inputs = tuple(name_of(value) for value in graph.inputs)
-        self.outputs = tuple(name_of(value) for value in graph.outputs)
+        self.inputs = tuple(get_name(value) for value in graph.inputs)
+        self.outputs = tuple(get_name(value) for value in graph.outputs)
 
     def run(
         self, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None

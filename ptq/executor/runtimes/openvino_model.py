@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, ModelError, short_message
+from ptq.core.errors import DataError, ModelError, shorten_message
 from ptq.core.ops import LINEAR_OPS
 from ptq.executor.runtimes.runtime import Placement
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, node_name, operator_of
-from ptq.model.qdq.qdq_units import quantized_source
+from ptq.model.node import get_name, get_node_name, get_operator
+from ptq.model.qdq.qdq_units import find_quantized_source
 
 _INTEGERS = ("u8", "i8")
 
@@ -42,15 +42,15 @@ class OpenVinoModel:
         try:
             self._compiled = core.compile_model(core.read_model(graph.to_bytes()), "CPU", settings)
         except RuntimeError as error:
-            raise ModelError(f"OpenVINO cannot load the model: {short_message(error)}") from error
-        self._nodes = [(node_name(node), operator_of(node)) for node in graph.nodes]
+            raise ModelError(f"OpenVINO cannot load the model: {shorten_message(error)}") from error
+        self._nodes = [(get_node_name(node), get_operator(node)) for node in graph.nodes]
         self._quantized = {
-            node_name(node)
+            get_node_name(node)
             for node in graph.nodes
-            if node.inputs and all(quantized_source(value) for value in node.inputs[:2])
+            if node.inputs and all(find_quantized_source(value) for value in node.inputs[:2])
         }
-        self.inputs = tuple(name_of(value) for value in graph.inputs)
-        self.outputs = tuple(name_of(value) for value in graph.outputs)
+        self.inputs = tuple(get_name(value) for value in graph.inputs)
+        self.outputs = tuple(get_name(value) for value in graph.outputs)
 
     def run(
         self, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
@@ -63,7 +63,7 @@ class OpenVinoModel:
         try:
             found = self._compiled({name: np.ascontiguousarray(feed[name]) for name in self.inputs})
         except (RuntimeError, KeyError) as error:
-            raise DataError(f"OpenVINO cannot run the sample: {short_message(error)}") from error
+            raise DataError(f"OpenVINO cannot run the sample: {shorten_message(error)}") from error
         arrays = {name: found[at] for at, name in enumerate(self.outputs)}
         return [np.array(arrays[name]) for name in outputs or self.outputs]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ptq.executor.runtimes.runtime import CPU, Placement
 from ptq.model.fixed_shapes import fix_input_shapes
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, name_of
+from ptq.model.node import QUANTIZERS, get_name
 from ptq.model.session.provider_session import Provider, ProviderSession, read_rejections
 
 
@@ -22,8 +22,8 @@ class ProviderModel:
     def __init__(self, graph: Graph, provider: Provider, *, threads: int = 0) -> None:
         """Keep the model; it is compiled for its first feed."""
         self._graph, self._provider, self._threads = graph, provider, threads
-        self.inputs = tuple(name_of(value) for value in graph.inputs)
-        self.outputs = tuple(name_of(value) for value in graph.outputs)
+        self.inputs = tuple(get_name(value) for value in graph.inputs)
+        self.outputs = tuple(get_name(value) for value in graph.outputs)
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._session: ProviderSession | None = None
         self._rejections: dict[str, str] | None = None

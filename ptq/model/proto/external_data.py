@@ -51,15 +51,15 @@ def separate_weights(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str,
 
     The given model is not changed; it is returned if it has no large initializer. Other files are not read.
     """
-    limit = _inline_limit(sum(map(declared_bytes, proto.graph.initializer)))
-    if all(declared_bytes(tensor) <= limit for tensor in proto.graph.initializer):
+    limit = _inline_limit(sum(map(count_declared_bytes, proto.graph.initializer)))
+    if all(count_declared_bytes(tensor) <= limit for tensor in proto.graph.initializer):
         return proto, {}
     shell, taken = onnx.ModelProto(), {}
     _copy_fields(proto, shell, without="graph")
     _copy_fields(proto.graph, shell.graph, without="initializer")
     inputs = {value.name for value in proto.graph.input}
     for tensor in proto.graph.initializer:
-        if declared_bytes(tensor) <= limit:
+        if count_declared_bytes(tensor) <= limit:
             shell.graph.initializer.append(tensor)
             continue
         taken[tensor.name] = tensor
@@ -74,7 +74,7 @@ def _inline_limit(total_bytes: int) -> int:
     return ALWAYS_INLINE_BYTES if total_bytes > MAX_PROTO_BYTES else INLINE_BYTES
 
 
-def declared_bytes(tensor: onnx.TensorProto) -> int:
+def count_declared_bytes(tensor: onnx.TensorProto) -> int:
     """Bytes of a tensor according to its type and shape; 0 if its type has no fixed size, e.g. strings."""
     try:
         bits = ir.DataType(tensor.data_type).bitwidth
@@ -119,9 +119,9 @@ def materialize_weights(model: ir.Model) -> None:
             value.const_value = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=tensor.name)
 
 
-def proto_without_weights(model: ir.Model) -> tuple[onnx.ModelProto, DetachedWeights]:
+def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, DetachedWeights]:
     """The model as a message with its large weights as inputs, and these weights."""
-    taken, values = dict(large_initializers(model)), model.graph.initializers
+    taken, values = dict(list_large_initializers(model)), model.graph.initializers
     detached = DetachedWeights(taken, tuple(values))
     inputs = [_copy_value(values[name], None) for name in taken]
     for value, tensor in zip(inputs, taken.values(), strict=True):
@@ -205,7 +205,7 @@ def merge_weights(proto: onnx.ModelProto, detached: DetachedWeights) -> ir.Model
     return model
 
 
-def weight_bytes(model: ir.Model) -> int:
+def count_weight_bytes(model: ir.Model) -> int:
     """Total bytes of the main graph's initializers."""
     return sum(tensor.nbytes for _, tensor in _numeric_initializers(model))
 
@@ -218,7 +218,7 @@ def _numeric_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProto
             yield name, tensor
 
 
-def large_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
+def list_large_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
     """Weights that are too large to be copied into each message, by name."""
     sized = [(name, tensor, tensor.nbytes) for name, tensor in _numeric_initializers(model)]
     limit = _inline_limit(sum(size for _, _, size in sized))
@@ -241,7 +241,7 @@ def require_one_message(model: ir.Model) -> None:
     Raises:
         ModelError: The weights exceed the limit of a message.
     """
-    if weight_bytes(model) > MAX_PROTO_BYTES:
+    if count_weight_bytes(model) > MAX_PROTO_BYTES:
         raise ModelError(
             "the model has over 2 GB of weights, too many for one message; save it to a file"
         )
@@ -260,7 +260,7 @@ def as_buffers(
     """
     read = [
         item
-        for item in large_initializers(model)
+        for item in list_large_initializers(model)
         if not _is_unused(model.graph.initializers[item[0]])
         and (sub_byte or item[1].dtype.bitwidth >= 8)
     ]
@@ -291,7 +291,7 @@ def serialize_with_references(
     return data
 
 
-def little_endian_bytes(tensor: ir.TensorProtocol) -> Buffer:
+def to_little_endian_bytes(tensor: ir.TensorProtocol) -> Buffer:
     """The tensor's data in little-endian order; not copied if memory already holds them so."""
     if tensor.dtype.bitwidth < 8 or sys.byteorder == "big":
         return tensor.tobytes()

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx.external_data_helper import uses_external_data
 from onnx_ir.passes import common as passes
 
-from ptq.core.errors import ModelError, root_cause, short_message
+from ptq.core.errors import ModelError, find_root_cause, shorten_message
 from ptq.model.node import ONNX_DOMAINS
 from ptq.model.proto import external_data
 from ptq.model.proto.function_calls import note_calls
@@ -19,10 +19,10 @@ from ptq.model.proto.mapped_weight import map_weight
 from ptq.model.proto.operator_versions import (
     NEWEST_IR_VERSION,
     NEWEST_OPSET,
+    find_unsupported_nodes,
     lower_to_supported,
-    unsupported_nodes,
 )
-from ptq.model.proto.proto_walk import all_nodes, all_tensors
+from ptq.model.proto.proto_walk import list_nodes, list_tensors
 from ptq.model.proto.repair import repair
 from ptq.model.proto.sparse_constants import to_dense
 from ptq.model.proto.validate import require_data, validate
@@ -44,15 +44,15 @@ def read(path: Path) -> tuple[onnx.ModelProto, external_data.DetachedWeights]:
         order = tuple(tensor.name for tensor in whole.graph.initializer)
         proto, large = external_data.separate_weights(whole)
         del whole
-        for tensor in filter(uses_external_data, all_tensors(proto)):
-            load_weights(tensor, path, external_data.declared_bytes(tensor))
+        for tensor in filter(uses_external_data, list_tensors(proto)):
+            load_weights(tensor, path, external_data.count_declared_bytes(tensor))
         weights = {name: _load_tensor(tensor, path) for name, tensor in large.items()}
     except DecodeError:
         raise ModelError(
             f"model {path} is not an ONNX file, is damaged, or nests graphs too deep to decode"
         ) from None
     except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"model {path} cannot be read: {short_message(error)}") from error
+        raise ModelError(f"model {path} cannot be read: {shorten_message(error)}") from error
     return proto, external_data.DetachedWeights(weights, order)
 
 
@@ -74,7 +74,7 @@ def _load_tensor(tensor: onnx.TensorProto, model: Path) -> ir.TensorProtocol:
             return mapped
         stored, tensor = tensor, onnx.TensorProto()
         tensor.CopyFrom(stored)
-        load_weights(tensor, model, external_data.declared_bytes(tensor))
+        load_weights(tensor, model, external_data.count_declared_bytes(tensor))
     require_data(tensor, str(model))
     return external_data.to_ir_tensor(tensor)
 
@@ -133,7 +133,7 @@ def to_ir(proto: onnx.ModelProto, source: str, detached: external_data.DetachedW
         external_data.restore_weights(model, detached)
         external_data.materialize_weights(model)
     except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
-        reason = short_message(root_cause(error))
+        reason = shorten_message(find_root_cause(error))
         raise ModelError(f"{source} is not a valid ONNX model: {reason}") from error
     _name_nodes(model)
     return model
@@ -145,7 +145,7 @@ def to_ir_with_types(proto: onnx.ModelProto, detached: external_data.DetachedWei
     Raises:
         ModelError: With the types, operators were replaced by others, and these are not valid.
     """
-    if unsupported_nodes(proto):
+    if find_unsupported_nodes(proto):
         return to_ir(proto, "the model", detached)
     return external_data.merge_weights(proto, detached)
 
@@ -161,7 +161,7 @@ def check_valid(proto: onnx.ModelProto, source: str) -> None:
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        reason = short_message(_error_with_node_names(proto, error))
+        reason = shorten_message(_error_with_node_names(proto, error))
         raise ModelError(f"{source} is not a valid ONNX model: {reason}") from error
 
 
@@ -171,7 +171,7 @@ def _error_with_node_names(
     """The checker's error for a copy in which every node has a name, so that the text can name it."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
-    for node in all_nodes(copy):
+    for node in list_nodes(copy):
         node.name = node.name or f"{node.op_type}_{next(iter(node.output), 'node')}"
     try:
         onnx.checker.check_model(copy)

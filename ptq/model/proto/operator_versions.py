@@ -16,7 +16,7 @@ import onnx.shape_inference
 
 from ptq.model.machine.ort_version import find_entry
 from ptq.model.node import ONNX_DOMAINS
-from ptq.model.proto.proto_walk import all_nodes
+from ptq.model.proto.proto_walk import list_nodes
 
 _READS = {(1, 20): (21, 10), (1, 21): (22, 10), (1, 24): (25, 13), (1, 25): (26, 13)}
 """Newest opset and format that ONNX Runtime reads and has kernels of quantizers for, since which version.
@@ -38,7 +38,7 @@ def lower_to_supported(proto: onnx.ModelProto) -> onnx.ModelProto:
     whole, unknown = proto, Counter[str]()
     while defined := _inlinable_operators(whole):
         whole = _copy(whole)
-        whole = write_default_attributes(whole, unsupported_nodes(whole))
+        whole = write_default_attributes(whole, find_unsupported_nodes(whole))
         try:
             whole = onnx.inliner.inline_selected_functions(
                 whole, defined, inline_schema_functions=True
@@ -46,10 +46,10 @@ def lower_to_supported(proto: onnx.ModelProto) -> onnx.ModelProto:
         except (RuntimeError, onnx.shape_inference.InferenceError):
             # inlining needs types and shapes that are unknown, so the operator stays
             break
-        before, unknown = unknown, Counter(node.op_type for node in unsupported_nodes(whole))
+        before, unknown = unknown, Counter(node.op_type for node in find_unsupported_nodes(whole))
         if unknown == before:  # ONNX has no function for these attributes
             break
-    if _opset_version(whole) > NEWEST_OPSET and not unsupported_nodes(whole):
+    if _opset_version(whole) > NEWEST_OPSET and not find_unsupported_nodes(whole):
         whole = _copy(whole)
         for opset in whole.opset_import:
             if opset.domain in ONNX_DOMAINS:
@@ -57,13 +57,13 @@ def lower_to_supported(proto: onnx.ModelProto) -> onnx.ModelProto:
     return whole
 
 
-def unsupported_nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
+def find_unsupported_nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
     """Nodes whose operator ONNX Runtime does not know in the version that the model declares."""
     version = _opset_version(proto)
-    return [node for node in all_nodes(proto) if _is_unsupported(node, version)]
+    return [node for node in list_nodes(proto) if _is_unsupported(node, version)]
 
 
-def since_version(node: onnx.NodeProto, version: int) -> int:
+def get_since_version(node: onnx.NodeProto, version: int) -> int:
     """Opset in which the operator was last changed; 0 if ONNX does not have the operator."""
     if not onnx.defs.has(node.op_type, version, node.domain):
         return 0
@@ -72,7 +72,7 @@ def since_version(node: onnx.NodeProto, version: int) -> int:
 
 def _inlinable_operators(proto: onnx.ModelProto) -> list[tuple[str, str]]:
     """Domain and name of each unsupported operator that ONNX defines by a function."""
-    unknown = {(node.domain, node.op_type) for node in unsupported_nodes(proto)}
+    unknown = {(node.domain, node.op_type) for node in find_unsupported_nodes(proto)}
     return sorted(key for key in unknown if _has_function_body(*key, _opset_version(proto, key[0])))
 
 
@@ -95,7 +95,7 @@ def _is_unsupported(node: onnx.NodeProto, version: int) -> bool:
     if node.domain not in ONNX_DOMAINS:
         return False
     if node.op_type in UNSUPPORTED_OPERATORS or (
-        version > NEWEST_OPSET and since_version(node, version) > NEWEST_OPSET
+        version > NEWEST_OPSET and get_since_version(node, version) > NEWEST_OPSET
     ):
         return True
     new = UNSUPPORTED_ATTRIBUTES.get(node.op_type)

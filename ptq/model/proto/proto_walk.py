@@ -9,19 +9,19 @@ import onnx
 Body = onnx.GraphProto | onnx.FunctionProto
 
 
-def all_bodies(proto: onnx.ModelProto) -> Iterator[Body]:
+def list_bodies(proto: onnx.ModelProto) -> Iterator[Body]:
     """The main graph, the functions and all graphs inside nodes; an inner graph precedes the outer one."""
     for body in (proto.graph, *proto.functions):
         yield from _walk_body(body)
 
 
-def all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+def list_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """Nodes of all graphs and functions."""
-    for body in all_bodies(proto):
+    for body in list_bodies(proto):
         yield from body.node
 
 
-def subgraphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def list_subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """Graphs that are attributes of the node, without the graphs inside them."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
@@ -29,9 +29,9 @@ def subgraphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
-def all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+def list_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Initializers and tensor attributes of all graphs and functions."""
-    for body in all_bodies(proto):
+    for body in list_bodies(proto):
         if isinstance(body, onnx.GraphProto):
             yield from body.initializer
         for attribute in (attribute for node in body.node for attribute in node.attribute):
@@ -41,6 +41,6 @@ def all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 
 def _walk_body(body: Body) -> Iterator[Body]:
-    for graph in (graph for node in body.node for graph in subgraphs_of(node)):
+    for graph in (graph for node in body.node for graph in list_subgraphs(node)):
         yield from _walk_body(graph)
     yield body

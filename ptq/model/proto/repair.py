@@ -22,7 +22,7 @@ import onnx
 from onnx import helper
 
 from ptq.model.node import ONNX_DOMAINS, QUANTIZERS
-from ptq.model.proto.proto_walk import Body, all_bodies, all_nodes, subgraphs_of
+from ptq.model.proto.proto_walk import Body, list_bodies, list_nodes, list_subgraphs
 
 _MICROSOFT = "com.microsoft"
 _LONG_DOMAIN = "ai.onnx"
@@ -34,19 +34,19 @@ def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The same model if it has none of these faults, else a repaired copy."""
     versions = [o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS]
     opset = versions[-1] if versions else _FIRST_OPSET_WITH_AXIS
-    early = opset < _FIRST_OPSET_WITH_AXIS and any(map(_has_axis_attribute, all_nodes(proto)))
-    unordered = any(order != sorted(order) for order in map(_topological_order, all_bodies(proto)))
-    undecided = any(_invalid_keepdims(node) is not None for node in all_nodes(proto))
+    early = opset < _FIRST_OPSET_WITH_AXIS and any(map(_has_axis_attribute, list_nodes(proto)))
+    unordered = any(order != sorted(order) for order in map(_topological_order, list_bodies(proto)))
+    undecided = any(_invalid_keepdims(node) is not None for node in list_nodes(proto))
     odd = any(o.domain == _LONG_DOMAIN for p in (proto, *proto.functions) for o in p.opset_import)
     odd = odd or len({o.domain for o in proto.opset_import}) < len(proto.opset_import)
-    open_ended = any(map(_has_trailing_empty_input, all_nodes(proto)))
+    open_ended = any(map(_has_trailing_empty_input, list_nodes(proto)))
     bare = bool(_list_bare_outputs(proto))
     if not any((open_ended, early, unordered, undecided, odd, bare)):
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     if open_ended:
-        for node in all_nodes(copy):
+        for node in list_nodes(copy):
             while _has_trailing_empty_input(node):
                 node.input.pop()
     for output, given in _list_bare_outputs(copy):
@@ -54,15 +54,15 @@ def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
     if odd:
         _normalize_domain_names(copy)
     if early:
-        for node in filter(_has_axis_attribute, all_nodes(copy)):
+        for node in filter(_has_axis_attribute, list_nodes(copy)):
             node.domain = _MICROSOFT
         for owner in (copy, *copy.functions):
             if all(o.domain != _MICROSOFT for o in owner.opset_import):
                 owner.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
-    for node in all_nodes(copy):
+    for node in list_nodes(copy):
         if (switch := _invalid_keepdims(node)) is not None:
             switch.i = 0
-    for body in all_bodies(copy):
+    for body in list_bodies(copy):
         replacement = onnx.GraphProto()
         replacement.node.extend(body.node[i] for i in _topological_order(body))
         body.ClearField("node")
@@ -72,7 +72,7 @@ def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _normalize_domain_names(proto: onnx.ModelProto) -> None:
     """Replace `ai.onnx` by the empty domain name, and import each domain once, in place."""
-    for node in all_nodes(proto):
+    for node in list_nodes(proto):
         node.domain = "" if node.domain == _LONG_DOMAIN else node.domain
     for owner in (proto, *proto.functions):
         versions = {
@@ -137,7 +137,7 @@ def _topological_order(body: Body) -> list[int]:
 def _names_read_by(node: onnx.NodeProto) -> Iterator[str]:
     """Names that a node reads, including those that its inner graphs capture from outside."""
     yield from node.input
-    for inner in subgraphs_of(node):
+    for inner in list_subgraphs(node):
         own = {name for each in inner.node for name in each.output}
         own |= {value.name for value in inner.input} | {t.name for t in inner.initializer}
         for name in (n for each in inner.node for n in _names_read_by(each)):

@@ -42,8 +42,8 @@ def to_pieces(model: ir.Model) -> list[Buffer]:
     """
     external_data.require_one_message(model)
     contents = {
-        name: external_data.little_endian_bytes(tensor)
-        for name, tensor in external_data.large_initializers(model)
+        name: external_data.to_little_endian_bytes(tensor)
+        for name, tensor in external_data.list_large_initializers(model)
         if not isinstance(tensor, ir.TensorProtoTensor)  # its message may store it in another field
     }
     values = model.graph.initializers.items()
@@ -62,17 +62,17 @@ def to_pieces(model: ir.Model) -> list[Buffer]:
     return _put_between(proto, _GRAPH, _wrap(_GRAPH, graph))
 
 
-def serialized_size(model: ir.Model) -> int:
+def count_serialized_bytes(model: ir.Model) -> int:
     """Bytes of the saved model, in one file or two."""
-    if external_data.weight_bytes(model) > external_data.MAX_PROTO_BYTES:
-        large = external_data.large_initializers(model)
+    if external_data.count_weight_bytes(model) > external_data.MAX_PROTO_BYTES:
+        large = external_data.list_large_initializers(model)
         return len(external_data.as_buffers(model)[0]) + sum(tensor.nbytes for _, tensor in large)
     return sum(map(len, to_pieces(model)))
 
 
-def graph_digest(model: ir.Model) -> str:
+def digest_graph(model: ir.Model) -> str:
     """SHA-256 of nodes, attributes, weights and names, without the model's metadata."""
-    proto, detached = external_data.proto_without_weights(model)
+    proto, detached = external_data.detach_weights(model)
     head = repr(sorted((o.domain, o.version) for o in proto.opset_import)).encode()
     found = hashlib.sha256(head + proto.graph.SerializeToString(deterministic=True))
     weights = sorted(detached.tensors.items())
@@ -81,7 +81,7 @@ def graph_digest(model: ir.Model) -> str:
         return _KNOWN_DIGESTS[key]
     for name, tensor in weights:
         found.update(f"{name!r} {tensor.dtype} {tensor.shape}".encode())
-        found.update(external_data.little_endian_bytes(tensor))
+        found.update(external_data.to_little_endian_bytes(tensor))
     while len(_KNOWN_DIGESTS) >= _DIGESTS_KEPT:
         del _KNOWN_DIGESTS[next(iter(_KNOWN_DIGESTS))]
     return _KNOWN_DIGESTS.setdefault(key, found.hexdigest())
@@ -90,7 +90,7 @@ def graph_digest(model: ir.Model) -> str:
 def serialize_with_weight_file(model: ir.Model, location: str) -> tuple[bytes, Iterator[Buffer]]:
     """The serialized model, and in chunks the content of the one file to which it refers for large weights."""
     places, end = {}, 0
-    for name, tensor in external_data.large_initializers(model):
+    for name, tensor in external_data.list_large_initializers(model):
         places[name] = (location, end, tensor.nbytes)
         end += _aligned_size(tensor.nbytes)
     return external_data.serialize_with_references(model, places), _weight_chunks(model)
@@ -101,8 +101,8 @@ def _aligned_size(size: int) -> int:
 
 
 def _weight_chunks(model: ir.Model) -> Iterator[Buffer]:
-    for _, tensor in external_data.large_initializers(model):
-        yield external_data.little_endian_bytes(tensor)
+    for _, tensor in external_data.list_large_initializers(model):
+        yield external_data.to_little_endian_bytes(tensor)
         yield bytes(_aligned_size(tensor.nbytes) - tensor.nbytes)
 
 

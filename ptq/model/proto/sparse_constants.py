@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 from ptq.core.errors import ModelError
 from ptq.model.proto.external_data import MAX_PROTO_BYTES
-from ptq.model.proto.proto_walk import all_bodies, all_nodes
+from ptq.model.proto.proto_walk import list_bodies, list_nodes
 
 
 def to_dense(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
@@ -19,19 +19,19 @@ def to_dense(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
     Raises:
         ModelError: A dense constant would exceed the size that can be written.
     """
-    if not any(map(_is_sparse_constant, all_nodes(proto))) and not any(
-        isinstance(body, onnx.GraphProto) and body.sparse_initializer for body in all_bodies(proto)
+    if not any(map(_is_sparse_constant, list_nodes(proto))) and not any(
+        isinstance(body, onnx.GraphProto) and body.sparse_initializer for body in list_bodies(proto)
     ):
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
-    for body in all_bodies(copy):
+    for body in list_bodies(copy):
         if isinstance(body, onnx.GraphProto):
             body.initializer.extend(
                 _to_dense_tensor(tensor, source) for tensor in body.sparse_initializer
             )
             body.ClearField("sparse_initializer")
-    for node in filter(_is_sparse_constant, all_nodes(copy)):
+    for node in filter(_is_sparse_constant, list_nodes(copy)):
         tensor = _to_dense_tensor(node.attribute[0].sparse_tensor, source)
         node.attribute[0].CopyFrom(helper.make_attribute("value", tensor))
     return copy

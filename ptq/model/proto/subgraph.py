@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 from onnx import helper
 
-from ptq.model.node import Node, values_read_by
+from ptq.model.node import Node, list_values_read
 from ptq.model.proto import external_data
 
 
@@ -19,7 +19,7 @@ def extract_subgraph(
 
     It shares its weights with the given model.
     """
-    values = {v.name: v for node in nodes for v in (*values_read_by(node), *node.outputs)}
+    values = {v.name: v for node in nodes for v in (*list_values_read(node), *node.outputs)}
     proto = onnx.ModelProto(ir_version=model.ir_version or 8)
     for domain, version in model.graph.opset_imports.items():
         proto.opset_import.add(domain=domain, version=version)

@@ -12,8 +12,8 @@ from google.protobuf.message import Message
 from onnx import numpy_helper
 
 from ptq.core.errors import ModelError, UnsupportedError
-from ptq.model.proto.external_data import MAX_PROTO_BYTES, declared_bytes
-from ptq.model.proto.proto_walk import Body, all_nodes, all_tensors, subgraphs_of
+from ptq.model.proto.external_data import MAX_PROTO_BYTES, count_declared_bytes
+from ptq.model.proto.proto_walk import Body, list_nodes, list_subgraphs, list_tensors
 
 _DIVISOR_ATTRIBUTES = {
     "Attention": ("kv_num_heads", "q_num_heads"),
@@ -49,12 +49,12 @@ def validate(proto: onnx.ModelProto, source: str) -> None:
         raise ModelError(f"{source} has no outputs; export it with its outputs")
     _refuse_maps(proto, source)
     _require_bounded_inlining(proto, source)
-    for tensor in all_tensors(proto):
+    for tensor in list_tensors(proto):
         require_data(tensor, source)
     versions = [o.version for o in proto.opset_import if o.domain in _ONNX]
-    for node in all_nodes(proto):
+    for node in list_nodes(proto):
         _require_consistent(node, versions[-1] if versions else newest, source)
-    size = sum(map(declared_bytes, all_tensors(proto)))
+    size = sum(map(count_declared_bytes, list_tensors(proto)))
     if size > MAX_PROTO_BYTES:
         raise ModelError(
             f"{source} has {size / 1e9:.1f} GB of weights inside its nodes; the limit is 2 GB. "
@@ -110,7 +110,7 @@ def _require_bounded_inlining(proto: onnx.ModelProto, source: str) -> None:
         total = 0
         for node in body.node:
             called = (node.domain, node.op_type, node.overload)
-            total += 1 + sum(size(graph, within) for graph in subgraphs_of(node))
+            total += 1 + sum(size(graph, within) for graph in list_subgraphs(node))
             if called in within or called not in bodies_of:
                 continue  # the checker refuses recursive functions
             if called not in sizes:

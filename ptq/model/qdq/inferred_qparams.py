@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.types import QuantParams
-from ptq.model.node import Value, consumers_of, operator_of, spec_of
-from ptq.model.qdq.qdq_units import qparams_of, read_quantizer
+from ptq.model.node import Value, get_operator, get_spec, list_consumers
+from ptq.model.qdq.qdq_units import read_qparams, read_quantizer
 from ptq.model.qdq.qlinear_inputs import read_operands
 
 
 def infer_qparams(integers: Value) -> QuantParams | None:
     """Parameters that the first reader uses; it may read them through data-movement operators."""
-    for node in consumers_of(integers):
-        op = operator_of(node)
+    for node in list_consumers(integers):
+        op = get_operator(node)
         if op == "DequantizeLinear":
             found = read_quantizer(node, integers)
             if found is not None:
@@ -21,8 +21,8 @@ def infer_qparams(integers: Value) -> QuantParams | None:
             operands = read_operands(node, QLINEAR_FORMS[op][1])
             for value, scale, zero_point in operands.triples.values() if operands else ():
                 if value is integers:
-                    return qparams_of(scale, zero_point, integers)
-        spec = spec_of(node)
+                    return read_qparams(scale, zero_point, integers)
+        spec = get_spec(node)
         if (
             spec is not None
             and spec.moves_integers

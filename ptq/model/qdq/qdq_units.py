@@ -12,21 +12,21 @@ from ptq.core.errors import ModelError
 from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.types import QType, QuantParams
-from ptq.model.axes import resize_unsupported_reason, softmax_axes
+from ptq.model.axes import get_softmax_axes, resize_unsupported_reason
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    consumers_of,
-    dtype_of,
-    infinite_attribute,
+    find_infinite_attribute,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_operator,
+    get_shape,
+    get_spec,
     is_constant,
-    operator_of,
-    shape_of,
-    spec_of,
+    list_consumers,
 )
-from ptq.model.weights.layer_weights import channel_axis
+from ptq.model.weights.layer_weights import get_channel_axis
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,18 +69,18 @@ class QuantizedOp:
         return self.spec.output_rule is not OutputRule.NONE and self.outputs[0] is None
 
 
-def quantized_source(value: Value | None) -> QuantizedTensor | None:
+def find_quantized_source(value: Value | None) -> QuantizedTensor | None:
     """The integers that a DequantizeLinear with constant scale turns into this value; None if there is none."""
     node = value.producer() if value is not None else None
-    if node is None or operator_of(node) != "DequantizeLinear":
+    if node is None or get_operator(node) != "DequantizeLinear":
         return None
     return read_quantizer(node, node.inputs[0])
 
 
-def quantized_result(value: Value) -> QuantizedTensor | None:
+def find_quantized_result(value: Value) -> QuantizedTensor | None:
     """The integers of the value, if one QuantizeLinear is its only reader; else None."""
-    readers = consumers_of(value)
-    if len(readers) != 1 or operator_of(readers[0]) != "QuantizeLinear" or value.is_graph_output():
+    readers = list_consumers(value)
+    if len(readers) != 1 or get_operator(readers[0]) != "QuantizeLinear" or value.is_graph_output():
         return None
     return read_quantizer(readers[0], readers[0].outputs[0])
 
@@ -88,7 +88,7 @@ def quantized_result(value: Value) -> QuantizedTensor | None:
 def read_quantizer(node: Node, integers: Value | None) -> QuantizedTensor | None:
     """Scale and zero point of a quantizer for its integers; None unless they are constant."""
     scale, zero_point = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
-    scales, zeros = constant_of(scale), constant_of(zero_point)
+    scales, zeros = get_constant(scale), get_constant(zero_point)
     if (
         integers is None
         or scale is None
@@ -98,24 +98,24 @@ def read_quantizer(node: Node, integers: Value | None) -> QuantizedTensor | None
         return None
     if scales.dtype != np.float32:
         return None
-    dtype = zeros.dtype if zeros is not None else implied_type(node)
+    dtype = zeros.dtype if zeros is not None else infer_implied_type(node)
     if dtype is None:
         return None
-    params = quant_params(scales, zeros, dtype, attributes_of(node).get("axis", 1), integers)
+    params = to_quant_params(scales, zeros, dtype, get_attributes(node).get("axis", 1), integers)
     return None if params is None else QuantizedTensor(integers, scale, zero_point, params)
 
 
-def implied_type(node: Node) -> np.dtype[Any] | None:
+def infer_implied_type(node: Node) -> np.dtype[Any] | None:
     """Integer type of a quantizer without a zero point; None if it is unknown."""
-    if operator_of(node) == "DequantizeLinear":
+    if get_operator(node) == "DequantizeLinear":
         integers = node.inputs[0]
-        return dtype_of(integers) if integers is not None else None
-    named = int(attributes_of(node).get("output_dtype", 0))
+        return get_dtype(integers) if integers is not None else None
+    named = int(get_attributes(node).get("output_dtype", 0))
     # values of TensorProto.DataType; 0 means the type of the zero point, or uint8 without one
     return {0: np.dtype(np.uint8), 2: np.dtype(np.uint8), 3: np.dtype(np.int8)}.get(named)
 
 
-def quant_params(
+def to_quant_params(
     scales: NDArray[Any],
     zeros: NDArray[Any] | None,
     dtype: np.dtype[Any],
@@ -144,12 +144,12 @@ def quant_params(
         )
     if scales.size == 1:
         return QuantParams(scales.reshape(()), zeros.reshape(()).astype(np.int64), qtype)
-    shape = shape_of(integers) if integers is not None else None
+    shape = get_shape(integers) if integers is not None else None
     axis = axis + len(shape) if axis < 0 and shape is not None else axis
     return QuantParams(scales, zeros.astype(np.int64), qtype, axis)
 
 
-def qparams_of(
+def read_qparams(
     scale: Value | None, zero_point: Value | None, integers: Value, axis: int | None = None
 ) -> QuantParams | None:
     """Quantization parameters of an operator that has scale and zero point as inputs; None if not constant.
@@ -157,39 +157,39 @@ def qparams_of(
     An absent zero point is 0, in the type of the integers. One scale with several zero points, or several scales
     with one zero point, are broadcast to per-channel parameters.
     """
-    scales, zeros = constant_of(scale), constant_of(zero_point)
+    scales, zeros = get_constant(scale), get_constant(zero_point)
     if scales is None or (zero_point is not None and zeros is None):
         return None
-    dtype = zeros.dtype if zeros is not None else dtype_of(integers) or np.dtype(np.uint8)
+    dtype = zeros.dtype if zeros is not None else get_dtype(integers) or np.dtype(np.uint8)
     if zeros is not None and scales.size != zeros.size and 1 in (scales.size, zeros.size):
         if not is_constant(integers):
             return None
         scales, zeros = np.broadcast_arrays(scales.reshape(-1), zeros.reshape(-1))
-    return quant_params(scales, zeros, dtype, axis if axis is not None else 0, integers)
+    return to_quant_params(scales, zeros, dtype, axis if axis is not None else 0, integers)
 
 
-def all_attributes(node: Node) -> dict[str, Any]:
+def get_all_attributes(node: Node) -> dict[str, Any]:
     """Attributes of the node, and constant inputs that were attributes in older opsets."""
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     if node.op_type in ("LogSoftmax", "Softmax", "QLinearSoftmax"):
-        attrs["axis"], together = softmax_axes(node)
+        attrs["axis"], together = get_softmax_axes(node)
         if together:
             attrs["together"] = True
     if node.op_type == "Split":
         attrs["num_outputs"] = len(node.outputs)
     for position, name in ATTRIBUTES_NOW_INPUTS.get(node.op_type, {}).items():
         value = node.inputs[position] if position < len(node.inputs) else None
-        array = constant_of(value)
+        array = get_constant(value)
         if array is not None:
             # the standard requires a scalar; ONNX Runtime takes a single value of any rank
             attrs[name] = array.reshape(()) if name in SCALAR_INPUTS and array.size == 1 else array
     return attrs
 
 
-def quantized_op(node: Node, bits: int = 8) -> QuantizedOp | None:
+def match_supported_qdq_op(node: Node, bits: int = 8) -> QuantizedOp | None:
     """`match_qdq_op`; None if no kernel computes the operator."""
     found = match_qdq_op(node, bits)
-    return None if found is None or unsupported_reason(found) else found
+    return None if found is None or explain_unsupported_unit(found) else found
 
 
 def match_qdq_op(node: Node, bits: int = 8) -> QuantizedOp | None:
@@ -199,7 +199,7 @@ def match_qdq_op(node: Node, bits: int = 8) -> QuantizedOp | None:
         node: The float operator between the quantizers.
         bits: Bits of its activations. Constant weights have 8, biases 32.
     """
-    spec = spec_of(node)
+    spec = get_spec(node)
     if spec is None:
         return None
     inputs: list[QuantizedTensor | Value | None] = []
@@ -208,7 +208,7 @@ def match_qdq_op(node: Node, bits: int = 8) -> QuantizedOp | None:
         if value is None or role in (Role.KEEP, Role.VALUE):
             inputs.append(value)
             continue
-        quantized = quantized_source(value)
+        quantized = find_quantized_source(value)
         if quantized is None or quantized.params.qtype.bits != _bits_of(role, quantized, bits):
             return None
         inputs.append(quantized)
@@ -217,8 +217,8 @@ def match_qdq_op(node: Node, bits: int = 8) -> QuantizedOp | None:
         if spec.output_rule is OutputRule.NONE or not (value.uses() or value.is_graph_output()):
             outputs.append(None)
             continue
-        quantized = quantized_result(value)
-        if quantized is None and returns_float(node, spec):
+        quantized = find_quantized_result(value)
+        if quantized is None and has_float_result(node, spec):
             outputs.append(None)
         elif quantized is None or quantized.params.qtype.bits != bits:
             return None
@@ -234,39 +234,39 @@ def _bits_of(role: Role, operand: QuantizedTensor, activation_bits: int) -> int:
     return 8 if role is Role.WEIGHT and is_constant(operand.integers) else activation_bits
 
 
-def returns_float(node: Node, spec: OpSpec) -> bool:
+def has_float_result(node: Node, spec: OpSpec) -> bool:
     """Whether ONNX Runtime computes the product on integers and returns float.
 
     It does not if a reader quantizes the result. It also does not if it first fuses MatMul and Add to a Gemm, because
     the C of that Gemm is float.
     """
-    readers = consumers_of(node.outputs[0])
+    readers = list_consumers(node.outputs[0])
     if spec.float_output_form is None or any(
-        operator_of(reader) == "QuantizeLinear" for reader in readers
+        get_operator(reader) == "QuantizeLinear" for reader in readers
     ):
         return False
-    if spec.op != "MatMul" or [operator_of(reader) for reader in readers] != ["Add"]:
+    if spec.op != "MatMul" or [get_operator(reader) for reader in readers] != ["Add"]:
         return True
-    left, right = (shape_of(value) if value is not None else None for value in node.inputs[:2])
+    left, right = (get_shape(value) if value is not None else None for value in node.inputs[:2])
     if left is None or right is None or None in left or len(right) != 2:
         return True
     added = [value for value in readers[0].inputs if value is not node.outputs[0]]
-    shape = shape_of(added[0]) if added and added[0] is not None else None
+    shape = get_shape(added[0]) if added and added[0] is not None else None
     return shape not in ((right[1],), (1, right[1]))
 
 
-def unsupported_reason(unit: QuantizedOp) -> str:
+def explain_unsupported_unit(unit: QuantizedOp) -> str:
     """Why no integer kernel computes an operator between quantizers; empty if one does."""
     node, spec = unit.node, unit.spec
-    if spec.op.startswith("Resize") and (why := resize_unsupported_reason(attributes_of(node))):
+    if spec.op.startswith("Resize") and (why := resize_unsupported_reason(get_attributes(node))):
         return why
-    if infinite := infinite_attribute(node):
+    if infinite := find_infinite_attribute(node):
         return infinite
     for position, operand in enumerate(unit.inputs):
         if not isinstance(operand, QuantizedTensor):
             if operand is None or spec.role_of(position) is not Role.VALUE:
                 continue
-            given = constant_of(operand)
+            given = get_constant(operand)
             if given is None:
                 return f"value {operand.name} is computed"
             if not given.size or np.isnan(given).any():
@@ -274,7 +274,7 @@ def unsupported_reason(unit: QuantizedOp) -> str:
             continue
         role, array, axis = (
             spec.role_of(position),
-            constant_of(operand.integers),
+            get_constant(operand.integers),
             operand.params.axis,
         )
         what = f"{role.value} {operand.integers.name}"
@@ -282,13 +282,13 @@ def unsupported_reason(unit: QuantizedOp) -> str:
             return f"{what} has per-channel scales"
         if role is Role.WEIGHT and array is None and not (spec.two_activations and axis is None):
             return f"{what} is not constant"
-        across = array is not None and axis not in (None, channel_axis(node, array.ndim))
+        across = array is not None and axis not in (None, get_channel_axis(node, array.ndim))
         if role is Role.WEIGHT and across:
             return f"{what} has its scales along axis {axis}, not along the output channels"
         if role is Role.BIAS and array is None:
             return f"{what} is not constant"
         if role is Role.BIAS and spec.op == "Gemm" and array is not None:
-            if attributes_of(node).get("beta", 1.0) != 1.0:
+            if get_attributes(node).get("beta", 1.0) != 1.0:
                 return f"beta scales {what}"
             if array.size != 1 and array.size != array.shape[-1]:
                 return f"{what} does not have one value for each column"

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptq.core.opspec import OpSpec, QLinearForm, Role
-from ptq.model.node import Node, Value, attributes_of, constant_of, is_constant
+from ptq.model.node import Node, Value, get_attributes, get_constant, is_constant
 
 
-def qlinear_unsupported_reason(node: Node, spec: OpSpec, operands: QLinearOperands) -> str:
+def explain_float_qlinear(node: Node, spec: OpSpec, operands: QLinearOperands) -> str:
     """Why no kernel computes the operator; empty if one does."""
-    if attributes_of(node).get("channels_last", 0):
+    if get_attributes(node).get("channels_last", 0):
         return "its layout is channels last"
     if operands.unknown_inputs:
         return f"it has an unknown input, {operands.unknown_inputs[0].name}"
@@ -22,7 +22,7 @@ def qlinear_unsupported_reason(node: Node, spec: OpSpec, operands: QLinearOperan
     for position, bias in operands.biases.items():
         if bias is None or spec.role_of(position) is not Role.BIAS:
             continue
-        array = constant_of(bias)
+        array = get_constant(bias)
         if array is None:
             return f"bias {bias.name} is not constant"
         if array.size != 1 and array.size != array.shape[-1]:
@@ -51,7 +51,7 @@ class QLinearOperands:
     unknown_inputs: tuple[Value, ...]
 
 
-def input_positions(form: QLinearForm) -> dict[str, int]:
+def list_input_positions(form: QLinearForm) -> dict[str, int]:
     """Position of each input: ``0q 0s 0z`` for input 0, ``2=`` for a bias, ``ys yz`` for the output.
 
     For a variadic form, only the first input is listed.
@@ -71,7 +71,7 @@ def input_positions(form: QLinearForm) -> dict[str, int]:
 
 def read_operands(node: Node, form: QLinearForm) -> QLinearOperands | None:
     """Operands of a node of that form; None if a required one is missing."""
-    values, place = [*node.inputs], input_positions(form)
+    values, place = [*node.inputs], list_input_positions(form)
     end = len(place)
     if "*" in form.order:
         first = place["0q"]

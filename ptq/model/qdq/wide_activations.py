@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZE_OPS, dtype_of, operator_of
+from ptq.model.node import QUANTIZE_OPS, get_dtype, get_operator
 
 WIDE_TYPES = (np.dtype(np.int16), np.dtype(np.uint16))
 
@@ -18,9 +18,9 @@ WIDE_TYPES = (np.dtype(np.int16), np.dtype(np.uint16))
 def has_16_bit_activations(graph: Graph) -> bool:
     """Whether a quantizer of the main graph writes 16 bits; that of Microsoft's domain counts too."""
     return any(
-        operator_of(node) in QUANTIZE_OPS
+        get_operator(node) in QUANTIZE_OPS
         and any(
-            v is not None and dtype_of(v) in WIDE_TYPES for v in (*node.inputs[2:], *node.outputs)
+            v is not None and get_dtype(v) in WIDE_TYPES for v in (*node.inputs[2:], *node.outputs)
         )
         for node in graph.nodes
     )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, ModelError
 from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import INSTALLED, Version
-from ptq.model.node import Node, Value, constant_of, name_of, operator_of
+from ptq.model.node import Node, Value, get_constant, get_name, get_operator
 
 _Operands = Sequence[NDArray[Any] | None]
 
@@ -42,13 +42,13 @@ class CrashGuard:
         """
         for node, constants in self.nodes:
             operands = [
-                array if value is None or name_of(value) not in self.inputs else feed.get(name_of(value))
+                array if value is None or get_name(value) not in self.inputs else feed.get(get_name(value))
                 for value, array in zip(node.inputs, constants, strict=True)
             ]  # fmt: skip
-            fault = _RULES[operator_of(node)](operands)
+            fault = _RULES[get_operator(node)](operands)
             if fault is not None:
                 raise DataError(
-                    f"{operator_of(node)} {node.name} {fault}: this crashes ONNX Runtime. Feed other values"
+                    f"{get_operator(node)} {node.name} {fault}: this crashes ONNX Runtime. Feed other values"
                 )
 
 
@@ -58,17 +58,17 @@ def find_crash_risks(graph: Graph) -> CrashGuard:
     Raises:
         ModelError: Constants of a node crash it for every sample; the message names the node.
     """
-    inputs = frozenset(map(name_of, graph.inputs))
+    inputs = frozenset(map(get_name, graph.inputs))
     watched = []
     for node in graph.model.graph.all_nodes():
-        rule = _RULES.get(operator_of(node))
+        rule = _RULES.get(get_operator(node))
         if rule is None:
             continue
-        constants = tuple(constant_of(value) for value in node.inputs)
+        constants = tuple(get_constant(value) for value in node.inputs)
         fault = rule(constants)
         if fault is not None:
             raise ModelError(
-                f"{operator_of(node)} {node.name} {fault}: this crashes ONNX Runtime. "
+                f"{get_operator(node)} {node.name} {fault}: this crashes ONNX Runtime. "
                 "Fix the constant and export again"
             )
         if any(_is_fed(value, inputs) for value in node.inputs):

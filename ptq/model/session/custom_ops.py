@@ -6,7 +6,7 @@ ptq loads no library of custom operators, because that would be foreign code in 
 from __future__ import annotations
 
 from ptq.model.graph import Graph
-from ptq.model.node import ONNX_DOMAINS, operator_of
+from ptq.model.node import ONNX_DOMAINS, get_operator
 
 _UNREGISTERED = "is not a registered function/op"
 """ONNX Runtime's words for an operator that it does not have."""
@@ -24,7 +24,7 @@ def explain_custom_operator(text: str, graph: Graph) -> str | None:
     for node in graph.model.graph.all_nodes():
         if node.domain not in ONNX_DOMAINS and f"{node.domain}:{node.op_type}(" in text:
             return (
-                f"ONNX Runtime does not have the custom operator {operator_of(node)} (node {node.name}), and ptq "
+                f"ONNX Runtime does not have the custom operator {get_operator(node)} (node {node.name}), and ptq "
                 "loads no library of operators; export it as standard operators, or as an ONNX function of them"
             )
     return None

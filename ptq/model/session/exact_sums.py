@@ -12,7 +12,7 @@ from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import INSTALLED, Version
 from ptq.model.metadata import read_target
-from ptq.model.node import dtype_of, name_of, require_constant
+from ptq.model.node import get_dtype, get_name, require_constant
 from ptq.model.session.session_tuning import DEFAULT_TUNING, make_session_options
 
 _EXACT_SINCE: Version = (1, 32)
@@ -57,8 +57,8 @@ def split_shared_integers(graph: Graph) -> Graph:
     """
     own = graph.copy()
     for value in list(own.model.graph.initializers.values()):
-        if dtype_of(value) == np.int8:
+        if get_dtype(value) == np.int8:
             for use in list(value.uses())[1:]:
-                copied = own.add_constant(require_constant(value), name_of(value))
+                copied = own.add_constant(require_constant(value), get_name(value))
                 use.node.replace_input_with(use.idx, copied)
     return own

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import Value, name_of, shape_of
+from ptq.model.node import Value, get_name, get_shape
 from ptq.model.session.session import Session
 
 _SLICE_WITH_INPUTS = 10
@@ -35,7 +35,7 @@ class CollectedTensors:
         return list(dict.fromkeys([*self.tensors, *self.channel_axes]))
 
 
-def session_with_outputs(
+def open_session_with_outputs(
     graph: Graph,
     wanted: CollectedTensors,
     *,
@@ -59,13 +59,13 @@ def session_with_outputs(
     return Session.for_calibration(exposed, threads=threads, memory_arena=memory_arena)
 
 
-def session_with_shapes(
+def open_session_with_shapes(
     graph: Graph, names: Sequence[str], *, threads: int
 ) -> tuple[Session, dict[str, str]]:
     """A session that returns the shapes of tensors, and the output that holds the shape of each."""
     exposed = graph.copy()
     shapes = {
-        name: name_of(exposed.insert("Shape", [value], output=f"{name}_shape"))
+        name: get_name(exposed.insert("Shape", [value], output=f"{name}_shape"))
         for name, value in _find_values(exposed, names).items()
     }
     exposed.add_outputs([*shapes.values(), *_add_empty_readers(exposed, names)])
@@ -83,7 +83,7 @@ def _find_values(graph: Graph, names: Collection[str]) -> dict[str, Value]:
     """Computed tensors by name, in the order of the graph."""
     made = (value for node in graph.nodes for value in node.outputs if value.name)
     wanted = set(names)
-    return {name_of(value): value for value in made if value.name in wanted}
+    return {get_name(value): value for value in made if value.name in wanted}
 
 
 def _add_empty_readers(graph: Graph, names: Collection[str]) -> list[str]:
@@ -98,11 +98,11 @@ def _add_empty_readers(graph: Graph, names: Collection[str]) -> list[str]:
     """
     added, zero = list[str](), None
     for name, value in reversed(_find_values(graph, names).items()):
-        if not shape_of(value) or graph.opset < _SLICE_WITH_INPUTS:
+        if not get_shape(value) or graph.opset < _SLICE_WITH_INPUTS:
             added.append(name)
             continue
         zero = zero or graph.add_constant(np.zeros(1, np.int64), "nothing")
         added.append(
-            name_of(graph.insert("Slice", [value, zero, zero, zero], output=f"{name}_held"))
+            get_name(graph.insert("Slice", [value, zero, zero, zero], output=f"{name}_held"))
         )
     return added

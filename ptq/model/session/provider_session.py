@@ -16,7 +16,7 @@ from typing import Any
 import onnxruntime
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, ModelError, short_message
+from ptq.core.errors import DataError, ModelError, shorten_message
 
 CPU = "CPUExecutionProvider"
 _LOG_FATAL_ONLY, _LOG_VERBOSE = 4, 0
@@ -61,7 +61,7 @@ class ProviderSession:
                 self._session = _open_session(model, provider, threads, _LOG_FATAL_ONLY)
         except Exception as error:  # ONNX Runtime's errors have no narrower common base class
             raise ModelError(
-                f"{provider.device} cannot load the model: {short_message(error)}"
+                f"{provider.device} cannot load the model: {shorten_message(error)}"
             ) from error
         self._provider = provider
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
@@ -78,7 +78,7 @@ class ProviderSession:
             results: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
         except Exception as error:  # ONNX Runtime's errors have no narrower common base class
             raise DataError(
-                f"{self._provider.device} cannot run the sample: {short_message(error)}"
+                f"{self._provider.device} cannot run the sample: {shorten_message(error)}"
             ) from error
         return results
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.node import Value, name_of, operator_of
+from ptq.model.node import Value, get_name, get_operator
 from ptq.model.session.session import Session
 from ptq.model.session.session_tuning import SessionTuning
 
@@ -27,7 +27,7 @@ def add_runtime_types(graph: Graph) -> None:
     values = [v for node in graph.nodes for v in node.outputs if v.name]
     if all(value.type is not None for value in values):
         return
-    unknown = {name_of(v): v for v in values if v.type is None or v.shape is None}
+    unknown = {get_name(v): v for v in values if v.type is None or v.shape is None}
     exposed = graph.copy()
     exposed.add_outputs(unknown)
     try:
@@ -49,7 +49,7 @@ def explain_unknown_type(value: Value) -> str:
     while node is not None:
         before = next((v for v in node.inputs if v is not None and v.type is None), None)
         if before is None or before.producer() is None:
-            return f"the type that {operator_of(node)} ({node.name}) returns is unknown"
+            return f"the type that {get_operator(node)} ({node.name}) returns is unknown"
         node = before.producer()
     return f"the type of {value.name} is unknown"
 

@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 import onnxruntime
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, ModelError, short_message
+from ptq.core.errors import DataError, ModelError, shorten_message
 from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import ORT_VERSION
-from ptq.model.node import Node, name_of, operator_of, values_read_by
+from ptq.model.node import Node, get_name, get_operator, list_values_read
 from ptq.model.proto import external_data
 from ptq.model.proto.mapped_weight import release_mapped_pages
-from ptq.model.proto.operator_versions import since_version, unsupported_nodes
+from ptq.model.proto.operator_versions import find_unsupported_nodes, get_since_version
 from ptq.model.qdq.wide_activations import has_16_bit_activations
 from ptq.model.session.crash_guard import find_crash_risks
 from ptq.model.session.custom_ops import explain_custom_operator
@@ -197,7 +197,7 @@ def _explain_failure() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # ONNX Runtime's errors have no narrower common base class
-        raise DataError(f"ONNX Runtime cannot run the sample: {short_message(error)}") from error
+        raise DataError(f"ONNX Runtime cannot run the sample: {shorten_message(error)}") from error
 
 
 _OrtValues = dict[str, onnxruntime.OrtValue]
@@ -215,12 +215,13 @@ def _open_session(
     copied, values = dict[str, external_data.Buffer](), _OrtValues()
     for file, (name, tensor) in files.items():
         if tensor.dtype.bitwidth < 8:
-            copied[file] = external_data.little_endian_bytes(tensor)
+            copied[file] = external_data.to_little_endian_bytes(tensor)
         else:
             values[name] = as_ort_value(tensor)
     options.add_external_initializers(list(values), list(values.values()))
     in_place = (
-        not tuning.copy_large_weights and external_data.weight_bytes(graph.model) > _COPY_LIMIT
+        not tuning.copy_large_weights
+        and external_data.count_weight_bytes(graph.model) > _COPY_LIMIT
     )
     if in_place or not tuning.copy_single_rows:
         options.add_session_config_entry("session.disable_prepacking", "1")
@@ -249,18 +250,18 @@ def _open_session(
 
 def _explain_load_failure(error: Exception, graph: Graph) -> str:
     """Message for a model that does not load: ONNX Runtime's text, with the node's name added if it is missing."""
-    for unknown in unsupported_nodes(external_data.proto_without_weights(graph.model)[0]):
+    for unknown in find_unsupported_nodes(external_data.detach_weights(graph.model)[0]):
         return (
             f"ONNX Runtime {ORT_VERSION} does not know {unknown.op_type} of opset "
-            f"{since_version(unknown, graph.opset)} (node {unknown.name}); export an older opset"
+            f"{get_since_version(unknown, graph.opset)} (node {unknown.name}); export an older opset"
         )
     if (custom := explain_custom_operator(str(error), graph)) is not None:
         return custom
-    text = short_message(error)
+    text = shorten_message(error)
     names = {str(node.name) for node in graph.nodes} | {f"({node.op_type})" for node in graph.nodes}
     if not any(name in text for name in names):
         node = _first_unloadable_node(graph)
-        text = f"node {node.name} ({operator_of(node)}): {text}" if node is not None else text
+        text = f"node {node.name} ({get_operator(node)}): {text}" if node is not None else text
     return f"ONNX Runtime cannot load the model: {text}"
 
 
@@ -279,8 +280,8 @@ def _first_unloadable_node(graph: Graph) -> Node | None:
 
 def _can_load(graph: Graph, nodes: list[Node]) -> bool:
     """Whether a model of these first nodes loads, with every tensor that they compute as an output."""
-    read = {v for node in nodes for v in values_read_by(node)}
-    inputs = [name_of(v) for v in graph.inputs if v in read]
+    read = {v for node in nodes for v in list_values_read(node)}
+    inputs = [get_name(v) for v in graph.inputs if v in read]
     prefix = graph.extract(nodes, inputs, [v.name for n in nodes for v in n.outputs if v.name])
     options = onnxruntime.SessionOptions()
     options.log_severity_level = LOG_FATAL_ONLY
@@ -291,7 +292,7 @@ def _can_load(graph: Graph, nodes: list[Node]) -> bool:
     return True
 
 
-def library_versions() -> dict[str, str]:
+def list_library_versions() -> dict[str, str]:
     """Versions of the libraries that results may depend on, by library name."""
     import numpy
     import onnx

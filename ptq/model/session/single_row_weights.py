@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of, shape_of
+from ptq.model.node import get_operator, get_shape
 
 _LEAST_WEIGHTS = 2**24
 """Weights from which the copies take a noticeable time: 64 MB."""
@@ -28,8 +28,8 @@ def has_single_row_weights(graph: Graph) -> bool:
 def _count_weights(graph: Graph) -> Iterator[tuple[int, bool]]:
     """The number of weights of each matrix, and whether it multiplies one row."""
     for node in graph.nodes:
-        if operator_of(node) in ("Gemm", "MatMul") and None not in node.inputs[:2]:
-            rows, matrix = (value and shape_of(value) for value in node.inputs[:2])
+        if get_operator(node) in ("Gemm", "MatMul") and None not in node.inputs[:2]:
+            rows, matrix = (value and get_shape(value) for value in node.inputs[:2])
             if matrix and None not in matrix:
                 count = math.prod(side for side in matrix if side is not None)
                 yield count, bool(rows) and all(side == 1 for side in (rows or ())[:-1])

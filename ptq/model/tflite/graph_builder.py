@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from ptq.core.errors import UnsupportedError
 from ptq.core.opset_changes import WIDE_QUANTIZER_OPSET
 from ptq.core.types import FLOAT32
-from ptq.model.tflite.parsed import ParsedModel, ParsedTensor, border_name
+from ptq.model.tflite.parsed import ParsedModel, ParsedTensor, get_border_name
 
 OPSET = 20
 _IR_VERSIONS = {OPSET: 9, WIDE_QUANTIZER_OPSET: 10}
@@ -157,7 +157,7 @@ class GraphBuilder:
             return
         name = tensor.name
         if name in self.model.inputs or name in self.model.outputs:  # that is the float value
-            name = self.unique(border_name(name))
+            name = self.unique(get_border_name(name))
         self.add("QuantizeLinear", [value, *self._parameters(tensor)], name)
         self._real[number] = self._dequantize(name, tensor)
 

@@ -21,7 +21,7 @@ def _name_in(enumeration: str, number: int) -> str:
     return str(next(name for name, value in values.items() if value == number))
 
 
-def activation_of(o: ParsedOperator) -> str:
+def get_activation(o: ParsedOperator) -> str:
     """Name of the fused activation."""
     number = getattr(o.options, "fusedActivationFunction", 0)
     return _name_in("ActivationFunctionType", number)
@@ -89,7 +89,7 @@ def read_conv(b: GraphBuilder, o: ParsedOperator) -> None:
         group=group,
         **_window(b, o, weight.shape[2:]),
     )
-    b.write_image(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+    b.write_image(o.outputs[0], b.activate(o.outputs[0], y, get_activation(o)))
 
 
 def read_conv_transpose(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -112,7 +112,7 @@ def read_conv_transpose(b: GraphBuilder, o: ParsedOperator) -> None:
         "ConvTranspose", inputs, kernel_shape=weight.shape[2:], strides=strides,
         output_padding=[max(-s, 0) for s in surplus], **padding,
     )  # fmt: skip
-    b.write_image(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+    b.write_image(o.outputs[0], b.activate(o.outputs[0], y, get_activation(o)))
 
 
 def read_fully_connected(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -126,13 +126,13 @@ def read_fully_connected(b: GraphBuilder, o: ParsedOperator) -> None:
     bias = _read_bias(b, o, 2, x)
     if rank > 2 and not bias and o.options.keepNumDims:
         y = b.add("MatMul", [source, b.read_weight(o.inputs[1], weight.T, 1)])
-        b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+        b.write(o.outputs[0], b.activate(o.outputs[0], y, get_activation(o)))
         return
     if rank != 2:
         source = b.reshape(x, source, (-1, weight.shape[1]))
     inputs = [source, b.read_weight(o.inputs[1], weight, 0), *bias]
     result, shape = o.outputs[0], b.tensor(o.outputs[0]).signature
-    y = b.activate(result, b.add("Gemm", inputs, transB=1), activation_of(o))
+    y = b.activate(result, b.add("Gemm", inputs, transB=1), get_activation(o))
     b.write(result, y if len(shape) == 2 else b.reshape(result, y, shape))
 
 
@@ -142,7 +142,7 @@ def read_pool(op: str) -> Row:
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
         kernel = [o.options.filterHeight, o.options.filterWidth]
         y = b.add(op, [b.read_image(o.inputs[0])], kernel_shape=kernel, **_window(b, o, kernel))
-        b.write_image(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+        b.write_image(o.outputs[0], b.activate(o.outputs[0], y, get_activation(o)))
 
     return row
 

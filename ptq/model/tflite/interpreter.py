@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, ModelError, UnsupportedError, short_message
+from ptq.core.errors import DataError, ModelError, UnsupportedError, shorten_message
 from ptq.core.types import QType, QuantParams
 from ptq.model.tflite.crashes import refuse_crashes
 from ptq.model.tflite.schema import IDENTIFIER, load_schema, require_litert
@@ -32,7 +32,7 @@ STANDARD = "TFLITE_METADATA"
 """TensorFlow Lite's own metadata, a flatbuffer of another schema."""
 
 
-def litert_version() -> str:
+def get_litert_version() -> str:
     """Version of the installed package ``ai-edge-litert``."""
     require_litert()
     return version("ai-edge-litert")
@@ -71,7 +71,7 @@ def parse_model(content: bytes) -> Any:
         return schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
     except Exception as error:  # flatbuffers read damaged offsets without a check of their own
         raise ModelError(
-            f"the .tflite file is damaged ({short_message(error)}); write it again"
+            f"the .tflite file is damaged ({shorten_message(error)}); write it again"
         ) from None
 
 
@@ -128,7 +128,7 @@ class LitertModel:
                     f"LiteRT's reference kernels have no {missing[1]}; its default kernels may have it "
                     "(arithmetic litert-xnnpack)"
                 ) from error
-            raise ModelError(f"LiteRT cannot load the model: {short_message(error)}") from error
+            raise ModelError(f"LiteRT cannot load the model: {shorten_message(error)}") from error
         orders = json.loads(read_metadata(content).get(ORDERS, "{}"))
         self._orders = {name: tuple(order) for name, order in orders.items()}
         self._input_details = _by_name(parsed, self._interpreter, "inputs")
@@ -215,7 +215,7 @@ class LitertModel:
                 interpreter.set_tensor(self._input_details[name]["index"], array)
             interpreter.invoke()
         except (ValueError, RuntimeError) as error:
-            raise DataError(f"LiteRT cannot run the sample: {short_message(error)}") from error
+            raise DataError(f"LiteRT cannot run the sample: {shorten_message(error)}") from error
         return {
             name: self._from_stored(name, interpreter.get_tensor(detail["index"]))
             for name, detail in self._output_details.items()

@@ -11,7 +11,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.model.tflite.graph_builder import GraphBuilder
 from ptq.model.tflite.image_operators import (
     Row,
-    activation_of,
+    get_activation,
     read_conv,
     read_conv_transpose,
     read_fully_connected,
@@ -48,7 +48,7 @@ def _plain(op: str) -> Row:
 
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
         y = b.add(op, [b.read(i) for i in o.inputs])
-        b.write(o.outputs[0], b.activate(o.outputs[0], y, activation_of(o)))
+        b.write(o.outputs[0], b.activate(o.outputs[0], y, get_activation(o)))
 
     return row
 

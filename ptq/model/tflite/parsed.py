@@ -73,7 +73,7 @@ class ParsedModel:
     orders: Mapping[str, tuple[int, ...]]
 
 
-def border_name(tensor: str) -> str:
+def get_border_name(tensor: str) -> str:
     """The integers of an input or output in the ONNX graph; the tensor's own name is that of the float value."""
     return f"{tensor}_quantized"
 

@@ -45,7 +45,7 @@ def load_schema() -> Any:
     return import_module("ai_edge_litert.schema_py_generated")
 
 
-def tensor_type(dtype: np.dtype[Any]) -> int:
+def get_tensor_type(dtype: np.dtype[Any]) -> int:
     """LiteRT's number of an element type.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.model.node import FLOAT_TYPES, Node, Value, attributes_of, constant_of, operator_of
+from ptq.model.node import FLOAT_TYPES, Node, Value, get_attributes, get_constant, get_operator
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +29,12 @@ class ChannelAffine:
     b: NDArray[np.float64]
 
 
-def batch_norm_affine(node: Node) -> ChannelAffine | None:
+def match_batch_norm_affine(node: Node) -> ChannelAffine | None:
     """A BatchNormalization as an affine map; None in training mode or if a parameter is not constant."""
-    if operator_of(node) != "BatchNormalization" or node.inputs[0] is None:
+    if get_operator(node) != "BatchNormalization" or node.inputs[0] is None:
         return None
-    attrs = attributes_of(node)
-    parameters = [constant_of(v) for v in node.inputs[1:5]]
+    attrs = get_attributes(node)
+    parameters = [get_constant(v) for v in node.inputs[1:5]]
     extra_outputs = any(v.uses() or v.is_graph_output() for v in node.outputs[1:])
     if attrs.get("training_mode", 0) or extra_outputs or any(p is None for p in parameters):
         return None
@@ -45,15 +45,15 @@ def batch_norm_affine(node: Node) -> ChannelAffine | None:
     return ChannelAffine(node.inputs[0], a, b) if np.all(np.isfinite(a) & np.isfinite(b)) else None
 
 
-def arithmetic_affine(node: Node, rank: int, channels: int) -> ChannelAffine | None:
+def match_arithmetic_affine(node: Node, rank: int, channels: int) -> ChannelAffine | None:
     """Add, Sub, Mul or Div of a tensor and a constant along axis 1, as an affine map."""
-    if operator_of(node) not in ("Add", "Sub", "Mul", "Div"):
+    if get_operator(node) not in ("Add", "Sub", "Mul", "Div"):
         return None
-    left, right = (constant_of(v) for v in node.inputs)
+    left, right = (get_constant(v) for v in node.inputs)
     if (left is None) == (right is None):
         return None
     x, constant = (node.inputs[0], right) if left is None else (node.inputs[1], left)
-    c = None if constant is None else per_channel_constant(constant, rank, channels)
+    c = None if constant is None else to_per_channel_constant(constant, rank, channels)
     if x is None or c is None:
         return None
     one, zero = np.ones(()), np.zeros(())
@@ -67,7 +67,7 @@ def arithmetic_affine(node: Node, rank: int, channels: int) -> ChannelAffine | N
     return ChannelAffine(x, 1 / c, zero) if left is None and np.all(c != 0) else None
 
 
-def per_channel_constant(
+def to_per_channel_constant(
     array: NDArray[Any], rank: int, channels: int
 ) -> NDArray[np.float64] | None:
     """The constant as float64, 0-d or 1-d along axis 1; None if it is not constant along the other axes."""

@@ -13,12 +13,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 
-def matrix_channel_axis(attributes: Mapping[str, Any], rank: int) -> int:
+def get_matrix_channel_axis(attributes: Mapping[str, Any], rank: int) -> int:
     """Axis of the right operand of a Gemm or MatMul along which its output channels lie."""
     return 0 if attributes.get("transB") else rank - 1
 
 
-def input_output_matrix(weight: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
+def view_input_output_matrix(weight: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
     """View of the right operand of a Gemm or MatMul with shape (…, inputs, outputs).
 
     The function is its own inverse: it also brings such a matrix back into the node's layout.

@@ -20,13 +20,13 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_shape,
-    node_name,
-    operator_of,
+    get_attributes,
+    get_constant_shape,
+    get_node_name,
+    get_operator,
     require_constant,
 )
-from ptq.model.weights.layer_weights import channel_axis
+from ptq.model.weights.layer_weights import get_channel_axis
 
 _COMPARED_FIRST = 16
 """Values of an array by which most different arrays are distinguished."""
@@ -37,9 +37,9 @@ def find_weight_families(graph: Graph) -> dict[str, tuple[str, ...]]:
     readers: dict[tuple[tuple[Any, ...], Value], list[str]] = {}
     for node in graph.nodes:
         value = node.inputs[WEIGHT_INPUT] if len(node.inputs) > WEIGHT_INPUT else None
-        layout = _weight_layout(node, constant_shape(value))
+        layout = _weight_layout(node, get_constant_shape(value))
         if value is not None and layout is not None:
-            readers.setdefault((layout, value), []).append(node_name(node))
+            readers.setdefault((layout, value), []).append(get_node_name(node))
     groups: list[_Copies] = []
     by_key: dict[tuple[Any, ...], list[_Copies]] = {}
     for (layout, value), names in readers.items():
@@ -51,7 +51,7 @@ def find_weight_families(graph: Graph) -> dict[str, tuple[str, ...]]:
             known.append(equal)
             groups.append(equal)
         equal.names.extend(names)
-    place = {node_name(node): number for number, node in enumerate(graph.nodes)}
+    place = {get_node_name(node): number for number, node in enumerate(graph.nodes)}
     families = [tuple(sorted(copies.names, key=place.__getitem__)) for copies in groups]
     return {name: family for family in families if len(family) > 1 for name in family}
 
@@ -73,7 +73,7 @@ def share_weights(graph: Graph) -> None:
     """Let all nodes that share a weight read one initializer, in place."""
     families, first = find_weight_families(graph), dict[str, Value | None]()
     for node in graph.nodes:
-        family = families.get(node_name(node))
+        family = families.get(get_node_name(node))
         if family is not None:
             node.replace_input_with(
                 WEIGHT_INPUT, first.setdefault(family[0], node.inputs[WEIGHT_INPUT])
@@ -87,11 +87,11 @@ def _is_same_array(one: Value, other: Value) -> bool:
 
 def _weight_layout(node: Node, shape: tuple[int, ...] | None) -> tuple[Any, ...] | None:
     """What must be equal for two nodes to read a weight in one way; None for an operator without weight layout."""
-    axis = None if shape is None else channel_axis(node, len(shape))
+    axis = None if shape is None else get_channel_axis(node, len(shape))
     if axis is None or shape is None or not prod(shape):
         return None
-    convolves = operator_of(node) in ("Conv", "ConvTranspose")
-    groups = attributes_of(node).get("group", 1) if convolves else 0
+    convolves = get_operator(node) in ("Conv", "ConvTranspose")
+    groups = get_attributes(node).get("group", 1) if convolves else 0
     return convolves, axis, groups, shape
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ptq.calibration.calibration import FOLDS, tensors_to_collect
+from ptq.calibration.calibration import FOLDS, list_tensors_to_collect
 from ptq.calibration.measured_tensors import MeasuredTensors, Source
 from ptq.calibration.observe_splits import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session.exposed_session import CollectedTensors
 from ptq.observers.calibration_file import Calibration
-from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
+from ptq.rewrite.equalize.boundary_scales import find_boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import group_channels
-from ptq.rewrite.equalize.scale_channels import factors_by_group
+from ptq.rewrite.equalize.scale_channels import to_group_factors
 from ptq.rewrite.prepare.prepare import PreparedModel
 
 HALVES = 2
@@ -51,7 +51,10 @@ def derive_statistics(
     Raises:
         DataError: The candidate fails on a sample; the text names it.
     """
-    wanted, sources = tensors_to_collect(candidate.graph), _find_sources(plain, candidate, measured)
+    wanted, sources = (
+        list_tensors_to_collect(candidate.graph),
+        _find_sources(plain, candidate, measured),
+    )
     tensors = {name: sources[name] for name in wanted.tensors if name in sources}
     summed = {name: sources[name] for name in wanted.channel_axes if name in sources}
     halves = [
@@ -90,7 +93,7 @@ def add_wider_statistics(
         wider: The statistics of the plain model on more samples.
     """
     found = group_channels(plain, boundaries=candidate.boundaries)
-    by_group = factors_by_group(found, candidate.channel_factors)
+    by_group = to_group_factors(found, candidate.channel_factors)
     scaled = {name for name, groups in found.groups.items() if (by_group[groups] != 1).any()}
     same = calibration.tensors.keys() - scaled - candidate.boundaries.keys()
     return replace(
@@ -113,21 +116,21 @@ def _find_sources(
     if candidate.graph is plain:
         return {name: (name, None) for name in measured.folds[0]}
     found = group_channels(plain, boundaries=candidate.boundaries)
-    by_group = factors_by_group(found, candidate.channel_factors)
+    by_group = to_group_factors(found, candidate.channel_factors)
     factors = {name: by_group[groups] for name, groups in found.groups.items()}
     sources: dict[str, Source] = {
         name: (name, factors.get(name))
         for name in measured.folds[0]
         if name not in candidate.boundaries
     }
-    for node in boundary_scale_nodes(candidate.graph, candidate.boundaries):
+    for node in find_boundary_scale_nodes(candidate.graph, candidate.boundaries):
         before, after = node.inputs[0], node.outputs[0]
         assert before is not None
-        tensor = next(name_of(v) for v in (before, after) if v.name in candidate.boundaries)
+        tensor = next(get_name(v) for v in (before, after) if v.name in candidate.boundaries)
         writer = before.producer()
         is_scaled = writer is not None and writer.name in candidate.boundaries[tensor]
         if tensor in measured.folds[0]:
             scaled, unscaled = (before, after) if is_scaled else (after, before)
-            sources[name_of(scaled)] = tensor, factors[tensor]
-            sources[name_of(unscaled)] = tensor, None
+            sources[get_name(scaled)] = tensor, factors[tensor]
+            sources[get_name(unscaled)] = tensor, None
     return sources

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ptq.calibration.calibration import FOLDS
 from ptq.calibration.measured_tensors import MeasuredTensors
-from ptq.core.decibels import error_db
+from ptq.core.decibels import to_error_db
 from ptq.core.memory import release_memory
 from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.plan import Plan
@@ -30,24 +30,20 @@ from ptq.core.wording import plural
 from ptq.data import Sample, Samples, rank_by_digest
 from ptq.kernels.thread_pool import map_ahead
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of, name_of, node_name
-from ptq.model.proto.external_data import weight_bytes
+from ptq.model.node import get_constant, get_name, get_node_name
+from ptq.model.proto.external_data import count_weight_bytes
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import InputMean, find_float_means
-from ptq.optimization.effort import (
-    COMPARED_VALUES,
-    SUFFICIENT_VALUES,
-    Effort,
-)
+from ptq.optimization.effort import COMPARED_VALUES, SUFFICIENT_VALUES, Effort
 from ptq.optimization.equalization.candidate_evaluation import CandidateEvaluation, ParamsByFold
 from ptq.optimization.equalization.candidate_statistics import derive_statistics, is_derivable
 from ptq.optimization.equalization.contender import Contender, is_decided
 from ptq.optimization.output_error import OutputError, RangeEvaluator
-from ptq.optimization.range_candidates import METHODS, find_candidates, params_by_fold
+from ptq.optimization.range_candidates import METHODS, choose_params_by_fold, find_candidates
 from ptq.optimization.significance import MAX_ERROR_RATIO, NEGLIGIBLE_ERROR
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import set_weights
-from ptq.rewrite.instrument.logits import find_common_cut, logits_graph
+from ptq.rewrite.instrument.logits import build_logits_graph, find_common_cut
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import AUTO, Recipe
@@ -95,8 +91,8 @@ class CandidateComparison:
         is_small = measured is None or measured.count_values(max(self._counts)) < COMPARED_VALUES
         self._checks, self._measured = effort.range_checks, None if is_small else measured
         self._known = known
-        self._cut = frozenset(name_of(value) for value in prepared.graph.outputs)
-        self._reference = OutputError(logits_graph(prepared.graph), [], run)
+        self._cut = frozenset(get_name(value) for value in prepared.graph.outputs)
+        self._reference = OutputError(build_logits_graph(prepared.graph), [], run)
 
     def select_best(self, candidates: Iterable[PreparedModel]) -> PreparedModel:
         """The candidate with the least error if it is lower than the plain model's, else that; with a note.
@@ -116,7 +112,7 @@ class CandidateComparison:
         cut = find_common_cut([graph, *(one.graph for one in rewritten)])
         if cut != self._cut:
             self._cut = cut
-            self._reference = OutputError(logits_graph(graph, cut), [], self._run)
+            self._reference = OutputError(build_logits_graph(graph, cut), [], self._run)
         plain = self._to_contender(self._prepared, 1.0)
         rivals = [
             self._to_contender(one, 1 / MAX_ERROR_RATIO if one.boundaries else 1.0)
@@ -172,7 +168,7 @@ class CandidateComparison:
     ) -> Generator[NDArray[np.float64], None, None]:
         """The errors of contenders, in order. The next ones open and run meanwhile, unless they are large."""
         at_once = self._run.jobs_at_once
-        if at_once == 1 or weight_bytes(self._prepared.graph.model) > _KEPT_WEIGHTS:
+        if at_once == 1 or count_weight_bytes(self._prepared.graph.model) > _KEPT_WEIGHTS:
             for contender in remaining:
                 yield self._errors(self._open(contender, self._run))
             return
@@ -225,7 +221,8 @@ class CandidateComparison:
         evaluation = contender.evaluation
         assert evaluation is not None
         is_kept = (
-            contender.is_observed and weight_bytes(contender.candidate.graph.model) <= _KEPT_WEIGHTS
+            contender.is_observed
+            and count_weight_bytes(contender.candidate.graph.model) <= _KEPT_WEIGHTS
         )
         contender.evaluation = evaluation if is_kept else None
         errors = evaluation.measure_more(self._checks)
@@ -246,11 +243,11 @@ class CandidateComparison:
         names = [n for c in ranges for n in c.group.tensors if n in plan.tensors]
         corrected = plan.tensors if recipe.correct_bias else ()
         means = {n: InputMean(mean, 0.0) for n, mean in find_float_means(whole, corrected).items()}
-        graph = logits_graph(_with_weight_errors(candidate.graph, plan, means), self._cut)
+        graph = build_logits_graph(_with_weight_errors(candidate.graph, plan, means), self._cut)
         evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, run)
         first, count = self._methods[0], len(folds)
         params: dict[str, ParamsByFold] = {
-            m: params_by_fold(ranges, count, m, first) for m in self._methods
+            m: choose_params_by_fold(ranges, count, m, first) for m in self._methods
         }
         return CandidateEvaluation(evaluator.errors, params)
 
@@ -258,7 +255,7 @@ class CandidateComparison:
 def _describe(plain: Contender, other: Contender) -> str:
     """The figures of a decision, of the last stage that both ran in."""
     stage = min(len(plain.errors), len(other.errors)) - 1
-    before, after = (-error_db(float(c.errors[stage].mean())) for c in (plain, other))
+    before, after = (-to_error_db(float(c.errors[stage].mean())) for c in (plain, other))
     figures = f"SQNR {before:.1f} → {after:.1f} dB"
     if other is plain:
         figures = f"no improvement is needed: SQNR {before:.1f} dB"
@@ -273,8 +270,10 @@ def _with_weight_errors(graph: Graph, plan: Plan, means: Mapping[str, InputMean]
     weights, known = {}, dict[tuple[int, QuantParams], NDArray[Any]]()
     share = math.sqrt(_WEIGHT_ERROR_LEFT)
     for node in graph.nodes:
-        weight = constant_of(node.inputs[WEIGHT_INPUT]) if len(node.inputs) > WEIGHT_INPUT else None
-        params = plan.find_weight_qparams(node_name(node))
+        weight = (
+            get_constant(node.inputs[WEIGHT_INPUT]) if len(node.inputs) > WEIGHT_INPUT else None
+        )
+        params = plan.find_weight_qparams(get_node_name(node))
         if weight is not None and params is not None:
             key = (id(node.inputs[WEIGHT_INPUT]), params)
             if key not in known:
@@ -283,7 +282,7 @@ def _with_weight_errors(graph: Graph, plan: Plan, means: Mapping[str, InputMean]
                 changed *= share
                 changed += weight
                 known[key] = changed
-            weights[node_name(node)] = known[key]
+            weights[get_node_name(node)] = known[key]
     corrected, _ = correct_biases(graph, plan, means, weights)
     set_weights(corrected, weights)
     return corrected

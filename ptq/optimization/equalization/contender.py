@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.calibration import FOLDS, HALF, CrossValidationFold, tensors_to_collect
+from ptq.calibration.calibration import FOLDS, HALF, CrossValidationFold, list_tensors_to_collect
 from ptq.calibration.observe_splits import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
@@ -63,7 +63,7 @@ class Contender:
         graph, pairs = self.candidate.graph, list(zip(samples, folds, strict=True))
         count = len(self.splits) or (FOLDS if any(folds) else 1)  # a later stage may lack a fold
         names = [[s.name for s, of in pairs if of == fold] for fold in range(count)]
-        found = observe_splits(graph, samples, tensors_to_collect(graph), names, run=run)
+        found = observe_splits(graph, samples, list_tensors_to_collect(graph), names, run=run)
         merged = zip(self.splits, found, strict=True) if self.splits else ()
         self.splits = [before.merge(after) for before, after in merged] or found
 

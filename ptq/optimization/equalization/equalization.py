@@ -15,7 +15,7 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.calibration import FOLDS, tensors_to_collect
+from ptq.calibration.calibration import FOLDS, list_tensors_to_collect
 from ptq.calibration.channel_spreads import merge_spreads
 from ptq.calibration.measured_tensors import MeasuredTensors, measure_tensors
 from ptq.core.memory import release_memory
@@ -25,19 +25,19 @@ from ptq.core.target import Target
 from ptq.core.wording import plural
 from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
-from ptq.model.node import consumers_of, name_of, operator_of
+from ptq.model.node import get_name, get_operator, list_consumers
 from ptq.model.weights.shared_weights import find_weight_families
 from ptq.optimization.earlier_run import Given
 from ptq.optimization.effort import MEASURED_VALUES, Effort
 from ptq.optimization.equalization.candidates import CandidateComparison
 from ptq.optimization.equalization.equalization_factors import compute_equalization_factors
-from ptq.optimization.equalization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
-from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
+from ptq.optimization.equalization.layer_pair_factors import balance_layer_pairs, list_pair_tensors
+from ptq.rewrite.equalize.boundary_scales import find_boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import ChannelGroups, group_channels
 from ptq.rewrite.equalize.channel_walk import GATED_OPS
 from ptq.rewrite.equalize.cross_layer_equalization import equalize_layers
 from ptq.rewrite.equalize.layer_pairs import find_layer_pairs
-from ptq.rewrite.equalize.scale_channels import factors_by_group, factors_by_tensor, scale_channels
+from ptq.rewrite.equalize.scale_channels import scale_channels, to_group_factors, to_tensor_factors
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.partition.boundaries import Boundaries, find_per_channel_boundaries
 from ptq.solver.partition.eligibility import PrecisionAssignment, assign_precision
@@ -145,9 +145,9 @@ def _find_scope(graph: Graph, recipe: Recipe) -> _Scope:
 def _cross_layer_candidates(prepared: PreparedModel, measure: _Measure) -> Iterator[PreparedModel]:
     """The model after cross-layer equalization, for weights with one scale; nothing if no factor changes."""
     graph = prepared.graph
-    pairs = tensors_of_pairs(graph)
+    pairs = list_pair_tensors(graph)
     folds = measure(pairs, pairs).list_spreads(pairs)
-    factors = layer_pair_factors(graph, folds)
+    factors = balance_layer_pairs(graph, folds)
     if factors:
         least = {
             name: spread.least.astype(np.float64) for name, spread in merge_spreads(folds).items()
@@ -168,7 +168,7 @@ def _activation_candidates(
     4. Factors pass Clip bounds too.
     """
     graph = prepared.graph
-    gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
+    gates = {node.name or "" for node in graph.nodes if get_operator(node) in GATED_OPS}
     group = partial(group_channels, graph, families=find_weight_families(graph))
     ungated, gated = group(gates), group(scope.closed)
     widest = group(scope.closed, scope.boundaries)
@@ -182,7 +182,7 @@ def _activation_candidates(
     solved: dict[Hashable, NDArray[np.float64]] = {}
     for found, boundaries, through in ways:
         by_group = compute_equalization_factors(found, folds, through_clips=through, known=solved)
-        factors = factors_by_tensor(found, by_group)
+        factors = to_tensor_factors(found, by_group)
         if factors not in known:
             known.append(factors)
             yield _with_factors(graph, factors, boundaries)
@@ -190,7 +190,7 @@ def _activation_candidates(
 
 def _activation_axes(graph: Graph, scope: _Scope) -> tuple[dict[str, int | None], list[str]]:
     """The tensors that the candidates need, with channel axes, and those whose spread decides factors."""
-    wanted = tensors_to_collect(graph)
+    wanted = list_tensors_to_collect(graph)
     grouped = group_channels(graph, scope.closed, scope.boundaries)
     rounded = _rounded_tensors(graph, grouped)
     scaled = {name: 1 for name in wanted.tensors if name in grouped.groups}
@@ -240,13 +240,13 @@ def _with_factors(
 ) -> PreparedModel:
     """The graph with these factors; the nodes that undo them between int8 and float stay float."""
     found = group_channels(graph, boundaries=boundaries)
-    by = factors_by_group(found, factors)
+    by = to_group_factors(found, factors)
     scaled = {name for name, numbers in found.groups.items() if (by[numbers] != 1).any()}
     used = {name: readers for name, readers in boundaries.items() if name in scaled}
     changed = scale_channels(
-        graph, factors_by_group(group_channels(graph, boundaries=used), factors), used
+        graph, to_group_factors(group_channels(graph, boundaries=used), factors), used
     )
-    undoing = [node.name or "" for node in boundary_scale_nodes(changed, used)]
+    undoing = [node.name or "" for node in find_boundary_scale_nodes(changed, used)]
     floats = dict.fromkeys(undoing, _REASON)
     return PreparedModel(
         changed,
@@ -271,7 +271,7 @@ def _blocking_gates(
 ) -> frozenset[str]:
     """The nodes with a gate that a factor does not pass at no cost: the target does not run them on integers."""
     through, integers = target.scale_through, assignment.quantized_nodes
-    operators = ((node.name or "", operator_of(node)) for node in graph.nodes)
+    operators = ((node.name or "", get_operator(node)) for node in graph.nodes)
     return frozenset(
         name
         for name, op in operators
@@ -288,8 +288,10 @@ def _describe_factors(factors: Mapping[str, Sequence[float]]) -> str:
 
 def _rounded_tensors(graph: Graph, found: ChannelGroups) -> list[str]:
     """The tensors with channel groups, except those that only a fused activation reads."""
-    named = {name_of(v): v for node in graph.nodes for v in node.outputs}
-    readers = {name: [operator_of(n) for n in consumers_of(named[name])] for name in found.groups}
+    named = {get_name(v): v for node in graph.nodes for v in node.outputs}
+    readers = {
+        name: [get_operator(n) for n in list_consumers(named[name])] for name in found.groups
+    }
     return [
         name
         for name, ops in readers.items()

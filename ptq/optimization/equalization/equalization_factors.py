@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import Spreads, merge_spreads
-from ptq.model.node import Node, input_name, require_constant
-from ptq.model.weights.layer_weights import input_channel_view
+from ptq.model.node import Node, get_input_name, require_constant
+from ptq.model.weights.layer_weights import view_input_channels
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.optimization.channel_families import (
     MIN_GAIN,
@@ -71,7 +71,7 @@ def compute_equalization_factors(
         min_gain = _MIN_GAIN_BOUNDARY if boundary[numbers[free]].any() else MIN_GAIN
         min_gain = _MIN_GAIN_GATE if gated[numbers[free]].any() else min_gain
         groups = {name: np.searchsorted(numbers, found.groups[name]) for name in names}
-        readers = [node for node in found.readers if input_name(node) in groups]
+        readers = [node for node in found.readers if get_input_name(node) in groups]
         in_float = [n for n in names if n in found.boundaries and n not in found.float_written]
         key = (
             min_gain, limits[numbers].tobytes(), *readers, *in_float,
@@ -100,7 +100,7 @@ def _describe_family(
         readers: The layers that read the tensors.
         in_float: The tensors that float nodes read.
     """
-    layers = [_reading_layer(node, groups[input_name(node)], spreads) for node in readers]
+    layers = [_reading_layer(node, groups[get_input_name(node)], spreads) for node in readers]
     return ChannelFamily(
         scalable,
         [_rounded_tensor(groups[name], spreads[name]) for name in groups],
@@ -116,8 +116,8 @@ def _rounded_tensor(groups: GroupNumbers, spread: ChannelSpread) -> RoundedTenso
 
 
 def _reading_layer(node: Node, groups: GroupNumbers, spreads: Spreads) -> ReadingLayer:
-    weight, spread = require_constant(node.inputs[1]), spreads[input_name(node)]
-    table = input_channel_view(node, weight, 1)
+    weight, spread = require_constant(node.inputs[1]), spreads[get_input_name(node)]
+    table = view_input_channels(node, weight, 1)
     return ReadingLayer(
         groups,
         spread.sum_of_squares / spread.count,

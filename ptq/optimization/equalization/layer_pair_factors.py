@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import Spreads, merge_spreads
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, input_name
-from ptq.model.weights.layer_weights import input_channel_view, output_channel_view
+from ptq.model.node import Node, get_constant, get_input_name
+from ptq.model.weights.layer_weights import view_input_channels, view_output_channels
 from ptq.optimization.channel_families import (
     MIN_GAIN,
     MIN_RATIO,
@@ -35,13 +35,13 @@ _MAX_SWEEPS = 10
 Array = NDArray[np.float64]
 
 
-def tensors_of_pairs(graph: Graph) -> dict[str, int]:
-    """The tensors whose spreads `layer_pair_factors` needs, with their channel axes."""
+def list_pair_tensors(graph: Graph) -> dict[str, int]:
+    """The tensors whose spreads `balance_layer_pairs` needs, with their channel axes."""
     pairs = find_layer_pairs(graph)
     return dict.fromkeys((name for pair in pairs for name in _tensors_of(pair)), 1)
 
 
-def layer_pair_factors(graph: Graph, folds: Sequence[Spreads]) -> dict[str, Array]:
+def balance_layer_pairs(graph: Graph, folds: Sequence[Spreads]) -> dict[str, Array]:
     """The factor of each channel that the first layer of a pair writes, by tensor; only pairs that gain.
 
     Args:
@@ -77,12 +77,12 @@ class _Layer:
     output_factors: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.weight = np.array(constant_of(self.node.inputs[1]), np.float64)
-        self.output_factors = np.ones(len(output_channel_view(self.node, self.weight)))
+        self.weight = np.array(get_constant(self.node.inputs[1]), np.float64)
+        self.output_factors = np.ones(len(view_output_channels(self.node, self.weight)))
 
     def mean_squares(self, spreads: Spreads) -> Array:
         """The mean square of each input channel, with the factors so far."""
-        spread = spreads[input_name(self.node)]
+        spread = spreads[get_input_name(self.node)]
         factors = 1.0 if self.input_factors is None else self.input_factors
         return spread.sum_of_squares / spread.count * np.square(factors)
 
@@ -94,13 +94,13 @@ def _solve_pair(
     first, second, width = layers[pair.first], layers[pair.second], pair.inputs_per_channel
     count = len(first.output_factors)
     groups = np.repeat(np.arange(count), width)
-    above = output_channel_view(pair.first, first.weight)
-    below = input_channel_view(pair.second, second.weight, 1)
+    above = view_output_channels(pair.first, first.weight)
+    below = view_input_channels(pair.second, second.weight, 1)
     parts, outputs, depth, taps = below.shape
     gains = 1 / np.square(second.output_factors).reshape(parts, outputs)
     energies = np.einsum("godt,go->gd", np.square(below), gains).reshape(-1)
     so_far = np.repeat(first.output_factors, width)
-    spread = spreads[input_name(pair.second)]
+    spread = spreads[get_input_name(pair.second)]
     least = np.minimum(spread.least.astype(np.float64), 0.0) * so_far
     greatest = np.maximum(spread.greatest.astype(np.float64), 0.0) * so_far
     written = np.abs(above).max(axis=1)
@@ -150,4 +150,4 @@ def _factor_limits(pair: LayerPair, folds: Sequence[Spreads]) -> Array:
 
 
 def _tensors_of(pair: LayerPair) -> tuple[str, str, str]:
-    return input_name(pair.first), pair.output, input_name(pair.second)
+    return get_input_name(pair.first), pair.output, get_input_name(pair.second)

@@ -34,16 +34,18 @@ from ptq.optimization.mixed_precision.attribution.error_injection import ErrorIn
 from ptq.optimization.mixed_precision.attribution.float_candidates import (
     FloatCandidate,
     count_fused_as_one,
-    greedy_candidates,
+    list_greedy_candidates,
 )
 from ptq.optimization.mixed_precision.attribution.float_cost import (
-    float_time_model,
-    time_cost,
+    build_float_time_model,
+    make_time_cost,
 )
 from ptq.optimization.mixed_precision.attribution.float_reasons import describe_source
-from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
-from ptq.optimization.mixed_precision.float_trials import MAX_SAMPLES, Trials, evenly_spread
-from ptq.rewrite.instrument.logits import logits_graph
+from ptq.optimization.mixed_precision.attribution.quantized_sources import (
+    build_quantized_error_probe,
+)
+from ptq.optimization.mixed_precision.float_trials import MAX_SAMPLES, Trials, select_evenly
+from ptq.rewrite.instrument.logits import build_logits_graph
 from ptq.solver.quantizer import CalibratedModel, Draft
 from ptq.solver.recipe import Recipe
 
@@ -91,9 +93,9 @@ def search_for_budget(
     trials = Trials(model, recipe, samples, metric=metric, task=task, labels=own, run=run)
     advance = run.start_stage(SEARCHING, None)
     wide = get_target(recipe.target).wide_activation is not None
-    found = fewest_float_nodes(trials, points, wide=wide, run=run, advance=advance)
+    found = find_fewest_float_nodes(trials, points, wide=wide, run=run, advance=advance)
     if wide and not found.reached:
-        other = fewest_float_nodes(trials, points, run=run, advance=advance)
+        other = find_fewest_float_nodes(trials, points, run=run, advance=advance)
         found = other if other.reached or other.drop.points < found.drop.points else found
     advance.end()
     return replace(found, apart=split.search is not split.evaluation)
@@ -131,7 +133,7 @@ def search_within_budget(
     return Draft(draft.recipe.with_float_nodes(found.floats)), found
 
 
-def fewest_float_nodes(
+def find_fewest_float_nodes(
     trials: Trials,
     points: float,
     *,
@@ -158,16 +160,16 @@ def fewest_float_nodes(
     samples = len(trials.samples)
     if without.points <= points:
         return BudgetSearch(points, True, without, without, samples, True, {}, trials.count)
-    probe = error_sources_of(plain, logits_graph(trials.model.prepared.graph))
+    probe = build_quantized_error_probe(plain, build_logits_graph(trials.model.prepared.graph))
     if not probe.sources:
         return BudgetSearch(points, False, without, without, samples, True, {}, trials.count)
     found = attribute_error(
-        ErrorInjector(probe, run), evenly_spread(trials.samples), advance=advance
+        ErrorInjector(probe, run), select_evenly(trials.samples), advance=advance
     )
     rounding = {
         probe.fused.get(n, frozenset([n])) for s in probe.sources for n in s.float_nodes_needed
     }
-    most, cost = int(MAX_FLOAT_SHARE * len(rounding)), time_cost(float_time_model(plain))
+    most, cost = int(MAX_FLOAT_SHARE * len(rounding)), make_time_cost(build_float_time_model(plain))
     drops = _MeasuredDrops(
         trials, max(float(found.mean_shares.sum()), math.ulp(0.0)), advance, wide=wide
     )
@@ -179,7 +181,7 @@ def fewest_float_nodes(
         return float(len(more))
 
     for price in (cost, node_count):
-        candidates = greedy_candidates(
+        candidates = list_greedy_candidates(
             sources,
             found.mean_shares[chosen_sources],
             price,

@@ -15,12 +15,12 @@ from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.runs.engines import Engine, open_session_engine, session_engine
+from ptq.evaluation.runs.engines import Engine, make_session_engine, open_session_engine
 from ptq.evaluation.runs.session_cache import open_float_session
 from ptq.evaluation.tasks.task import NO_LABELS, TaskLabels, TaskName, TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session.session import Session
 from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPLES
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, quantize_with
@@ -60,8 +60,8 @@ class Trials:
         self._metric, self._labelling, self._run = metric, labelling, run
         self._task = TaskRequest.from_graph(task, model.source, labels)
         self._batch = choose_batch(run, model.source)
-        self.outputs = [name_of(v) for v in model.source.outputs]
-        self.engine = session_engine(open_float_session(model, run))
+        self.outputs = [get_name(v) for v in model.source.outputs]
+        self.engine = make_session_engine(open_float_session(model, run))
         self._reference: list[list[NDArray[Any]]] = []
 
     def quantize(self, floats: Mapping[str, str], *, wide: bool = False) -> QuantizedModel:
@@ -77,7 +77,7 @@ class Trials:
     def evaluate(self, graph: Graph) -> Evaluation:
         """A quantized model, compared with the float model."""
         self.count += 1
-        quantized = session_engine(Session(graph, threads=self._run.threads))
+        quantized = make_session_engine(Session(graph, threads=self._run.threads))
         return evaluate_engines(
             self._reference_engine(), {"int8": quantized}, self.samples, self.outputs,
             batch=self._batch, metric=self._metric, task=self._task, labelling=self._labelling,
@@ -103,7 +103,7 @@ def drop_and_sqnr(result: Evaluation) -> tuple[Drop, float]:
     return form.drop, form.outputs[result.head].sqnr_db
 
 
-def evenly_spread(samples: Sequence[Sample], count: int = SAMPLES) -> list[Sample]:
+def select_evenly(samples: Sequence[Sample], count: int = SAMPLES) -> list[Sample]:
     """At most so many samples, by default those for error attribution, evenly spread over all samples."""
     count = min(count, len(samples))
     return [samples[k * len(samples) // count] for k in range(count)]

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptq.optimization.self_check.checks import CheckReference, check, integer_nodes
+from ptq.optimization.self_check.checks import CheckReference, check, list_integer_nodes
 from ptq.solver.quantizer import QuantizedModel, quantize_with
 
 
-def first_failing_node(quantized: QuantizedModel, against: CheckReference) -> str:
+def find_first_failing_node(quantized: QuantizedModel, against: CheckReference) -> str:
     """The node that makes the check fail when it and all nodes before it are in integers."""
-    names = integer_nodes(quantized)
+    names = list_integer_nodes(quantized)
     return names[_longest_passing_prefix(quantized, against, names)]
 
 
-def failing_ends(quantized: QuantizedModel, against: CheckReference) -> list[list[str]]:
+def find_failing_ends(quantized: QuantizedModel, against: CheckReference) -> list[list[str]]:
     """The shortest tail and the shortest head of the network that make the check pass when they are float."""
-    names = integer_nodes(quantized)
+    names = list_integer_nodes(quantized)
     return [
         order[_longest_passing_prefix(quantized, against, order) :]
         for order in (names, names[::-1])

@@ -15,13 +15,13 @@ from ptq.data import Sample
 from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.runs.reference import Outputs
 from ptq.model.graph import Graph
-from ptq.model.node import dtype_of, name_of, values_read_by
+from ptq.model.node import get_dtype, get_name, list_values_read
 from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
 from ptq.solver.quantizer import QuantizedModel
 
 
-def integer_to_float_tensors(quantized: QuantizedModel) -> dict[str, str]:
+def find_integer_to_float_tensors(quantized: QuantizedModel) -> dict[str, str]:
     """The float32 tensors that integer nodes write and float nodes or their sub-graphs read.
 
     Returns:
@@ -33,15 +33,15 @@ def integer_to_float_tensors(quantized: QuantizedModel) -> dict[str, str]:
     for node in graph.nodes:
         if node.name not in floats or node.name not in nodes:
             continue
-        before, after = values_read_by(node), values_read_by(nodes[node.name])
+        before, after = list_values_read(node), list_values_read(nodes[node.name])
         if len(before) != len(after):
             continue
         for real, rounded in zip(before, after, strict=True):
             producer = real.producer()
-            if producer is None or producer.name in floats or dtype_of(real) != np.float32:
+            if producer is None or producer.name in floats or get_dtype(real) != np.float32:
                 continue
             if rounded.producer() is not None:
-                found.setdefault(name_of(real), name_of(rounded))
+                found.setdefault(get_name(real), get_name(rounded))
     return found
 
 
@@ -56,7 +56,7 @@ def check_boundary_tensors(
 
     Args:
         quantized: The quantized model.
-        between: The boundary tensors, as `integer_to_float_tensors` returns them.
+        between: The boundary tensors, as `find_integer_to_float_tensors` returns them.
         samples: The samples to run.
         required_db: The required SQNR.
         run: How the job runs.
@@ -83,6 +83,6 @@ def _run_tensors(
     graph: Graph, names: Sequence[str], samples: Sequence[Sample], run: RunOptions
 ) -> list[Outputs]:
     extended = with_extra_outputs(graph, names)
-    places = {name_of(value): place for place, value in enumerate(extended.outputs)}
+    places = {get_name(value): place for place, value in enumerate(extended.outputs)}
     found = ModelOutputs(extended, "result", run).run(samples)
     return [[outputs[places[name]] for name in names] for outputs in found]

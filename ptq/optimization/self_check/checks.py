@@ -20,12 +20,12 @@ from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.runs.reference import Outputs, ReferenceOutputs
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.graph import Graph
-from ptq.model.node import Value, name_of
+from ptq.model.node import Value, get_name
 from ptq.model.proto import external_data
 from ptq.model.proto.load import check_valid
 from ptq.optimization.self_check.boundary_error import (
     check_boundary_tensors,
-    integer_to_float_tensors,
+    find_integer_to_float_tensors,
 )
 from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel
@@ -120,7 +120,7 @@ def run_reference_on_more_samples(
 
 def check(quantized: QuantizedModel, against: CheckReference) -> CheckFailure | None:
     """Check a quantized model; None if it passes."""
-    return check_with_floor(quantized, against, required_sqnr_db(quantized))
+    return check_with_floor(quantized, against, get_required_sqnr_db(quantized))
 
 
 def check_with_floor(
@@ -134,7 +134,7 @@ def check_with_floor(
     against.advance()
     if failure is None or not failure.only_lengths:
         return failure
-    between = integer_to_float_tensors(quantized)
+    between = find_integer_to_float_tensors(quantized)
     if not between:
         return failure
     run = against.sessions.run
@@ -147,16 +147,16 @@ def check_with_floor(
         return failure
 
 
-def required_sqnr_db(quantized: QuantizedModel) -> float:
+def get_required_sqnr_db(quantized: QuantizedModel) -> float:
     """The SQNR that the outputs must have."""
     return MIN_SQNR_DB if _is_shallow(quantized) else MIN_SQNR_DEEP_DB
 
 
 def _is_shallow(quantized: QuantizedModel) -> bool:
-    return len(integer_nodes(quantized)) <= SHALLOW_NODES
+    return len(list_integer_nodes(quantized)) <= SHALLOW_NODES
 
 
-def integer_nodes(quantized: QuantizedModel) -> list[str]:
+def list_integer_nodes(quantized: QuantizedModel) -> list[str]:
     """The nodes that are not float, in graph order."""
     nodes = (str(node.name) for node in quantized.calibrated_model.prepared.graph.nodes)
     return [name for name in nodes if name not in quantized.plan.floats]
@@ -165,7 +165,7 @@ def integer_nodes(quantized: QuantizedModel) -> list[str]:
 def check_graph(graph: Graph, against: CheckReference, required_db: float) -> CheckFailure | None:
     """Check a graph by its outputs only; None if it passes."""
     try:
-        check_valid(external_data.proto_without_weights(graph.model)[0], "the quantized model")
+        check_valid(external_data.detach_weights(graph.model)[0], "the quantized model")
         for before, after in (
             (against.source.inputs, graph.inputs),
             (against.source.outputs, graph.outputs),
@@ -192,9 +192,9 @@ def check_graph(graph: Graph, against: CheckReference, required_db: float) -> Ch
 def _compare(
     against: CheckReference, outputs: Sequence[Outputs], required_db: float
 ) -> CheckFailure | None:
-    names = [name_of(value) for value in against.source.outputs]
+    names = [get_name(value) for value in against.source.outputs]
     return compare_outputs(names, against.reference.outputs[: len(outputs)], outputs, required_db)
 
 
 def _signature(value: Value) -> tuple[str, Any]:
-    return name_of(value), value.dtype
+    return get_name(value), value.dtype

@@ -13,19 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptq.core.errors import DataError, ModelError
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPLES, attribute_error
 from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.attribution.float_candidates import (
-    cheap_extras,
-    cheapest_cover,
+    find_cheap_extras,
+    find_cheapest_cover,
 )
 from ptq.optimization.mixed_precision.attribution.float_cost import (
-    float_time_model,
-    time_cost,
+    build_float_time_model,
+    make_time_cost,
 )
-from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
+from ptq.optimization.mixed_precision.attribution.quantized_sources import (
+    build_quantized_error_probe,
+)
 from ptq.optimization.self_check.checks import CheckReference, check
 from ptq.optimization.self_check.output_distance import CheckFailure
 from ptq.solver.quantizer import QuantizedModel, quantize_with
@@ -103,10 +105,12 @@ class _FallbackSearch:
         failing = failure.error_shares > failure.max_share
         every = max(1, len(against.reference.samples) // SAMPLES)
         try:
-            probe = error_sources_of(quantized, with_extra_outputs(graph, failure.boundary_tensors))
+            probe = build_quantized_error_probe(
+                quantized, with_extra_outputs(graph, failure.boundary_tensors)
+            )
             if not probe.sources:
                 return nothing
-            outputs = [name_of(value) for value in probe.injected.outputs]
+            outputs = [get_name(value) for value in probe.injected.outputs]
             rows = [outputs.index(name) for name in failure.boundary_tensors or outputs]
             enough = np.full(len(outputs), np.inf)
             enough[rows] = np.where(failing, _MIN_SHARE * failure.max_share, np.inf)
@@ -123,19 +127,21 @@ class _FallbackSearch:
         if (joint < _MIN_EXPLAINED * measured).any() or not total.all():
             return nothing
         shares = shares * (measured / total)[:, None]
-        time_model = float_time_model(quantized)
-        cost, most = time_cost(time_model), NEGLIGIBLE_COST * time_model.all_float_time
+        time_model = build_float_time_model(quantized)
+        cost, most = make_time_cost(time_model), NEGLIGIBLE_COST * time_model.all_float_time
         needs = measured - ERROR_MARGIN * failure.max_share
-        chosen = cheapest_cover(probe.sources, shares, needs, cost)
+        chosen = find_cheapest_cover(probe.sources, shares, needs, cost)
         floats = frozenset[str]().union(*chosen)
-        extras = cheap_extras(probe.sources, shares, floats, cost, least=LARGE_SHARE, most=most)
+        extras = find_cheap_extras(
+            probe.sources, shares, floats, cost, least=LARGE_SHARE, most=most
+        )
         return chosen, extras
 
     def prune(
         self, quantized: QuantizedModel, chosen: Sequence[frozenset[str]], extras: frozenset[str]
     ) -> QuantizedModel:
         """The model without expensive sets that are not needed, and with the extras if it then passes."""
-        time_model = float_time_model(self.first)
+        time_model = build_float_time_model(self.first)
         by_cost = sorted(chosen, key=time_model, reverse=True)
         for nodes in by_cost[: REMOVALS_TRIED if len(chosen) > 1 else 0]:
             fewer = [other for other in chosen if other is not nodes]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.decibels import error_db
+from ptq.core.decibels import to_error_db
 from ptq.evaluation.runs.reference import Outputs
 
 
@@ -84,7 +84,7 @@ def compare_outputs(
     if (shares > max_share).any():
         worst = int(shares.argmax())
         message = (
-            f"output {names[worst]} has SQNR {-error_db(float(shares[worst])):.1f} dB "
+            f"output {names[worst]} has SQNR {-to_error_db(float(shares[worst])):.1f} dB "
             f"({required_db:.0f} dB required)"
         )
         return CheckFailure(message, shares, max_share, by_values=True)

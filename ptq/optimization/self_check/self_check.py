@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ptq.core.decibels import error_db
+from ptq.core.decibels import to_error_db
 from ptq.core.errors import ModelError, PlanError
 from ptq.core.plan import Plan
 from ptq.core.stages import CHECKING
@@ -15,15 +15,15 @@ from ptq.evaluation.checks.overflow_check import refuse_overflow
 from ptq.evaluation.runs.outputs_ahead import run_float_ahead
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.optimization.job import Job
-from ptq.optimization.mixed_precision.attribution.float_cost import float_time_model
-from ptq.optimization.self_check.bisection import failing_ends, first_failing_node
+from ptq.optimization.mixed_precision.attribution.float_cost import build_float_time_model
+from ptq.optimization.self_check.bisection import find_failing_ends, find_first_failing_node
 from ptq.optimization.self_check.checks import (
     MIN_SQNR_DB,
     CheckReference,
     check,
     check_graph,
     check_with_floor,
-    integer_nodes,
+    list_integer_nodes,
     run_reference,
     run_reference_on_more_samples,
 )
@@ -132,7 +132,7 @@ def quantize_with_self_check(
             fallback = _fall_back_to_float(quantized, failure, against)
             quantized = _with_note(quantized, failure, fallback, against)
     advance.end()
-    if not integer_nodes(quantized):
+    if not list_integer_nodes(quantized):
         refuse_overflow(
             model.prepared.graph, model.calibration.tensors, recipe.target_row, recipe.float_nodes,
             samples, run=sessions.run,
@@ -193,7 +193,7 @@ def _fall_back_to_float(
     # nodes that the cost model keeps in float stay float
     quantized = replace(quantized, recipe=quantized.recipe.with_float_nodes(quantized.plan.floats))
     failing, attributed = 0, False
-    while integer_nodes(quantized) and failing < (
+    while list_integer_nodes(quantized) and failing < (
         MAX_FAILING_BY_VALUES if failure.by_values else MAX_FAILING_NODES
     ):
         reason = _failure_reason(failure)
@@ -202,7 +202,7 @@ def _fall_back_to_float(
             found = find_float_fallback(quantized, against, failure, reason)
             if found is not None:
                 return found
-        name, failing = first_failing_node(quantized, against), failing + 1
+        name, failing = find_first_failing_node(quantized, against), failing + 1
         quantized = quantize_with(
             quantized.calibrated_model, quantized.recipe, floats={name: reason}
         )
@@ -210,8 +210,8 @@ def _fall_back_to_float(
         if remaining is None:
             return quantized
         failure = remaining
-    time_model, nodes = float_time_model(quantized), integer_nodes(quantized)
-    end = min(failing_ends(quantized, against), key=time_model)
+    time_model, nodes = build_float_time_model(quantized), list_integer_nodes(quantized)
+    end = min(find_failing_ends(quantized, against), key=time_model)
     if time_model(nodes) - time_model(end) < NEGLIGIBLE_COST * time_model.all_float_time:
         end = nodes
     floats = dict.fromkeys(end, _failure_reason(failure))
@@ -229,12 +229,12 @@ def _with_note(
     against: CheckReference,
 ) -> QuantizedModel:
     """The model after the fallback, with a sentence on the failure and the result."""
-    nodes = len(integer_nodes(before))
-    kept = nodes - len(integer_nodes(quantized))
+    nodes = len(list_integer_nodes(before))
+    kept = nodes - len(list_integer_nodes(quantized))
     note = f"self-check: {failure}; {kept} of {nodes} nodes kept in float"
     after = check_with_floor(quantized, against, math.inf)
     if failure.error_shares is not None and after is not None and after.error_shares is not None:
-        note += f"; now ≥ {-error_db(float(after.error_shares.max())):.1f} dB"
+        note += f"; now ≥ {-to_error_db(float(after.error_shares.max())):.1f} dB"
     changes = (*quantized.changes, note)
     return replace(
         quantized, recipe=replace(quantized.recipe, self_check_note=note), changes=changes

@@ -12,7 +12,7 @@ from ptq.core.errors import ModelError, UsageError
 from ptq.core.wording import OPEN_BATCH
 from ptq.model.batch_inputs import Shapes, find_batch_inputs
 from ptq.model.graph import Graph
-from ptq.model.node import Value, name_of, shape_of
+from ptq.model.node import Value, get_name, get_shape
 
 
 def require_free_batch(graph: Graph, batch: int, sample: Shapes | None) -> None:
@@ -22,10 +22,10 @@ def require_free_batch(graph: Graph, batch: int, sample: Shapes | None) -> None:
         UsageError: An input has another batch already.
     """
     for value in find_batch_inputs(graph, sample):
-        length = (shape_of(value) or (None,))[0]
+        length = (get_shape(value) or (None,))[0]
         if length not in (None, batch):
             raise UsageError(
-                f"input {name_of(value)} has a batch of {length}, not {batch}; leave `static_batch` out"
+                f"input {get_name(value)} has a batch of {length}, not {batch}; leave `static_batch` out"
             )
 
 
@@ -76,7 +76,7 @@ def require_own_batch(graph: Graph, feed: Mapping[str, NDArray[Any]], name: str)
         ModelError: The feed has another batch.
     """
     for value in graph.inputs:
-        batch, given = (shape_of(value) or (None,))[0], feed[name_of(value)].shape[:1]
+        batch, given = (get_shape(value) or (None,))[0], feed[get_name(value)].shape[:1]
         if batch is not None and given not in ((), (batch,)):
             raise ModelError(
                 f"{name} has a fixed batch of {batch}, and the samples have {given[0]}; "

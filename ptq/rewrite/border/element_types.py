@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError, UnsupportedError
 from ptq.core.types import FLOAT16, FLOAT32, QType, QuantParams
-from ptq.model.border_casts import casts_to_outputs, input_behind_cast
+from ptq.model.border_casts import find_casts_to_outputs, find_input_behind_cast
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_record, write_record
 from ptq.model.node import (
@@ -24,10 +24,10 @@ from ptq.model.node import (
     QUANTIZE_OPS,
     Node,
     Value,
-    consumers_of,
-    dtype_of,
-    name_of,
-    operator_of,
+    get_dtype,
+    get_name,
+    get_operator,
+    list_consumers,
 )
 from ptq.model.open import Model, open_model
 from ptq.model.qdq.qdq_units import QuantizedTensor, read_quantizer
@@ -63,10 +63,10 @@ def without_casts_at_integers(graph: Graph) -> Graph:
     """A copy of the graph that is float32 where a float16 or float64 border is cast from or to integers' floats."""
     changed = graph.copy()
     for value in changed.inputs:
-        casts = consumers_of(value)
-        if not casts or not all(input_behind_cast(cast.outputs[0]) is value for cast in casts):
+        casts = list_consumers(value)
+        if not casts or not all(find_input_behind_cast(cast.outputs[0]) is value for cast in casts):
             continue
-        readers = [reader for cast in casts for reader in consumers_of(cast.outputs[0])]
+        readers = [reader for cast in casts for reader in list_consumers(cast.outputs[0])]
         if _common_integers(readers) is None:
             continue
         for cast in casts:
@@ -76,7 +76,7 @@ def without_casts_at_integers(graph: Graph) -> Graph:
     for value in changed.outputs:
         cast_node = value.producer()
         real = None if cast_node is None else cast_node.inputs[0]
-        if real is None or cast_node not in casts_to_outputs(real) or real.is_graph_output():
+        if real is None or cast_node not in find_casts_to_outputs(real) or real.is_graph_output():
             continue
         if _read_integers(real) is not None:
             _replace_output(changed, value, real, FLOAT32)
@@ -89,14 +89,14 @@ def with_float16_border(graph: Graph) -> Graph:
     changed = graph.copy()
     record: dict[str, dict[str, Any]] = {"inputs": {}, "outputs": {}}
     for value in changed.inputs:
-        if dtype_of(value) == FLOAT32:
+        if get_dtype(value) == FLOAT32:
             _set_dtype(value, FLOAT16)
             readers = [use.node for use in value.uses()]
             _cast_input(changed, value, readers)
-            record["inputs"][name_of(value)] = _HALVES
+            record["inputs"][get_name(value)] = _HALVES
     for value in changed.outputs:
-        if dtype_of(value) == FLOAT32 and not value.is_graph_input():
-            name = name_of(value)
+        if get_dtype(value) == FLOAT32 and not value.is_graph_input():
+            name = get_name(value)
             half = _cast_to_halves(changed, value, f"{name}_float16", after=value.producer())
             _replace_output(changed, value, half, FLOAT16)
             record["outputs"][name] = _HALVES
@@ -117,7 +117,7 @@ def _cast_input(graph: Graph, value: Value, readers: list[Node]) -> None:
         return
     real = graph.insert(
         "Cast", [value], before=graph.nodes[0], attrs={"to": int(ir.DataType.FLOAT)},
-        output=f"{name_of(value)}_float32", dtype=FLOAT32, shape_like=value,
+        output=f"{get_name(value)}_float32", dtype=FLOAT32, shape_like=value,
     )  # fmt: skip
     cast = real.producer()
     graph.redirect(value, real, keep=[] if cast is None else [cast])
@@ -125,14 +125,14 @@ def _cast_input(graph: Graph, value: Value, readers: list[Node]) -> None:
 
 def _quantize_inputs(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
     for value in graph.inputs:
-        first = _common_integers(consumers_of(value))
+        first = _common_integers(list_consumers(value))
         if first is None or value.is_graph_output():
             continue
-        for node in consumers_of(value):
+        for node in list_consumers(value):
             graph.redirect(node.outputs[0], value)
             graph.remove(node)
         _set_dtype(value, first.params.qtype.dtype)
-        yield name_of(value), _describe(first.params)
+        yield get_name(value), _describe(first.params)
 
 
 def _common_integers(readers: Sequence[Node]) -> QuantizedTensor | None:
@@ -145,7 +145,7 @@ def _common_integers(readers: Sequence[Node]) -> QuantizedTensor | None:
 
 
 def _written_integers(node: Node) -> QuantizedTensor | None:
-    if operator_of(node) not in QUANTIZE_OPS:
+    if get_operator(node) not in QUANTIZE_OPS:
         return None
     if node.outputs[0].is_graph_output():
         return None
@@ -157,7 +157,7 @@ def _quantize_outputs(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
         found = _read_integers(value)
         if found is None:
             continue
-        integers, name = found.integers, name_of(value)
+        integers, name = found.integers, get_name(value)
         if integers.is_initializer() or integers.is_graph_input() or integers.is_graph_output():
             continue
         _replace_output(graph, value, integers, found.params.qtype.dtype)
@@ -167,7 +167,7 @@ def _quantize_outputs(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
 def _read_integers(value: Value) -> QuantizedTensor | None:
     """What a DequantizeLinear makes a value of; None if another node does, or its scale has an axis."""
     node = value.producer()
-    if node is None or operator_of(node) not in DEQUANTIZE_OPS:
+    if node is None or get_operator(node) not in DEQUANTIZE_OPS:
         return None
     found = read_quantizer(node, node.inputs[0])
     return found if found is not None and found.params.axis is None else None
@@ -222,7 +222,7 @@ def has_integer_border(graph: Graph) -> bool:
     return any(entry != _HALVES for entries in sides for entry in entries.values())
 
 
-def border_feed(graph: Graph, feed: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def to_border_feed(graph: Graph, feed: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """A feed of floats in the types of the model's inputs, by `BORDER`."""
     entries = (read_record(graph, BORDER) or {}).get("inputs", {})
     return {
@@ -239,7 +239,7 @@ def _to_type(array: NDArray[Any], entry: Mapping[str, Any]) -> NDArray[Any]:
 
 def _restore_inputs(graph: Graph, entries: Mapping[str, Any]) -> None:
     for value in graph.inputs:
-        name = name_of(value)
+        name = get_name(value)
         if (entry := entries.get(name)) is None:
             continue
         readers, first = [use.node for use in value.uses()], graph.nodes[0]
@@ -258,7 +258,7 @@ def _restore_inputs(graph: Graph, entries: Mapping[str, Any]) -> None:
 
 def _restore_outputs(graph: Graph, entries: Mapping[str, Any]) -> None:
     for value in graph.outputs:
-        name = name_of(value)
+        name = get_name(value)
         if (entry := entries.get(name)) is None:
             continue
         is_half = entry == _HALVES

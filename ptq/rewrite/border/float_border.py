@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from ptq.model.graph import Graph
-from ptq.model.node import dtype_of, name_of
+from ptq.model.node import get_dtype, get_name
 
 
 def list_float_border(graph: Graph) -> list[str]:
     """Names of inputs and outputs that are floating-point numbers."""
     border = (*graph.inputs, *graph.outputs)
-    return [name_of(v) for v in border if v.dtype is not None and v.dtype.is_floating_point()]
+    return [get_name(v) for v in border if v.dtype is not None and v.dtype.is_floating_point()]
 
 
 def explain_float_border(graph: Graph) -> str:
     """Why no input and no output can become integers."""
     given = [
-        f"{name_of(v)} is {dtype_of(v)}"
+        f"{get_name(v)} is {get_dtype(v)}"
         for v in graph.inputs
         if v.dtype is not None and v.dtype.is_integer()
     ]

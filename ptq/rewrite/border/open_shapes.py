@@ -7,7 +7,7 @@ contradicts it. What operators of other domains write stays declared: ONNX infer
 from __future__ import annotations
 
 from ptq.model.graph import Graph
-from ptq.model.node import ONNX_DOMAINS, name_of
+from ptq.model.node import ONNX_DOMAINS, get_name
 
 
 def without_inferred_shapes(graph: Graph, given: Graph) -> Graph:
@@ -17,11 +17,11 @@ def without_inferred_shapes(graph: Graph, given: Graph) -> Graph:
         graph: A quantized graph.
         given: The float model that it was made from.
     """
-    declared = {name_of(v) for node in given.nodes for v in node.outputs if v.shape is not None}
+    declared = {get_name(v) for node in given.nodes for v in node.outputs if v.shape is not None}
     changed = graph.copy()
     standard = (node for node in changed.nodes if node.domain in ONNX_DOMAINS)
     for value in (v for node in standard for v in node.outputs):
-        if value.shape is None or value.is_graph_output() or name_of(value) in declared:
+        if value.shape is None or value.is_graph_output() or get_name(value) in declared:
             continue
         if any(not isinstance(length, int) for length in value.shape):
             value.shape = value.type = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptq.core.opset_changes import WIDE_QUANTIZER_OPSET
 from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, dtype_of, operator_of
+from ptq.model.node import QUANTIZERS, get_dtype, get_operator
 from ptq.model.qdq.wide_activations import WIDE_TYPES
 
 
@@ -15,9 +15,9 @@ def allow_16_bits(graph: Graph) -> None:
         return
     domain = MICROSOFT_PREFIX.removesuffix("::")
     for node in graph.nodes:
-        if operator_of(node) not in QUANTIZERS:
+        if get_operator(node) not in QUANTIZERS:
             continue
         integers = node.outputs[0] if node.op_type == "QuantizeLinear" else node.inputs[0]
-        if integers is not None and dtype_of(integers) in WIDE_TYPES:
+        if integers is not None and get_dtype(integers) in WIDE_TYPES:
             node.domain = domain
             graph.model.opset_imports.setdefault(domain, 1)

@@ -27,16 +27,16 @@ from ptq.core.plan import Plan
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
-    attributes_of,
-    constant_of,
-    constant_shape,
+    get_attributes,
+    get_constant,
+    get_constant_shape,
+    get_name,
+    get_node_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    node_name,
-    operator_of,
-    shape_of,
 )
-from ptq.model.weights.layer_weights import input_channel_view, output_channel_view
+from ptq.model.weights.layer_weights import view_input_channels, view_output_channels
 from ptq.model.weights.shared_weights import find_weight_families
 from ptq.observers.input_means import InputMean
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
@@ -46,12 +46,12 @@ _WEIGHTS_AT_ONCE = 2**22
 """Weights of a Gemm that are in float64 at once."""
 
 
-def channel_axes(graph: Graph) -> dict[str, int]:
+def list_channel_axes(graph: Graph) -> dict[str, int]:
     """The tensors whose channel means bias correction needs, each with its channel axis."""
     return {
-        name_of(value): 1
+        get_name(value): 1
         for node in graph.nodes
-        if operator_of(node) in CORRECTABLE_OPS
+        if get_operator(node) in CORRECTABLE_OPS
         and (value := node.inputs[0])
         and not is_constant(value)
     }
@@ -59,9 +59,9 @@ def channel_axes(graph: Graph) -> dict[str, int]:
 
 def is_correctable(node: Node) -> bool:
     """Whether the node's bias can be corrected, given the means of its input."""
-    if operator_of(node) not in CORRECTABLE_OPS or len(node.inputs) < 3:
+    if get_operator(node) not in CORRECTABLE_OPS or len(node.inputs) < 3:
         return False
-    shape = constant_shape(node.inputs[WEIGHT_INPUT])
+    shape = get_constant_shape(node.inputs[WEIGHT_INPUT])
     if shape is None or not is_constant(node.inputs[BIAS_INPUT]):
         return False
     return _kernel_coverage(node, shape) is not None
@@ -79,16 +79,16 @@ def correct_biases(
     Args:
         graph: The prepared graph.
         plan: Its plan; only weights that it quantizes have an error.
-        means: Means of the tensors of `channel_axes`; nodes that read other tensors stay unchanged.
+        means: Means of the tensors of `list_channel_axes`; nodes that read other tensors stay unchanged.
         rounded: By node, the dequantized weight if it is not rounded to nearest.
         added: By node, the shift of the mean of each channel of its input by quantization, if it was measured.
     """
     corrected, families = graph.copy(), find_weight_families(graph)
     shifts: dict[tuple[Any, ...], list[tuple[Node, NDArray[np.float64]]]] = {}
     for node in corrected.nodes:
-        name, first = node_name(node), node.inputs[0] if node.inputs else None
-        if operator_of(node) in CORRECTABLE_OPS and first is not None and name_of(first) in means:
-            mean = means[name_of(first)]
+        name, first = get_node_name(node), node.inputs[0] if node.inputs else None
+        if get_operator(node) in CORRECTABLE_OPS and first is not None and get_name(first) in means:
+            mean = means[get_name(first)]
             channel_shift = (added or {}).get(name)
             mean = mean if channel_shift is None else replace(mean, mean_shift=channel_shift)
             shift = _output_shift(node, plan, mean, (rounded or {}).get(name))
@@ -102,9 +102,9 @@ def correct_biases(
 
 def _bias_key(node: Node) -> tuple[Any, ...]:
     """What the nodes that share a weight also have in common if they share a bias; zeros may be of one node each."""
-    value, bias = node.inputs[BIAS_INPUT], constant_of(node.inputs[BIAS_INPUT])
+    value, bias = node.inputs[BIAS_INPUT], get_constant(node.inputs[BIAS_INPUT])
     assert value is not None and bias is not None
-    return (bias.shape, bias.tobytes()) if bias.any() else (name_of(value),)
+    return (bias.shape, bias.tobytes()) if bias.any() else (get_name(value),)
 
 
 def _correct_bias(
@@ -112,7 +112,7 @@ def _correct_bias(
 ) -> None:
     """Subtract the mean shift over all nodes from the bias that they share, in place."""
     bias = nodes[0].inputs[BIAS_INPUT]
-    values = constant_of(bias)
+    values = get_constant(bias)
     assert bias is not None and values is not None
     shift = shifts[0] if len(shifts) == 1 else np.mean(shifts, axis=0)
     new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
@@ -129,7 +129,7 @@ def _output_shift(
         node.inputs[WEIGHT_INPUT],
         node.inputs[BIAS_INPUT] if len(node.inputs) > BIAS_INPUT else None,
     )
-    array, params = constant_of(weight), plan.find_weight_qparams(node_name(node))
+    array, params = get_constant(weight), plan.find_weight_qparams(get_node_name(node))
     if array is None or not is_constant(bias) or params is None:
         return None
     coverage = _kernel_coverage(node, array.shape)
@@ -142,13 +142,13 @@ def _output_shift(
 
 def _kernel_coverage(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | None:
     """The share of output positions at which each kernel position lies inside the input; None if it varies."""
-    attrs, kernel = attributes_of(node), weight[2:]
+    attrs, kernel = get_attributes(node), weight[2:]
     pads = tuple(attrs.get("pads", (0,) * 2 * len(kernel)))
-    if operator_of(node) == "Gemm" or (
+    if get_operator(node) == "Gemm" or (
         not any(pads) and attrs.get("auto_pad", "NOTSET") == "NOTSET"
     ):
         return np.ones(())
-    shape = shape_of(node.inputs[0]) if node.inputs[0] is not None else None
+    shape = get_shape(node.inputs[0]) if node.inputs[0] is not None else None
     if shape is None or attrs.get("auto_pad", "NOTSET") != "NOTSET":
         return None
     share = np.ones(())
@@ -168,8 +168,8 @@ def _output_means(
     node: Node, weight: NDArray[Any], coverage: NDArray[np.float64], mean: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The mean of each output channel, from the weight and the means of the input channels."""
-    if operator_of(node) == "Gemm":
-        rows = output_channel_view(node, weight)
+    if get_operator(node) == "Gemm":
+        rows = view_output_channels(node, weight)
         at_once = max(1, _WEIGHTS_AT_ONCE // rows.shape[1])
         return np.concatenate(
             [
@@ -180,7 +180,7 @@ def _output_means(
     weight = weight.astype(np.float64)
     if coverage.ndim:
         weight *= coverage
-    taps = input_channel_view(node, weight, 1)
+    taps = view_input_channels(node, weight, 1)
     by_channel = taps[..., 0] if taps.shape[3] == 1 else taps.sum(axis=3)
     sums: NDArray[np.float64] = np.einsum(
         "goi,gi->go", by_channel, mean.reshape(len(by_channel), -1)

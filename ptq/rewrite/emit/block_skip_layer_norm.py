@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ptq.model.graph import Graph
-from ptq.model.node import consumers_of, operator_of
+from ptq.model.node import get_operator, list_consumers
 
 
-def block_skip_layer_norm_fusion(graph: Graph, floats: Collection[str]) -> None:
+def prevent_skip_layer_norm_fusion(graph: Graph, floats: Collection[str]) -> None:
     """Replace each float Add before a LayerNormalization by Sum, in place."""
     for node in graph.nodes:
-        readers = map(operator_of, consumers_of(node.outputs[0]))
-        if operator_of(node) == "Add" and node.name in floats and "LayerNormalization" in readers:
+        readers = map(get_operator, list_consumers(node.outputs[0]))
+        if get_operator(node) == "Add" and node.name in floats and "LayerNormalization" in readers:
             node.op_type = "Sum"

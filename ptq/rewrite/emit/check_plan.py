@@ -11,17 +11,17 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
     Node,
-    constant_shape,
-    consumers_of,
-    dtype_of,
+    get_constant_shape,
+    get_dtype,
+    get_name,
+    get_node_name,
+    get_operator,
+    get_spec,
     is_constant,
-    name_of,
-    node_name,
-    operator_of,
-    spec_of,
-    values_read_by,
+    list_consumers,
+    list_values_read,
 )
-from ptq.model.weights.layer_weights import channel_axis
+from ptq.model.weights.layer_weights import get_channel_axis
 
 
 def check_plan(graph: Graph, plan: Plan) -> None:
@@ -30,10 +30,10 @@ def check_plan(graph: Graph, plan: Plan) -> None:
     Raises:
         PlanError: The plan names a node or tensor that the graph does not have, or has scales that do not fit one.
     """
-    nodes = {node_name(node): node for node in graph.nodes}
-    tensors = {name_of(v) for v in graph.inputs}
+    nodes = {get_node_name(node): node for node in graph.nodes}
+    tensors = {get_name(v) for v in graph.inputs}
     tensors.update(
-        name_of(v) for node in graph.nodes for v in (*values_read_by(node), *node.outputs)
+        get_name(v) for node in graph.nodes for v in (*list_values_read(node), *node.outputs)
     )
     for name, params in plan.tensors.items():
         if name not in tensors:
@@ -62,7 +62,7 @@ def check_plan(graph: Graph, plan: Plan) -> None:
             )
     for (name, position), params in plan.operands.items():
         inputs = nodes[name].inputs
-        shape = constant_shape(inputs[position]) if 0 <= position < len(inputs) else None
+        shape = get_constant_shape(inputs[position]) if 0 <= position < len(inputs) else None
         if shape is None:
             raise PlanError(f"the plan has a scale for {name}[{position}], which is not a constant")
         if params.axis is not None:
@@ -71,14 +71,14 @@ def check_plan(graph: Graph, plan: Plan) -> None:
 
 def _check_activation(node: Node, producer: str) -> None:
     """Refuse a node that the requantization of another one cannot do, or that does not stand behind it alone."""
-    spec, before = spec_of(node), node.inputs[0] if node.inputs else None
+    spec, before = get_spec(node), node.inputs[0] if node.inputs else None
     maker = None if before is None else before.producer()
     if spec is None or not spec.is_activation:
         raise PlanError(
-            f"the plan folds or clamps node {node.name} ({operator_of(node)}), which is no Relu and no Clip"
+            f"the plan folds or clamps node {node.name} ({get_operator(node)}), which is no Relu and no Clip"
         )
     is_alone = (
-        before is not None and consumers_of(before) == [node] and not before.is_graph_output()
+        before is not None and list_consumers(before) == [node] and not before.is_graph_output()
     )
     if maker is None or maker.name != producer or not is_alone:
         raise PlanError(
@@ -93,18 +93,18 @@ def check_completeness(graph: Graph, plan: Plan) -> None:
         PlanError: There is such a node; the text names the tensor that has no scale.
     """
     for node in graph.nodes:
-        name = node_name(node)
+        name = get_node_name(node)
         if name in plan.floats or name in plan.folded or name in plan.clamps:
             continue
         read = {
-            name_of(value): name_of(value) in plan.tensors or (name, position) in plan.edges
+            get_name(value): get_name(value) in plan.tensors or (name, position) in plan.edges
             for position, value in enumerate(node.inputs)
-            if value is not None and not is_constant(value) and dtype_of(value) in FLOAT_TYPES
+            if value is not None and not is_constant(value) and get_dtype(value) in FLOAT_TYPES
         }
         # a target may leave one summand of an Add in float
         if read and not any(read.values()):
             raise PlanError(
-                f"the plan keeps node {name} ({operator_of(node)}) out of floats, but has no scale for its input "
+                f"the plan keeps node {name} ({get_operator(node)}) out of floats, but has no scale for its input "
                 f"{next(iter(read))}; add the scale, or give the node a reason in floats"
             )
 
@@ -114,7 +114,7 @@ def _check_channels(
 ) -> None:
     """Refuse scales along another axis than that of the output channels, or another number of them."""
     name, is_bias = f"{node.name}[{position}]", params.qtype.bits == 32
-    expected = channel_axis(node, len(shape)) if position == 1 else None
+    expected = get_channel_axis(node, len(shape)) if position == 1 else None
     expected = 0 if is_bias else axis if expected is None else expected
     if axis != expected:
         raise PlanError(

@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection
 
 from ptq.model.graph import Graph
-from ptq.model.node import FLOAT_TYPES, Value, dtype_of, name_of, operator_of, shape_of
+from ptq.model.node import FLOAT_TYPES, Value, get_dtype, get_name, get_operator, get_shape
 from ptq.rewrite.edit import replace_node
 
 _MIN_ELEMENTS = 2**13
@@ -24,14 +24,14 @@ def decompose_float_prelu(graph: Graph, floats: Collection[str]) -> None:
     """Replace each float PRelu of a large tensor by four operators, in place."""
     for node in graph.nodes:
         x, y = node.inputs[0] if node.inputs else None, node.outputs[0]
-        if operator_of(node) != "PRelu" or node.name not in floats or x is None:
+        if get_operator(node) != "PRelu" or node.name not in floats or x is None:
             continue
-        if dtype_of(y) not in FLOAT_TYPES or _is_small(shape_of(y)):
+        if get_dtype(y) not in FLOAT_TYPES or _is_small(get_shape(y)):
             continue
 
         def insert(op: str, inputs: list[Value | None], what: str) -> Value:
             return graph.insert(
-                op, inputs, before=node, output=f"{name_of(y)}_{what}", dtype=dtype_of(y), shape_like=y  # noqa: B023
+                op, inputs, before=node, output=f"{get_name(y)}_{what}", dtype=get_dtype(y), shape_like=y  # noqa: B023
             )  # fmt: skip
 
         positive = insert("Relu", [x], "above")

@@ -21,13 +21,13 @@ from ptq.model.node import (
     QUANTIZERS,
     Node,
     Value,
-    attributes_of,
-    consumers_of,
-    dtype_of,
+    get_attributes,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    operator_of,
-    shape_of,
+    list_consumers,
 )
 from ptq.rewrite.edit import replace_node, set_attributes
 
@@ -41,7 +41,7 @@ def write_dense_as_matmul(graph: Graph) -> None:
     All that reads the rows of the first Reshape changes, or nothing does.
     """
     for node in list(graph.nodes):
-        source = node.inputs[0] if operator_of(node) == "Reshape" else None
+        source = node.inputs[0] if get_operator(node) == "Reshape" else None
         if source is None:
             continue
         rows = _find_rows(node, source)
@@ -64,12 +64,12 @@ class _Rows:
     @property
     def has_quantizer(self) -> bool:
         """Whether some of it works on integers."""
-        return any(operator_of(node) in QUANTIZERS for node in self.elementwise)
+        return any(get_operator(node) in QUANTIZERS for node in self.elementwise)
 
 
 def _find_rows(reshape: Node, source: Value) -> _Rows | None:
     """What works on the rows of the Reshape, if all of it is known and restores the axes of the source."""
-    before, flat = shape_of(source), shape_of(reshape.outputs[0])
+    before, flat = get_shape(source), get_shape(reshape.outputs[0])
     if not before or not flat or len(flat) != 2 or None in (before[-1], flat[-1]):
         return None
     if before[-1] != flat[-1]:  # a Reshape may regroup the last axis
@@ -79,7 +79,7 @@ def _find_rows(reshape: Node, source: Value) -> _Rows | None:
         value = waiting.pop(0)
         if value.is_graph_output():
             return None
-        for reader in consumers_of(value):
+        for reader in list_consumers(value):
             if _is_plain_gemm(reader, value):
                 if reader not in found.layers:
                     found.layers.append(reader)
@@ -97,22 +97,22 @@ def _is_elementwise(node: Node, value: Value) -> bool:
     """Whether the node quantizes, scales or picks columns of a matrix, each column for itself."""
     if len(node.inputs) < 2 or node.inputs[0] is not value or value in node.inputs[1:]:
         return False
-    operator, operand = operator_of(node), node.inputs[1]
-    shape = None if operand is None else shape_of(operand)
+    operator, operand = get_operator(node), node.inputs[1]
+    shape = None if operand is None else get_shape(operand)
     if operator in QUANTIZERS:
         return shape is not None and len(shape) == 0
     if operand is None or shape is None or not is_constant(operand):
         return False
     if operator == "Gather":
-        return len(shape) == 1 and attributes_of(node).get("axis", 0) in _LAST_OF_TWO
+        return len(shape) == 1 and get_attributes(node).get("axis", 0) in _LAST_OF_TWO
     return operator == "Mul" and len(shape) <= 1
 
 
 def _is_plain_gemm(node: Node, value: Value) -> bool:
     """Whether the node is a Gemm without factors that multiplies the value by another one and adds a third."""
-    attributes: dict[str, Any] = {**_NEUTRAL, **attributes_of(node)}
+    attributes: dict[str, Any] = {**_NEUTRAL, **get_attributes(node)}
     return (
-        operator_of(node) == "Gemm"
+        get_operator(node) == "Gemm"
         and attributes == _NEUTRAL
         and len(node.inputs) == 3
         and node.inputs[2] is not None
@@ -127,7 +127,7 @@ def _restores_axes(
     """Whether the layer adds a constant or another layer, and a Reshape behind the sum restores the axes."""
     bias = layer.inputs[2]
     assert bias is not None
-    weight = None if layer.inputs[1] is None else shape_of(layer.inputs[1])
+    weight = None if layer.inputs[1] is None else get_shape(layer.inputs[1])
     if not weight or layer.inputs[1] in values:
         return False
     if not is_constant(bias) and bias.producer() not in layers:
@@ -139,18 +139,18 @@ def _restores_axes(
 def _find_end(layer: Node, layers: Collection[Node]) -> Node | None:
     """The Reshape behind a layer, or behind the layer that alone reads it as what it adds."""
     y = layer.outputs[0]
-    after = consumers_of(y)
+    after = list_consumers(y)
     if y.is_graph_output() or len(after) != 1:
         return None
     [reader] = after
     if reader in layers and reader.inputs[2] is y and y not in reader.inputs[:2]:
         return _find_end(reader, layers)
-    return reader if operator_of(reader) == "Reshape" and reader.inputs[0] is y else None
+    return reader if get_operator(reader) == "Reshape" and reader.inputs[0] is y else None
 
 
 def _axes_before_last(value: Value) -> list[int | str] | None:
     """Lengths by number or name; None where they cannot be compared. One without a name follows from the others."""
-    shape = shape_of(value)
+    shape = get_shape(value)
     if shape is None or value.shape is None or len(shape) < 3 or shape[-1] is None:
         return None
     if shape.count(None) < 2:
@@ -167,13 +167,13 @@ def _axes_before_last(value: Value) -> list[int | str] | None:
 def _write_rows(graph: Graph, reshape: Node, source: Value, rows: _Rows) -> None:
     """Let all that works on rows read the source, and write the layers as MatMul and Add."""
     ends = {layer: _find_end(layer, rows.layers) for layer in rows.layers}
-    for reader in consumers_of(reshape.outputs[0]):
+    for reader in list_consumers(reshape.outputs[0]):
         reader.replace_input_with(0, source)
     for node in rows.elementwise:
         value = node.outputs[0]
         if value.shape is not None and source.shape is not None:
             value.shape = ir.Shape([*source.shape[:-1], value.shape[-1]])
-        if operator_of(node) == "Gather":
+        if get_operator(node) == "Gather":
             set_attributes(node, axis=-1)
     for layer, end in ends.items():
         assert end is not None
@@ -190,9 +190,9 @@ def _write_matmul(graph: Graph, layer: Node, like: Value) -> None:
     y.shape = like.shape
 
     def insert(op: str, inputs: Sequence[Value | None], what: str) -> Value:
-        output = f"{name_of(y)}_{what}"
+        output = f"{get_name(y)}_{what}"
         return graph.insert(
-            op, inputs, before=layer, output=output, dtype=dtype_of(y), shape_like=y
+            op, inputs, before=layer, output=output, dtype=get_dtype(y), shape_like=y
         )
 
     product = insert("MatMul", layer.inputs[:2], "product")

@@ -17,7 +17,7 @@ import numpy as np
 
 from ptq.core.types import FLOAT32, QType, QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes_of, name_of, operator_of, shape_of
+from ptq.model.node import Node, Value, get_attributes, get_name, get_operator, get_shape
 from ptq.model.qdq.qdq_units import QuantizedTensor, match_qdq_op
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
@@ -33,7 +33,7 @@ def write_hard_sigmoid_as_sum(graph: Graph, floats: Collection[str]) -> None:
     """
     quantizers = QuantizerBuilder(graph)
     for node in graph.nodes:
-        if operator_of(node) not in ("HardSigmoid", "HardSwish") or node.name in floats:
+        if get_operator(node) not in ("HardSigmoid", "HardSwish") or node.name in floats:
             continue
         found = match_qdq_op(node)
         if found is None:
@@ -42,20 +42,22 @@ def write_hard_sigmoid_as_sum(graph: Graph, floats: Collection[str]) -> None:
         if not isinstance(x, QuantizedTensor) or y is None or x.params.qtype.lo != 0:
             continue
         result = node.outputs[0]
-        if operator_of(node) == "HardSwish":
+        if get_operator(node) == "HardSwish":
             gate = _scalar_qparams(1 / _GATE_LEVELS, 0, x.params.qtype)
-            real = _insert_affine(graph, quantizers, node, x, 1 / 6, 0.5, f"{name_of(result)}_gate")
+            real = _insert_affine(
+                graph, quantizers, node, x, 1 / 6, 0.5, f"{get_name(result)}_gate"
+            )
             integers = quantizers.quantize(real, gate, before=node, after=None)
-            pair = quantizers.qparam_initializers(gate, name_of(real))
-            factor = quantizers.dequantize(integers, *pair, gate, hint=name_of(real), before=node)
+            pair = quantizers.qparam_initializers(gate, get_name(real))
+            factor = quantizers.dequantize(integers, *pair, gate, hint=get_name(real), before=node)
             new = _insert_product(graph, node, factor)
         elif _is_within_unit_range(y.params):
-            attrs = attributes_of(node)
+            attrs = get_attributes(node)
             slope, shift = float(attrs.get("alpha", 0.2)), float(attrs.get("beta", 0.5))
             if not slope > 0 or not shift > 0:
                 continue
             new = _insert_affine(
-                graph, quantizers, node, x, slope, shift, f"{name_of(result)}_shifted"
+                graph, quantizers, node, x, slope, shift, f"{get_name(result)}_shifted"
             )
         else:
             continue
@@ -92,7 +94,7 @@ def _insert_affine(
     one = _scalar_qparams(shift, 0, before.qtype)
     # The constant has the rank of x. With a scalar, the layout decides the order of QLinearAdd's operands, and so how
     # it rounds a tie.
-    shape = (1,) * len(shape_of(x.integers) or ())
+    shape = (1,) * len(get_shape(x.integers) or ())
     code = graph.add_constant(np.ones(shape, before.qtype.dtype), f"{hint}_one")
     pair = quantizers.qparam_initializers(one, f"{hint}_shift")
     constant = quantizers.dequantize(code, *pair, one, hint=f"{hint}_shift", before=node)
@@ -107,7 +109,7 @@ def _insert_product(graph: Graph, node: Node, factor: Value) -> Value:
         "Mul",
         [x, factor],
         before=node,
-        output=f"{name_of(result)}_product",
+        output=f"{get_name(result)}_product",
         dtype=FLOAT32,
         shape_like=result,
     )

@@ -13,8 +13,8 @@ from collections.abc import Collection
 from ptq.core.opspec import RUNS_ON_INTEGERS
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers_of, name_of, operator_of, spec_of
-from ptq.model.qdq.qdq_units import quantized_op
+from ptq.model.node import Node, Value, get_name, get_operator, get_spec, list_consumers
+from ptq.model.qdq.qdq_units import match_supported_qdq_op
 
 
 def prevent_ort_quantization(
@@ -29,9 +29,9 @@ def prevent_ort_quantization(
     """
     sums: dict[Value, Value] = {}
     for node in graph.nodes:
-        if operator_of(node) in ("MatMul", "Gemm") and node.name in floats:
+        if get_operator(node) in ("MatMul", "Gemm") and node.name in floats:
             _protect_float_product(graph, node)
-        if operator_of(node) != "QuantizeLinear":
+        if get_operator(node) != "QuantizeLinear":
             continue
         value = node.inputs[0]
         origin = _computing_node(value, past_activations=True)
@@ -54,12 +54,12 @@ def keep_float_everywhere(graph: Graph, floats: Collection[str]) -> None:
         floats: Names of the nodes that stay in float.
     """
     for node in graph.nodes:
-        if node.name not in floats or quantized_op(node) is None:
+        if node.name not in floats or match_supported_qdq_op(node) is None:
             continue
         for value in node.outputs:
             shielded = _insert_identity_sum(graph, value)
-            for reader in consumers_of(value):
-                if operator_of(reader) == "QuantizeLinear":
+            for reader in list_consumers(value):
+                if get_operator(reader) == "QuantizeLinear":
                     reader.replace_input_with(0, shielded)
 
 
@@ -68,7 +68,7 @@ def _insert_identity_sum(graph: Graph, value: Value) -> Value:
         "Sum",
         [value],
         after=value.producer(),
-        output=f"{name_of(value)}_shielded",
+        output=f"{get_name(value)}_shielded",
         dtype=FLOAT32,
         shape_like=value,
     )
@@ -79,27 +79,27 @@ def _protect_float_product(graph: Graph, node: Node) -> None:
     origins = [_computing_node(value, past_activations=False) for value in node.inputs[:2]]
     first = node.inputs[0]
     if first is not None and all(
-        o is not None and operator_of(o) == "DequantizeLinear" for o in origins
+        o is not None and get_operator(o) == "DequantizeLinear" for o in origins
     ):
         node.replace_input_with(0, _insert_identity_sum(graph, first))
 
 
 def _is_quantizable_by_ort(node: Node) -> bool:
     """Whether ONNX Runtime has an integer kernel for the operator and finds a DequantizeLinear before it."""
-    spec = spec_of(node)
+    spec = get_spec(node)
     if spec is None or not (
-        operator_of(node) == "ConvTranspose" or (spec.qlinear and spec.qlinear.op)
+        get_operator(node) == "ConvTranspose" or (spec.qlinear and spec.qlinear.op)
     ):
         return False
     origins = [_computing_node(value, past_activations=False) for value in node.inputs]
-    return any(o is not None and operator_of(o) == "DequantizeLinear" for o in origins)
+    return any(o is not None and get_operator(o) == "DequantizeLinear" for o in origins)
 
 
 def _computing_node(value: Value | None, *, past_activations: bool) -> Node | None:
     """The node that computes a value, found through data movement and, if asked, through activations."""
     node = value.producer() if value is not None else None
     while node is not None:
-        spec = spec_of(node)
+        spec = get_spec(node)
         passes = spec is not None and (
             spec.qlinear is RUNS_ON_INTEGERS or (past_activations and spec.is_activation)
         )

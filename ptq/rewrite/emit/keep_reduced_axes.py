@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import attributes_of, dtype_of, operator_of
+from ptq.model.node import get_attributes, get_dtype, get_operator
 from ptq.rewrite.edit import set_attributes
 
 _AXES_AS_INPUT = 13
@@ -19,9 +19,9 @@ _AXES_AS_INPUT = 13
 def keep_reduced_axes(graph: Graph) -> None:
     """Let each ReduceMax and ReduceMin of some axes keep them, and a Squeeze behind it remove them, in place."""
     for node in list(graph.nodes):
-        if operator_of(node) not in ("ReduceMax", "ReduceMin"):
+        if get_operator(node) not in ("ReduceMax", "ReduceMin"):
             continue
-        attributes = attributes_of(node)
+        attributes = get_attributes(node)
         axes = node.inputs[1] if len(node.inputs) > 1 else None
         listed = [int(axis) for axis in attributes.get("axes", ())]
         if attributes.get("keepdims", 1) or (axes is None and not listed):
@@ -34,7 +34,7 @@ def keep_reduced_axes(graph: Graph) -> None:
         inputs = [reduced] if axes is None else [reduced, axes]
         squeezed = graph.insert(
             "Squeeze", inputs, after=node, attrs=attrs, output=f"{node.name}_squeezed",
-            dtype=dtype_of(reduced), shape_like=reduced,
+            dtype=get_dtype(reduced), shape_like=reduced,
         )  # fmt: skip
         set_attributes(node, keepdims=1)
         readers = [squeeze] if (squeeze := squeezed.producer()) is not None else []

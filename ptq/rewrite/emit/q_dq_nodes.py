@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ptq.core.types import FLOAT32, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value
-from ptq.rewrite.emit.rounded_weight import chosen_integers
+from ptq.rewrite.emit.rounded_weight import get_chosen_integers
 
 
 class QuantizerBuilder:
@@ -46,7 +46,7 @@ class QuantizerBuilder:
         key = (id(value), params)
         if key not in self._constants:
             hint = value.name or "constant"
-            known = chosen_integers(value, params)
+            known = get_chosen_integers(value, params)
             found = params.quantize(array()) if known is None else known
             integers = self._graph.add_constant(found, f"{hint}_quantized")
             scale, zero_point = self.qparam_initializers(params, integers.name or hint)

@@ -12,8 +12,8 @@ import numpy as np
 
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
-from ptq.model.qdq.qdq_units import quantized_source
+from ptq.model.node import get_operator
+from ptq.model.qdq.qdq_units import find_quantized_source
 from ptq.rewrite.edit import replace_node
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
@@ -24,7 +24,9 @@ def write_reciprocals_as_quotients(
     """Replace each quantized Reciprocal by a Div of a constant 1 in the type of its input, in place."""
     one = None
     for node in list(graph.nodes):
-        source = quantized_source(node.inputs[0]) if operator_of(node) == "Reciprocal" else None
+        source = (
+            find_quantized_source(node.inputs[0]) if get_operator(node) == "Reciprocal" else None
+        )
         if source is None or node.name in floats:
             continue
         if one is None:

@@ -29,7 +29,7 @@ class RoundedWeight(ir.LazyTensor):
         self.integers, self.params = integers, params
 
 
-def chosen_integers(value: Value, params: QuantParams) -> NDArray[Any] | None:
+def get_chosen_integers(value: Value, params: QuantParams) -> NDArray[Any] | None:
     """The integers of a constant if it is a rounded weight with these parameters, else None."""
     weight = value.const_value
     if isinstance(weight, RoundedWeight) and weight.params == params:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ptq.core.opspec import WEIGHT_INPUT
 from ptq.model.graph import Graph
-from ptq.model.node import Value, node_name
+from ptq.model.node import Value, get_node_name
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 
 
@@ -20,7 +20,7 @@ def set_weights(graph: Graph, weights: Mapping[str, NDArray[Any] | RoundedWeight
     """
     added: dict[int, Value] = {}
     for node in graph.nodes:
-        array = weights.get(node_name(node))
+        array = weights.get(get_node_name(node))
         weight = None if array is None else node.inputs[WEIGHT_INPUT]
         if array is not None and weight is not None:
             if id(array) not in added:

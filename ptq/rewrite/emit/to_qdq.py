@@ -15,15 +15,15 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    constant_shape,
-    name_of,
-    node_name,
-    operator_of,
+    get_constant_shape,
+    get_name,
+    get_node_name,
+    get_operator,
     require_constant,
 )
 from ptq.model.weights.shared_weights import share_weights
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
-from ptq.rewrite.emit.block_skip_layer_norm import block_skip_layer_norm_fusion
+from ptq.rewrite.emit.block_skip_layer_norm import prevent_skip_layer_norm_fusion
 from ptq.rewrite.emit.check_plan import check_plan
 from ptq.rewrite.emit.decompose_prelu import decompose_float_prelu
 from ptq.rewrite.emit.dense_as_matmul import write_dense_as_matmul
@@ -34,9 +34,9 @@ from ptq.rewrite.emit.keep_float import prevent_ort_quantization
 from ptq.rewrite.emit.keep_reduced_axes import keep_reduced_axes
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 from ptq.rewrite.emit.reciprocal_as_quotient import write_reciprocals_as_quotients
-from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes, fold_boundary_scales
+from ptq.rewrite.equalize.boundary_scales import find_boundary_scale_nodes, fold_boundary_scales
 
-ORT_WORKAROUNDS = (block_skip_layer_norm_fusion, decompose_float_prelu)
+ORT_WORKAROUNDS = (prevent_skip_layer_norm_fusion, decompose_float_prelu)
 """Rewrites for the speed of ONNX Runtime that keep all scales; `write_hard_sigmoid_as_sum` adds scales."""
 
 
@@ -58,16 +58,18 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
     check_plan(graph, plan)
     quantized = fold_activations(graph, plan)
     share_weights(quantized)
-    boundary_scales = boundary_scale_nodes(quantized, plan.boundaries)
+    boundary_scales = find_boundary_scale_nodes(quantized, plan.boundaries)
     quantizers = QuantizerBuilder(quantized)
     for node in quantized.nodes:
         if node.name not in plan.floats:
             _quantize_constants(node, plan, quantizers)
     integers = {node for node in quantized.nodes if node.name not in plan.floats}
-    float_outputs = [node_name(n) for n in integers if name_of(n.outputs[0]) not in plan.tensors]
-    writers = {name_of(v): node for node in quantized.nodes for v in node.outputs}
-    values = {name_of(v): v for v in quantized.inputs}
-    values.update((name_of(v), v) for node in quantized.nodes for v in node.outputs)
+    float_outputs = [
+        get_node_name(n) for n in integers if get_name(n.outputs[0]) not in plan.tensors
+    ]
+    writers = {get_name(v): node for node in quantized.nodes for v in node.outputs}
+    values = {get_name(v): v for v in quantized.inputs}
+    values.update((get_name(v), v) for node in quantized.nodes for v in node.outputs)
     target = TARGETS.get(plan.target)
     inputs_only = target is not None and target.quantizes_inputs_only
     for name, params in plan.tensors.items():
@@ -102,25 +104,25 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
 
 def _read_shape_from_integers(node: Node) -> None:
     """Let a Shape read the integers before a DequantizeLinear, because only their shape matters."""
-    maker = node.inputs[0].producer() if operator_of(node) == "Shape" and node.inputs[0] else None
-    if maker is not None and operator_of(maker) == "DequantizeLinear":
+    maker = node.inputs[0].producer() if get_operator(node) == "Shape" and node.inputs[0] else None
+    if maker is not None and get_operator(maker) == "DequantizeLinear":
         node.replace_input_with(0, maker.inputs[0])
 
 
 def _quantize_constants(node: Node, plan: Plan, quantizers: QuantizerBuilder) -> None:
     assert node.name
     for position, value in enumerate(node.inputs):
-        if value is None or constant_shape(value) is None:
+        if value is None or get_constant_shape(value) is None:
             continue
         key = (node.name, position)
-        params = plan.edges.get(key) or plan.operands.get(key) or plan.tensors.get(name_of(value))
+        params = plan.edges.get(key) or plan.operands.get(key) or plan.tensors.get(get_name(value))
         if params is None:
             continue
         is_bias = key in plan.operands and params.qtype.bits == 32
         read = partial(_read_constant, value, flat=is_bias)
         integers, scale, zero_point = quantizers.quantize_constant(value, read, params)
         real = quantizers.dequantize(
-            integers, scale, zero_point, params, hint=name_of(value), before=node
+            integers, scale, zero_point, params, hint=get_name(value), before=node
         )
         node.replace_input_with(position, real)
 
@@ -134,18 +136,18 @@ def _read_constant(value: Value, *, flat: bool) -> NDArray[Any]:
 def _requantize_edges(node: Node, plan: Plan, quantizers: QuantizerBuilder) -> None:
     """Insert a Q/DQ pair before a node that reads a tensor with parameters of its own."""
     for position, value in enumerate(node.inputs):
-        params = plan.edges.get((node_name(node), position))
+        params = plan.edges.get((get_node_name(node), position))
         maker = value.producer() if value is not None else None
         if (
             params is None
             or value is None
             or maker is None
-            or constant_shape(maker.inputs[0]) is not None
+            or get_constant_shape(maker.inputs[0]) is not None
         ):
             continue
         integers = quantizers.quantize(value, params, before=node, after=None)
-        pair = quantizers.qparam_initializers(params, name_of(value))
-        real = quantizers.dequantize(integers, *pair, params, hint=name_of(integers), before=node)
+        pair = quantizers.qparam_initializers(params, get_name(value))
+        real = quantizers.dequantize(integers, *pair, params, hint=get_name(integers), before=node)
         node.replace_input_with(position, real)
 
 
@@ -159,7 +161,7 @@ def _quantize_tensor(
     quantizers: QuantizerBuilder,
 ) -> None:
     """Insert the quantizers of a tensor; all its readers get the ``rounded`` values, or its integer readers do."""
-    name = name_of(value)
+    name = get_name(value)
     # Nodes inside sub-graphs compute in float.
     readers = [use for use in value.uses() if rounded or use.node in integers]
     if not readers and not (rounded and value.is_graph_output()):

@@ -13,11 +13,11 @@ import numpy as np
 
 from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OutputRule, QLinearForm, Role
 from ptq.core.types import FLOAT32
-from ptq.model.axes import softmax_axes
+from ptq.model.axes import get_softmax_axes
 from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import INSTALLED, Version
-from ptq.model.node import Value, attributes_of, constant_of, name_of
-from ptq.model.qdq.qdq_units import QuantizedOp, QuantizedTensor, quantized_op
+from ptq.model.node import Value, get_attributes, get_constant, get_name
+from ptq.model.qdq.qdq_units import QuantizedOp, QuantizedTensor, match_supported_qdq_op
 from ptq.rewrite.imported.split_reinterpretation import split_reinterpreted_axes
 
 INT8_SINCE_OPSET: Mapping[str, int] = {
@@ -47,7 +47,7 @@ def to_qlinear(qdq: Graph, floats: Collection[str] = ()) -> Graph:
     graph = qdq.copy()
     split_reinterpreted_axes(graph)
     for node in graph.nodes:
-        found = quantized_op(node)
+        found = match_supported_qdq_op(node)
         if found is None:
             continue
         if found.spec.qlinear is RUNS_ON_INTEGERS:
@@ -56,7 +56,7 @@ def to_qlinear(qdq: Graph, floats: Collection[str] = ()) -> Graph:
         form = found.spec.float_output_form if found.has_float_output else found.spec.qlinear
         output = found.outputs[0]
         written = output.integers if output else node.outputs[0]
-        if form is None or name_of(written) in floats:
+        if form is None or get_name(written) in floats:
             continue
         integers = _insert_integer_form(graph, found, form)
         if integers is not None:
@@ -112,7 +112,7 @@ def _run_on_integers(graph: Graph, unit: QuantizedOp) -> None:
 
 def _quantize_constant(graph: Graph, value: Value | None, tensor: QuantizedTensor) -> Value:
     """A constant quantized with the parameters of a tensor; 0 if there is no constant."""
-    real = constant_of(value) if value is not None else np.zeros((), np.float32)
+    real = get_constant(value) if value is not None else np.zeros((), np.float32)
     assert real is not None
     quantized = tensor.params.quantize(real.reshape(()))
     return graph.add_constant(quantized, f"{value.name if value else 'zero'}_quantized")
@@ -161,11 +161,11 @@ def _insert_qlinear(graph: Graph, unit: QuantizedOp, form: QLinearForm) -> Value
             inputs += _operand_values(unit.inputs[int(token)])
     while inputs and inputs[-1] is None:
         inputs.pop()
-    attrs = {**attributes_of(unit.node), **(form.attrs or {})}
+    attrs = {**get_attributes(unit.node), **(form.attrs or {})}
     if unit.spec.op == "Gemm":
         attrs.pop("beta", None)  # QGemm adds its integer C without a factor
     if unit.spec.op == "Softmax":
-        attrs["opset"], attrs["axis"] = graph.opset, softmax_axes(unit.node)[0]
+        attrs["opset"], attrs["axis"] = graph.opset, get_softmax_axes(unit.node)[0]
     return graph.insert(
         form.op,
         inputs,

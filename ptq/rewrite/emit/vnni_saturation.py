@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptq.kernels.int16_saturation import MAX_PAIR_SUM, largest_pair_sum
+from ptq.kernels.int16_saturation import MAX_PAIR_SUM, find_largest_pair_sum
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, node_name
-from ptq.model.weights.layer_weights import channel_pair_matrix, summation_order_matrix
+from ptq.model.node import Node, get_constant, get_node_name
+from ptq.model.weights.layer_weights import build_channel_pair_matrix, view_summation_order_matrix
 from ptq.rewrite.shift_to_uint8 import find_int8_weight
 
 REMEDIES = (
@@ -17,25 +17,25 @@ REMEDIES = (
 """Ways to get the same sums on a processor without VNNI as with it; one of them is enough."""
 
 
-def saturable_nodes(graph: Graph, *, pairs_channels: bool = False) -> tuple[str, ...]:
+def find_saturable_nodes(graph: Graph, *, pairs_channels: bool = False) -> tuple[str, ...]:
     """The nodes with weights w1, w2 of one channel for which 255·w1 + 255·w2 exceeds int16, in graph order.
 
     Args:
         graph: The quantized model.
         pairs_channels: Consider OpenVINO's order of additions too (`ptq.core.target.Target.pairs_channels`).
     """
-    return tuple(node_name(node) for node in graph.nodes if _can_saturate(node, pairs_channels))
+    return tuple(get_node_name(node) for node in graph.nodes if _can_saturate(node, pairs_channels))
 
 
 def _can_saturate(node: Node, pairs_channels: bool) -> bool:
     place = find_int8_weight(node)
-    w = constant_of(place[0].inputs[place[1]]) if place is not None else None
+    w = get_constant(place[0].inputs[place[1]]) if place is not None else None
     if w is None:
         return False
-    orders = [summation_order_matrix(node, w)]
+    orders = [view_summation_order_matrix(node, w)]
     if pairs_channels:
-        orders.append(channel_pair_matrix(node, w))
+        orders.append(build_channel_pair_matrix(node, w))
     return any(
-        columns is not None and bool((largest_pair_sum(columns) > MAX_PAIR_SUM).any())
+        columns is not None and bool((find_largest_pair_sum(columns) > MAX_PAIR_SUM).any())
         for columns in orders
     )

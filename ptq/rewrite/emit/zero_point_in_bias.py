@@ -26,34 +26,34 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    consumers_of,
-    name_of,
-    operator_of,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
+    list_consumers,
 )
-from ptq.model.qdq.qdq_units import QuantizedTensor, quantized_source
-from ptq.model.weights.layer_weights import channel_axis, output_channel_count
+from ptq.model.qdq.qdq_units import QuantizedTensor, find_quantized_source
+from ptq.model.weights.layer_weights import count_output_channels, get_channel_axis
 
 
-def zero_points_in_biases(graph: Graph) -> None:
+def move_zero_points_into_biases(graph: Graph) -> None:
     """Give DequantizeLinear nodes of uint8 activations zero point 0, in place.
 
     All layers that read one must allow it: pointwise Conv without padding, Gemm, and MatMul with an Add behind it.
     They have a quantized weight and a constant bias. Conv and Gemm may be without one.
     """
     for dequantizer in list(graph.nodes):
-        real = dequantizer.outputs[0] if operator_of(dequantizer) == "DequantizeLinear" else None
-        source = quantized_source(real)
+        real = dequantizer.outputs[0] if get_operator(dequantizer) == "DequantizeLinear" else None
+        source = find_quantized_source(real)
         if real is None or source is None or not _has_zero_point(source):
             continue
-        layers = consumers_of(real)
+        layers = list_consumers(real)
         if not layers or real.is_graph_output() or not all(_can_fold(n, real) for n in layers):
             continue
         for layer in layers:
             _move_into_bias(graph, layer, source)
         zero = np.zeros_like(source.params.zero_point).astype(source.params.qtype.dtype)
-        dequantizer.replace_input_with(2, graph.add_constant(zero, f"{name_of(real)}_zero"))
+        dequantizer.replace_input_with(2, graph.add_constant(zero, f"{get_name(real)}_zero"))
 
 
 def _has_zero_point(source: QuantizedTensor) -> bool:
@@ -61,7 +61,7 @@ def _has_zero_point(source: QuantizedTensor) -> bool:
     maker, params = source.integers.producer(), source.params
     return (
         maker is not None
-        and operator_of(maker) == "QuantizeLinear"
+        and get_operator(maker) == "QuantizeLinear"
         and params.axis is None
         and params.qtype.dtype == np.uint8
         and bool(params.zero_point)
@@ -70,21 +70,23 @@ def _has_zero_point(source: QuantizedTensor) -> bool:
 
 def _weight_integers(layer: Node) -> NDArray[Any] | None:
     weight = (
-        quantized_source(layer.inputs[WEIGHT_INPUT]) if len(layer.inputs) > WEIGHT_INPUT else None
+        find_quantized_source(layer.inputs[WEIGHT_INPUT])
+        if len(layer.inputs) > WEIGHT_INPUT
+        else None
     )
-    return None if weight is None else constant_of(weight.integers)
+    return None if weight is None else get_constant(weight.integers)
 
 
 def _bias_holder(layer: Node, weight: NDArray[Any]) -> Node | None:
     """The node that adds the layer's bias: itself, or the Add behind a MatMul; None if it keeps its zero point."""
-    if operator_of(layer) == "Gemm":
+    if get_operator(layer) == "Gemm":
         return layer
-    if operator_of(layer) == "Conv":
-        pointwise = set(weight.shape[2:]) == {1} and not any(attributes_of(layer).get("pads", ()))
+    if get_operator(layer) == "Conv":
+        pointwise = set(weight.shape[2:]) == {1} and not any(get_attributes(layer).get("pads", ()))
         return layer if pointwise else None
     y = layer.outputs[0]
-    after = consumers_of(y) if operator_of(layer) == "MatMul" and weight.ndim == 2 else []
-    added = len(after) == 1 and operator_of(after[0]) == "Add" and not y.is_graph_output()
+    after = list_consumers(y) if get_operator(layer) == "MatMul" and weight.ndim == 2 else []
+    added = len(after) == 1 and get_operator(after[0]) == "Add" and not y.is_graph_output()
     return after[0] if added else None
 
 
@@ -100,27 +102,27 @@ def _can_fold(layer: Node, real: Value) -> bool:
     if weight is None or holder is None:
         return False
     _, bias = _bias_of(layer, holder)
-    array = constant_of(bias)
+    array = get_constant(bias)
     if array is None:
         return bias is None
-    channels = output_channel_count(layer, weight.shape)
+    channels = count_output_channels(layer, weight.shape)
     return array.dtype == FLOAT32 and array.shape == (channels,)
 
 
 def _move_into_bias(graph: Graph, layer: Node, source: QuantizedTensor) -> None:
-    weight, integers = quantized_source(layer.inputs[WEIGHT_INPUT]), _weight_integers(layer)
+    weight, integers = find_quantized_source(layer.inputs[WEIGHT_INPUT]), _weight_integers(layer)
     assert weight is not None and integers is not None
     holder = _bias_holder(layer, integers)
     assert holder is not None
     at, bias = _bias_of(layer, holder)
     real = weight.params.dequantize(integers)
-    summed = tuple(axis for axis in range(real.ndim) if axis != channel_axis(layer, real.ndim))
+    summed = tuple(axis for axis in range(real.ndim) if axis != get_channel_axis(layer, real.ndim))
     sums: NDArray[np.float64] = real.sum(axis=summed, dtype=np.float64)
-    before = constant_of(bias)
+    before = get_constant(bias)
     old = 0.0 if before is None else before.astype(np.float64)
     offset = float(source.params.scale) * int(source.params.zero_point)
     moved = (old - offset * sums).astype(np.float32)
-    hint = f"{layer.name}_bias" if bias is None else name_of(bias)
+    hint = f"{layer.name}_bias" if bias is None else get_name(bias)
     if holder is layer:
         holder.resize_inputs(3)
     holder.replace_input_with(at, graph.add_constant(moved, f"{hint}_without_zero_point"))

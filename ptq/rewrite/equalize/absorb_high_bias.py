@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.node import attributes_of, constant_of, consumers_of, operator_of
-from ptq.model.weights.layer_weights import input_channel_view
+from ptq.model.node import get_attributes, get_constant, get_operator, list_consumers
+from ptq.model.weights.layer_weights import view_input_channels
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.layer_pairs import LayerPair
 
@@ -28,22 +28,22 @@ def absorb_high_bias(graph: Graph, pair: LayerPair, least: NDArray[Any]) -> None
         pair: Two layers with a Relu between them; other pairs stay unchanged.
         least: The lowest value of each channel of the first layer's output.
     """
-    between = consumers_of(pair.first.outputs[0])
-    first, second = ([constant_of(v) for v in node.inputs] for node in (pair.first, pair.second))
+    between = list_consumers(pair.first.outputs[0])
+    first, second = ([get_constant(v) for v in node.inputs] for node in (pair.first, pair.second))
     if (
-        [operator_of(node) for node in between] != ["Relu"]
-        or consumers_of(between[0].outputs[0]) != [pair.second]
+        [get_operator(node) for node in between] != ["Relu"]
+        or list_consumers(between[0].outputs[0]) != [pair.second]
         or len(first) < 3
         or len(second) < 3
-        or any(attributes_of(pair.second).get("pads", ()))
-        or attributes_of(pair.second).get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+        or any(get_attributes(pair.second).get("pads", ()))
+        or get_attributes(pair.second).get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
     ):
         return
     excess = np.maximum(least.astype(np.float64), 0)
     before, after, weight = first[2], second[2], second[1]
     if before is None or after is None or weight is None or not excess.any():
         return
-    table = input_channel_view(pair.second, weight.astype(np.float64), pair.inputs_per_channel)
+    table = view_input_channels(pair.second, weight.astype(np.float64), pair.inputs_per_channel)
     absorbed = np.einsum("goij,gi->go", table, excess.reshape(table.shape[0], -1)).reshape(-1)
     set_constant(graph, pair.first, 2, (before - excess).astype(np.float32), "bias")
     set_constant(graph, pair.second, 2, (after + absorbed).astype(np.float32), "bias")

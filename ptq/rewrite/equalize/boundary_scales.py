@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant_of, consumers_of, name_of, operator_of, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    get_constant,
+    get_name,
+    get_operator,
+    get_shape,
+    list_consumers,
+)
 from ptq.rewrite.edit import replace_node, set_attributes
 
 
@@ -32,8 +40,8 @@ def insert_boundary_scale(
     assert writer is not None
     is_scaled = writer.name in scaled_for
     by = 1 / factors if is_scaled else factors
-    shape = (-1, *(1,) * (len(shape_of(value) or ()) - 2))
-    name = f"{name_of(value)}_{'as_it_is' if is_scaled else 'scaled'}"
+    shape = (-1, *(1,) * (len(get_shape(value) or ()) - 2))
+    name = f"{get_name(value)}_{'as_it_is' if is_scaled else 'scaled'}"
     constants = graph.add_constant(by.astype(np.float32).reshape(shape), f"{name}_factors")
     uses = [use for use in value.uses() if (use.node.name in scaled_for) != is_scaled]
     product = graph.insert(
@@ -42,7 +50,7 @@ def insert_boundary_scale(
     for use in uses:
         use.node.replace_input_with(use.idx, product)
     if is_scaled and value.is_graph_output():
-        scaled = graph.unique_name(f"{name_of(value)}_scaled")
+        scaled = graph.unique_name(f"{get_name(value)}_scaled")
         graph.replace_output(value, product)
         value.name = scaled
 
@@ -53,7 +61,9 @@ def is_channel_scaling(node: Node) -> bool:
     return factors is not None and bool((factors > 0).all())
 
 
-def boundary_scale_nodes(graph: Graph, boundaries: Mapping[str, Collection[str]]) -> list[Node]:
+def find_boundary_scale_nodes(
+    graph: Graph, boundaries: Mapping[str, Collection[str]]
+) -> list[Node]:
     """The Mul nodes that `insert_boundary_scale` has inserted into a graph that is not quantized yet."""
     return [
         node
@@ -73,20 +83,24 @@ def fold_boundary_scales(graph: Graph, nodes: Iterable[Node]) -> None:
         maker = None if value is None else value.producer()
         if factors is None or value is None:
             continue
-        readers = consumers_of(node.outputs[0])
-        if maker is not None and operator_of(maker) == "DequantizeLinear" and _is_per_tensor(maker):
+        readers = list_consumers(node.outputs[0])
+        if (
+            maker is not None
+            and get_operator(maker) == "DequantizeLinear"
+            and _is_per_tensor(maker)
+        ):
             real = graph.insert(
                 "DequantizeLinear",
                 maker.inputs,
                 after=maker,
-                output=f"{name_of(node.outputs[0])}_dequantized",
+                output=f"{get_name(node.outputs[0])}_dequantized",
                 dtype=FLOAT32,
                 shape_like=value,
             )
             _scale_quantizer(graph, real.producer(), factors)
             replace_node(graph, node, real)
         elif readers and all(
-            operator_of(n) == "QuantizeLinear" and _is_per_tensor(n) for n in readers
+            get_operator(n) == "QuantizeLinear" and _is_per_tensor(n) for n in readers
         ):
             graph.redirect(node.outputs[0], value)
             for reader in readers:
@@ -96,27 +110,27 @@ def fold_boundary_scales(graph: Graph, nodes: Iterable[Node]) -> None:
 def _scale_quantizer(graph: Graph, quantizer: Node | None, factors: NDArray[np.float64]) -> None:
     """Give a quantizer per-channel scales, its scale times one factor for each channel, in place."""
     assert quantizer is not None
-    scale, zero_point = (constant_of(value) for value in quantizer.inputs[1:])
+    scale, zero_point = (get_constant(value) for value in quantizer.inputs[1:])
     assert scale is not None and zero_point is not None
     for position, array, hint in (
         (1, (scale * factors).astype(np.float32), "scales"),
         (2, np.full(len(factors), zero_point), "zero_points"),
     ):
-        constant = graph.add_constant(array, f"{name_of(quantizer.outputs[0])}_{hint}")
+        constant = graph.add_constant(array, f"{get_name(quantizer.outputs[0])}_{hint}")
         quantizer.replace_input_with(position, constant)
     set_attributes(quantizer, axis=1)
 
 
 def _is_per_tensor(quantizer: Node) -> bool:
     """Whether the quantizer has one scale and one zero point, both constant."""
-    params = [constant_of(value) for value in quantizer.inputs[1:]]
+    params = [get_constant(value) for value in quantizer.inputs[1:]]
     return len(params) == 2 and all(array is not None and array.ndim == 0 for array in params)
 
 
 def _channel_factors(node: Node) -> NDArray[np.float64] | None:
     """The factors of a Mul with one factor for each channel, along axis 1; None for other nodes."""
-    shape = shape_of(node.outputs[0])
-    factors = constant_of(node.inputs[1]) if operator_of(node) == "Mul" else None
+    shape = get_shape(node.outputs[0])
+    factors = get_constant(node.inputs[1]) if get_operator(node) == "Mul" else None
     if factors is None or shape is None or len(shape) < 2:
         return None
     if factors.shape != (shape[1], *(1,) * (len(shape) - 2)):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, name_of
+from ptq.model.node import Node, Value, get_name
 from ptq.rewrite.equalize.channel_ties import GroupNumbers
 from ptq.rewrite.equalize.channel_walk import ChannelWalk
 
@@ -52,7 +52,7 @@ class ChannelGroups:
         """The groups of the channels that a layer reads."""
         value = node.inputs[0]
         assert value is not None
-        return self.groups[name_of(value)]
+        return self.groups[get_name(value)]
 
 
 def group_channels(
@@ -74,14 +74,14 @@ def group_channels(
     walk = ChannelWalk(closed, boundaries, families)
     for node in graph.nodes:
         walk.visit(node)
-    walk.fix_channels(value for value in graph.outputs if name_of(value) not in boundaries)
+    walk.fix_channels(value for value in graph.outputs if get_name(value) not in boundaries)
     walk.tie_shared_weights()
     count, numbers = walk.ties.group_numbers()
-    by_name = {name_of(value): numbers[groups] for value, groups in walk.groups.items()}
+    by_name = {get_name(value): numbers[groups] for value, groups in walk.groups.items()}
     free = {name: groups for name, groups in by_name.items() if (groups != FIXED).any()}
 
     def is_free(value: Value | None) -> bool:
-        return value is not None and name_of(value) in free
+        return value is not None and get_name(value) in free
 
     return ChannelGroups(
         free,
@@ -92,5 +92,5 @@ def group_channels(
         {name: limits for name, limits in walk.clip_bounds.items() if name in free},
         [node for node in walk.gated_nodes if is_free(node.inputs[0])],
         {name: nodes for name, nodes in boundaries.items() if name in free},
-        [name_of(value) for value in walk.float_written if is_free(value)],
+        [get_name(value) for value in walk.float_written if is_free(value)],
     )

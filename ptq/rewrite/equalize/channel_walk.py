@@ -11,21 +11,21 @@ from ptq.model.node import (
     RESHAPE_OPS,
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    constant_shape,
-    consumers_of,
+    get_attributes,
+    get_constant,
+    get_constant_shape,
+    get_name,
+    get_node_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    node_name,
-    operator_of,
-    shape_of,
-    values_read_by,
+    list_consumers,
+    list_values_read,
 )
 from ptq.model.weights.layer_weights import (
-    input_channel_count,
-    layer_channels,
-    output_channel_count,
+    count_input_channels,
+    count_layer_channels,
+    count_output_channels,
 )
 from ptq.rewrite.equalize.channel_ties import ChannelTies, GroupNumbers
 from ptq.rewrite.equalize.layer_pairs import HOMOGENEOUS, clip_bounds, is_bounded
@@ -75,7 +75,7 @@ class ChannelWalk:
         """Group the output channels of a node; fix its input channels if it does not hand on factors."""
         unscaled = {
             v: self.groups.pop(v)
-            for v in values_read_by(node)
+            for v in list_values_read(node)
             if v in self.groups and self._is_unscaled_for(v, node)
         }
         self._assign_groups(node)
@@ -83,22 +83,24 @@ class ChannelWalk:
 
     def _is_unscaled_for(self, value: Value, node: Node) -> bool:
         """Whether the node reads or writes the unscaled channels of a boundary."""
-        scaled_for = self._boundaries.get(name_of(value))
+        scaled_for = self._boundaries.get(get_name(value))
         return scaled_for is not None and node.name not in scaled_for
 
     def _assign_groups(self, node: Node) -> None:
         single, output = len(node.outputs) == 1, node.outputs[0] if node.outputs else None
-        if any(reader.graph is not node.graph for v in node.outputs for reader in consumers_of(v)):
-            self.fix_channels(values_read_by(node))
+        if any(
+            reader.graph is not node.graph for v in node.outputs for reader in list_consumers(v)
+        ):
+            self.fix_channels(list_values_read(node))
         elif output is not None and single and self._is_unscaled_for(output, node):
-            self.fix_channels(values_read_by(node))
+            self.fix_channels(list_values_read(node))
             self._add_float_written(output)
-        elif layer_channels(node) is not None:
+        elif count_layer_channels(node) is not None:
             self._visit_layer(node)
         else:
             groups = self._output_groups(node) if single else None
             if output is None or groups is None:
-                self.fix_channels(values_read_by(node))
+                self.fix_channels(list_values_read(node))
             else:
                 self.groups[output] = groups
 
@@ -109,18 +111,18 @@ class ChannelWalk:
                 self.ties.union(self.groups[value], np.zeros_like(self.groups[value]))
 
     def _visit_layer(self, node: Node) -> None:
-        value, shape = node.inputs[0], constant_shape(node.inputs[1])
+        value, shape = node.inputs[0], get_constant_shape(node.inputs[1])
         assert value is not None and shape is not None
         read = self.groups.get(value)
         if read is not None:
-            if len(read) == input_channel_count(node, shape):
+            if len(read) == count_input_channels(node, shape):
                 self.readers.append(node)
             else:
                 self.fix_channels([value])
                 read = None
-        channels = output_channel_count(node, shape)
+        channels = count_output_channels(node, shape)
         groups = self.ties.add_elements(channels)
-        family = self._families.get(node_name(node))
+        family = self._families.get(get_node_name(node))
         if family is not None:
             self._uses.setdefault(family, []).append((read, groups))
         self.groups[node.outputs[0]] = groups
@@ -139,24 +141,24 @@ class ChannelWalk:
             self.ties.union(groups, np.zeros_like(groups) if fixed else uses[0])
 
     def _add_float_written(self, value: Value) -> None:
-        count = (shape_of(value) or (0, 0))[1]
+        count = (get_shape(value) or (0, 0))[1]
         if count:
             self.groups[value] = self.ties.add_elements(count)
             self.float_written.append(value)
 
     def _output_groups(self, node: Node) -> GroupNumbers | None:
         """The groups of a node's output channels; None if the node does not hand on factors."""
-        handler = _HANDLERS.get(operator_of(node))
+        handler = _HANDLERS.get(get_operator(node))
         value = node.inputs[0] if node.inputs else None
         return None if handler is None or value is None else handler(self, node, value)
 
     def concat_groups(self, node: Node, value: Value) -> GroupNumbers | None:
         """Concat along the channels; inputs without groups stay unchanged."""
-        rank = len(shape_of(node.outputs[0]) or ())
-        axis = int(attributes_of(node).get("axis", 0))
+        rank = len(get_shape(node.outputs[0]) or ())
+        axis = int(get_attributes(node).get("axis", 0))
         segments = []
         for segment in node.inputs:
-            shape = None if segment is None else shape_of(segment)
+            shape = None if segment is None else get_shape(segment)
             if not rank or axis % rank != 1 or segment is None or not shape or shape[1] is None:
                 return None
             segments.append(self.groups.get(segment, np.zeros(shape[1], np.int64)))
@@ -188,18 +190,18 @@ class ChannelWalk:
             return None
         x, gate = (other, value) if _is_channel_gate(value, other) else (value, other)
         self.fix_channels([gate])
-        return self.groups.get(x) if shape_of(x) == shape_of(node.outputs[0]) else None
+        return self.groups.get(x) if get_shape(x) == get_shape(node.outputs[0]) else None
 
     def _groups_beside_constant(self, node: Node, place: int) -> GroupNumbers | None:
         """The groups of the operand that is not constant, if the result has its shape."""
         value = node.inputs[1 - place]
-        if value is None or shape_of(value) != shape_of(node.outputs[0]):
+        if value is None or get_shape(value) != get_shape(node.outputs[0]):
             return None
         return self.groups.get(value)
 
     def view_groups(self, node: Node, value: Value) -> GroupNumbers | None:
         """A view that keeps the channels, or that lays out the positions of each channel one after the other."""
-        before, after = shape_of(value), shape_of(node.outputs[0])
+        before, after = get_shape(value), get_shape(node.outputs[0])
         groups = self.groups.get(value)
         if groups is None or before is None or after is None or len(after) < 2:
             return None
@@ -224,7 +226,7 @@ class ChannelWalk:
 
     def preserved_groups(self, node: Node, value: Value) -> GroupNumbers | None:
         """An operator that hands on the factor of each channel in its position."""
-        before, after = shape_of(value), shape_of(node.outputs[0])
+        before, after = get_shape(value), get_shape(node.outputs[0])
         if not before or not after or len(before) != len(after):
             return None
         return self.groups.get(value) if len(after) > 1 and before[:2] == after[:2] else None
@@ -233,7 +235,7 @@ class ChannelWalk:
         """A Clip with constant bounds around 0, which limit the factors."""
         groups = self.preserved_groups(node, value) if is_bounded(node) else None
         if groups is not None:
-            self.clip_bounds[name_of(node.outputs[0])] = clip_bounds(node)
+            self.clip_bounds[get_name(node.outputs[0])] = clip_bounds(node)
         return groups
 
     def prelu_groups(self, node: Node, value: Value) -> GroupNumbers | None:
@@ -244,7 +246,7 @@ class ChannelWalk:
     def pad_groups(self, node: Node, value: Value) -> GroupNumbers | None:
         """A Pad with zeros."""
         fill = node.inputs[2] if len(node.inputs) > 2 else None
-        array = constant_of(fill)
+        array = get_constant(fill)
         zero = fill is None or (array is not None and not array.any())
         return self.preserved_groups(node, value) if zero else None
 
@@ -271,12 +273,12 @@ def _constant_position(node: Node) -> int | None:
 
 def _is_channel_gate(value: Value, other: Value) -> bool:
     """Whether the value has one position where the other has many: the gate of squeeze and excitation."""
-    shape, full = shape_of(value), shape_of(other)
+    shape, full = get_shape(value), get_shape(other)
     if shape is None or full is None or len(shape) != len(full):
         return False
     return all(n == 1 for n in shape[2:]) and any(n != 1 for n in full[2:])
 
 
 def _has_same_rank(first: Value, second: Value) -> bool:
-    a, b = shape_of(first), shape_of(second)
+    a, b = get_shape(first), get_shape(second)
     return a is not None and b is not None and len(a) == len(b)

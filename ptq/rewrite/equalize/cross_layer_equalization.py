@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of
-from ptq.model.weights.layer_weights import input_channel_view, output_channel_view
+from ptq.model.node import get_constant
+from ptq.model.weights.layer_weights import view_input_channels, view_output_channels
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.absorb_high_bias import absorb_high_bias
 from ptq.rewrite.equalize.layer_pairs import LayerPair, find_layer_pairs
@@ -49,14 +49,14 @@ def equalize_layers(graph: Graph, factors: ChannelValues, least: ChannelValues) 
 
 def _scale_pair(graph: Graph, pair: LayerPair, factors: NDArray[np.float64]) -> None:
     first, second, bias = (
-        None if value is None else constant_of(value)
+        None if value is None else get_constant(value)
         for value in (pair.first.inputs[1], pair.second.inputs[1], (*pair.first.inputs, None)[2])
     )
     assert first is not None
     assert second is not None
     above, below = np.array(first, np.float64), np.array(second, np.float64)
-    output_channel_view(pair.first, above)[...] *= factors[:, None]
-    table = input_channel_view(pair.second, below, pair.inputs_per_channel)
+    view_output_channels(pair.first, above)[...] *= factors[:, None]
+    table = view_input_channels(pair.second, below, pair.inputs_per_channel)
     table /= factors.reshape(table.shape[0], 1, table.shape[2], 1)
     set_constant(graph, pair.first, 1, above.astype(np.float32), "weight")
     set_constant(graph, pair.second, 1, below.astype(np.float32), "weight")

@@ -17,16 +17,16 @@ from ptq.core.opspec import WEIGHT_INPUT
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
-    attributes_of,
-    constant_shape,
-    consumers_of,
-    name_of,
-    operator_of,
-    shape_of,
+    get_attributes,
+    get_constant_shape,
+    get_name,
+    get_operator,
+    get_shape,
+    list_consumers,
 )
-from ptq.model.weights.layer_weights import input_channel_count, layer_channels
+from ptq.model.weights.layer_weights import count_input_channels, count_layer_channels
 from ptq.model.weights.shared_weights import find_weight_families
-from ptq.rewrite.match import scalar_constant
+from ptq.rewrite.match import get_scalar_constant
 
 HOMOGENEOUS = frozenset(
     ["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "MaxPool", "PRelu", "Relu"]
@@ -53,7 +53,7 @@ class LayerPair:
     @property
     def output(self) -> str:
         """The name of the tensor that is scaled."""
-        return name_of(self.first.outputs[0])
+        return get_name(self.first.outputs[0])
 
     def clip_bounds(self) -> tuple[float, float]:
         """The bounds of the Clip; infinite if there is none."""
@@ -69,19 +69,19 @@ def find_layer_pairs(graph: Graph) -> list[LayerPair]:
 
 def _find_pair(first: Node) -> LayerPair | None:
     """The pair whose first layer is this node; None if there is none."""
-    channels = layer_channels(first)
+    channels = count_layer_channels(first)
     if channels is None:
         return None
     value, clip, width, has_slopes = first.outputs[0], None, 1, False
     while True:
-        readers = consumers_of(value)
+        readers = list_consumers(value)
         if len(readers) != 1 or value.is_graph_output() or readers[0].graph is not first.graph:
             return None
         node = readers[0]
         if list(node.inputs).count(value) != 1 or node.inputs[0] is not value:
             return None
-        op = operator_of(node)
-        if layer_channels(node) is not None:
+        op = get_operator(node)
+        if count_layer_channels(node) is not None:
             return (
                 LayerPair(first, node, clip, width)
                 if _input_count(node) == channels * width
@@ -90,8 +90,8 @@ def _find_pair(first: Node) -> LayerPair | None:
         if op == "Clip" and clip is None and not has_slopes and is_bounded(node):
             clip = node
         elif op == "Flatten" and width == 1:
-            shape = shape_of(value)
-            if attributes_of(node).get("axis", 1) != 1 or shape is None or None in shape[1:]:
+            shape = get_shape(value)
+            if get_attributes(node).get("axis", 1) != 1 or shape is None or None in shape[1:]:
                 return None
             width = prod(n or 1 for n in shape[2:])
         elif op not in HOMOGENEOUS or len(node.outputs) != 1 or (op == "PRelu" and width > 1):
@@ -102,16 +102,16 @@ def _find_pair(first: Node) -> LayerPair | None:
 
 
 def _input_count(node: Node) -> int:
-    shape = constant_shape(node.inputs[WEIGHT_INPUT])
+    shape = get_constant_shape(node.inputs[WEIGHT_INPUT])
     assert shape is not None
-    return input_channel_count(node, shape)
+    return count_input_channels(node, shape)
 
 
 def clip_bounds(clip: Node) -> tuple[float, float]:
     """The constant bounds of a Clip; infinite if they are absent."""
     bounds = [-np.inf, np.inf]
     for position, value in enumerate(clip.inputs[1:3]):
-        bound = scalar_constant(value)
+        bound = get_scalar_constant(value)
         bounds[position] = bounds[position] if bound is None else bound
     return bounds[0], bounds[1]
 
@@ -159,4 +159,4 @@ def is_bounded(node: Node) -> bool:
     """Whether the bounds of a Clip are constants or absent, and 0 lies between them."""
     lo, hi = clip_bounds(node)
     bounds = [value for value in node.inputs[1:3] if value is not None]
-    return all(scalar_constant(value) is not None for value in bounds) and lo <= 0 <= hi
+    return all(get_scalar_constant(value) is not None for value in bounds) and lo <= 0 <= hi

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, name_of, shape_of
+from ptq.model.node import Node, Value, get_name, get_shape
 from ptq.rewrite.edit import replace_node
 
 MIN_CHANNELS = 64
@@ -27,7 +27,7 @@ _IMAGE_RANK = 4
 
 def is_cheap_as_depthwise(value: Value) -> bool:
     """Whether a depthwise convolution with kernel size 1 of this tensor costs little."""
-    shape = shape_of(value)
+    shape = get_shape(value)
     if shape is None or len(shape) != _IMAGE_RANK:
         return False
     return shape[1] is not None and shape[1] >= MIN_CHANNELS
@@ -35,7 +35,7 @@ def is_cheap_as_depthwise(value: Value) -> bool:
 
 def scale_hard_swish(graph: Graph, node: Node, factors: NDArray[np.float64]) -> None:
     """Replace a HardSwish whose input is multiplied by factors; its output is multiplied by them too, in place."""
-    x, name = node.inputs[0], name_of(node.outputs[0])
+    x, name = node.inputs[0], get_name(node.outputs[0])
     assert x is not None
     line = _insert_affine_conv(
         graph, node, x, 1 / (6 * factors), np.full(len(factors), 0.5), f"{name}_line"
@@ -62,7 +62,7 @@ def add_per_channel(graph: Graph, node: Node, position: int, summand: NDArray[np
     """
     x = node.inputs[1 - position]
     assert x is not None
-    name = f"{name_of(node.outputs[0])}_summed"
+    name = f"{get_name(node.outputs[0])}_summed"
     replace_node(
         graph, node, _insert_affine_conv(graph, node, x, np.ones(len(summand)), summand, name)
     )
@@ -77,7 +77,7 @@ def _insert_affine_conv(
     name: str,
 ) -> Value:
     """Insert slope · x + shift, channel by channel, before a node."""
-    spatial = len(shape_of(x) or ()) - 2
+    spatial = len(get_shape(x) or ()) - 2
     weight = slopes.astype(np.float32).reshape(-1, *(1,) * (spatial + 1))
     constants = [
         graph.add_constant(weight, f"{name}_slopes"),

@@ -15,9 +15,17 @@ from numpy.typing import NDArray
 from ptq.core.errors import PlanError
 from ptq.core.opspec import BIAS_INPUT, WEIGHT_INPUT
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant_of, constant_shape, name_of, node_name, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    get_constant,
+    get_constant_shape,
+    get_name,
+    get_node_name,
+    get_shape,
+)
 from ptq.model.proto.mapped_weight import release_mapped_pages
-from ptq.model.weights.layer_weights import input_channel_view
+from ptq.model.weights.layer_weights import view_input_channels
 from ptq.model.weights.shared_weights import find_weight_families
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.boundary_scales import insert_boundary_scale
@@ -27,7 +35,7 @@ from ptq.rewrite.equalize.per_channel_ops import (
     is_cheap_as_depthwise,
     scale_hard_swish,
 )
-from ptq.rewrite.equalize.scaled_weight import scaled_constant
+from ptq.rewrite.equalize.scaled_weight import scale_constant
 
 _Factors = NDArray[np.float64] | None
 
@@ -35,16 +43,16 @@ _BLOCK_VALUES = 2**16
 """Values of a weight that are scaled at once."""
 
 
-def factors_by_tensor(
+def to_tensor_factors(
     found: ChannelGroups, factors: NDArray[np.float64]
 ) -> dict[str, tuple[float, ...]]:
     """The factors of the channels of the layers' outputs, by tensor; without outputs that stay unchanged."""
-    outputs = [*(name_of(node.outputs[0]) for node in found.writers), *found.float_written]
+    outputs = [*(get_name(node.outputs[0]) for node in found.writers), *found.float_written]
     by_name = {name: factors[found.groups[name]] for name in outputs}
     return {name: tuple(map(float, of)) for name, of in by_name.items() if (of != 1).any()}
 
 
-def factors_by_group(
+def to_group_factors(
     found: ChannelGroups, factors: Mapping[str, Sequence[float]]
 ) -> NDArray[np.float64]:
     """The factor of each group, from the factors of the channels of layers' outputs.
@@ -88,7 +96,7 @@ def scale_channels(
     constants = _LayerConstants(changed)
 
     def factors_of(value: Value | None) -> NDArray[np.float64] | None:
-        groups = None if value is None else found.groups.get(name_of(value))
+        groups = None if value is None else found.groups.get(get_name(value))
         of = None if groups is None else factors[groups]
         return None if of is None or (of == 1).all() else of
 
@@ -101,10 +109,10 @@ def scale_channels(
     }
     gated_groups = {n for node in gated for n in found.input_groups(node).tolist()} - {FIXED}
     for node, position in found.summands:
-        factor, summand = factors_of(node.outputs[0]), constant_of(node.inputs[position])
+        factor, summand = factors_of(node.outputs[0]), get_constant(node.inputs[position])
         if factor is None or summand is None:
             continue
-        groups = found.groups[name_of(node.outputs[0])]
+        groups = found.groups[get_name(node.outputs[0])]
         if (
             gated_groups.intersection(groups.tolist())
             and summand.size == 1
@@ -112,13 +120,13 @@ def scale_channels(
         ):
             add_per_channel(changed, node, position, factor * summand.item())
         else:
-            spatial = len(shape_of(node.outputs[0]) or ()) - 2
+            spatial = len(get_shape(node.outputs[0]) or ()) - 2
             scaled = summand * factor.reshape(-1, *(1,) * spatial)
             set_constant(changed, node, position, scaled.astype(np.float32), "summand")
     for value in [value for node in changed.nodes for value in node.outputs]:
         factor = factors_of(value)
-        if name_of(value) in found.boundaries and factor is not None:
-            insert_boundary_scale(changed, value, factor, found.boundaries[name_of(value)])
+        if get_name(value) in found.boundaries and factor is not None:
+            insert_boundary_scale(changed, value, factor, found.boundaries[get_name(value)])
     for node, factor in gated.items():
         scale_hard_swish(changed, node, factor)
     changed.remove_unused()
@@ -136,7 +144,7 @@ class _LayerConstants:
     def scale_layer(self, node: Node, written: _Factors, read: _Factors) -> None:
         """Multiply the output channels of a layer, and divide its input channels, by factors; None for none."""
         if written is not None and len(node.inputs) > BIAS_INPUT:
-            bias = constant_of(node.inputs[BIAS_INPUT])
+            bias = get_constant(node.inputs[BIAS_INPUT])
             if bias is not None:
                 self._replace(node, BIAS_INPUT, [written], lambda: bias * written, "bias")
         if written is not None or read is not None:
@@ -160,15 +168,15 @@ class _LayerConstants:
         scale: Callable[[], NDArray[Any]],
         hint: str,
     ) -> None:
-        family = self._families.get(node_name(node), node.name)
+        family = self._families.get(get_node_name(node), node.name)
         used = (None if of is None else of.tobytes() for of in factors)
         key = (node.inputs[position], family, *used)
         if key in self._scaled:
             node.replace_input_with(position, self._scaled[key])
             return
-        shape = constant_shape(node.inputs[position])
+        shape = get_constant_shape(node.inputs[position])
         assert shape is not None
-        set_constant(self._graph, node, position, scaled_constant(shape, scale), hint)
+        set_constant(self._graph, node, position, scale_constant(shape, scale), hint)
         self._scaled[key] = node.inputs[position]
 
 
@@ -178,7 +186,7 @@ def _scaled(
     """The scaled weight, computed in float64 in blocks that fit the cache."""
     weight = tensor.numpy()
     scaled = np.empty(weight.shape, np.float32)
-    source, target = (input_channel_view(node, array, 1) for array in (weight, scaled))
+    source, target = (view_input_channels(node, array, 1) for array in (weight, scaled))
     groups, outputs, inputs, _ = source.shape
     ones = np.ones(())
     factors = ones if written is None else written.reshape(groups, outputs, 1, 1)

@@ -34,7 +34,7 @@ class ScaledWeight(ir.LazyTensor):
         return ir.Tensor(values)
 
 
-def scaled_constant(
+def scale_constant(
     shape: tuple[int, ...], scale: Callable[[], NDArray[Any]]
 ) -> NDArray[Any] | ScaledWeight:
     """The scaled values in float32; those of a large weight are computed when they are read."""

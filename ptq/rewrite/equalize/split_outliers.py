@@ -23,17 +23,17 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    constant_shape,
-    consumers_of,
-    dtype_of,
-    name_of,
-    node_name,
-    operator_of,
-    shape_of,
+    get_attributes,
+    get_constant,
+    get_constant_shape,
+    get_dtype,
+    get_name,
+    get_node_name,
+    get_operator,
+    get_shape,
+    list_consumers,
 )
-from ptq.model.weights.matrix_layout import input_output_matrix
+from ptq.model.weights.matrix_layout import view_input_output_matrix
 from ptq.model.weights.shared_weights import find_weight_families
 
 _Insert = Callable[[str, list[Value | None], Node | None, str], Value]
@@ -53,7 +53,7 @@ class SplitSite:
 
     def channel_counts(self) -> tuple[int, int]:
         """The number of input channels, and the number of output channels of all products together."""
-        matrices = [weight_by_input_channel(node) for node in self.products]
+        matrices = [get_weight_by_input_channel(node) for node in self.products]
         return matrices[0].shape[0], sum(matrix.shape[1] for matrix in matrices)
 
 
@@ -61,14 +61,14 @@ def split_sites(graph: Graph, integers: Collection[str]) -> list[SplitSite]:
     """The tensors that products among the integer nodes read, in graph order."""
     found = []
     for value in (*graph.inputs, *(v for node in graph.nodes for v in node.outputs)):
-        readers = [node for node in consumers_of(value) if node.name in integers]
+        readers = [node for node in list_consumers(value) if node.name in integers]
         products = tuple(node for node in readers if _is_product_of(node, value))
         if products:
-            found.append(SplitSite(name_of(value), products))
+            found.append(SplitSite(get_name(value), products))
     return found
 
 
-def tied_sites(graph: Graph, found: Sequence[SplitSite]) -> list[tuple[str, ...]]:
+def group_tied_sites(graph: Graph, found: Sequence[SplitSite]) -> list[tuple[str, ...]]:
     """The tensors of the sites in groups: products of one group's tensors share weights, so one split serves all."""
     families = find_weight_families(graph)
     tied, first = UnionFind(range(len(found))), dict[tuple[str, ...], int]()
@@ -97,7 +97,7 @@ def split_channels(
 
     def add_weight(node: Node, by: NDArray[np.float32], part: str, array: Any) -> Value:
         """Add a part of a node's weight, once for all nodes that share the weight and the factors."""
-        key = families.get(node_name(node), node.name), by.tobytes(), part
+        key = families.get(get_node_name(node), node.name), by.tobytes(), part
         if key not in known:
             known[key] = changed.add_constant(array, f"{node.name}_{part}")
         return known[key]
@@ -108,7 +108,7 @@ def split_channels(
         result = changed.insert(op, inputs, after=after, before=first, attrs=attrs, output=output)
         maker = result.producer()
         assert maker is not None
-        added.append(node_name(maker))
+        added.append(get_node_name(maker))
         return result
 
     for site in found:
@@ -125,12 +125,12 @@ def split_channels(
         outlier_values = insert("Gather", [value, indices], writer, f"{name}_apart")
         masked_values = insert("Mul", [value, mask], writer, f"{name}_rest")
         for node in products:
-            rows = weight_by_input_channel(node)
+            rows = get_weight_by_input_channel(node)
             weight = add_weight(node, by, "apart", rows[outliers])
             if (by[by != 0] != 1).any():
                 divided = rows / np.where(by == 0, 1, by)[:, None]
                 divided[outliers] = 0
-                array = input_output_matrix(divided, attributes_of(node))
+                array = view_input_output_matrix(divided, get_attributes(node))
                 node.replace_input_with(WEIGHT_INPUT, add_weight(node, by, "divided", array))
             node.replace_input_with(0, masked_values)
             _add_float_product(changed, node, outlier_values, weight, insert)
@@ -144,8 +144,8 @@ def _add_float_product(
 ) -> None:
     """Add a float product to the output of a product; the sum takes the name of this output."""
     old = node.outputs[0]
-    name = name_of(old)
-    if operator_of(node) == "Gemm":
+    name = get_name(old)
+    if get_operator(node) == "Gemm":
         total = insert("Gemm", [outlier_values, weight, old], node, f"{name}_whole")
     else:
         product = insert("MatMul", [outlier_values, weight], node, f"{name}_part")
@@ -158,17 +158,17 @@ def _add_float_product(
 
 def _is_product_of(node: Node, value: Value) -> bool:
     """Whether the node multiplies the value by a constant matrix, with the channels along its last axis."""
-    if operator_of(node) not in ("MatMul", "Gemm") or node.inputs[0] is not value:
+    if get_operator(node) not in ("MatMul", "Gemm") or node.inputs[0] is not value:
         return False
-    attrs, weight = attributes_of(node), node.inputs[WEIGHT_INPUT]
+    attrs, weight = get_attributes(node), node.inputs[WEIGHT_INPUT]
     plain = not attrs.get("transA") and attrs.get("alpha", 1.0) == 1.0
-    matrix = weight is not None and len(constant_shape(weight) or ()) == 2
-    float32 = weight is not None and dtype_of(weight) == np.float32
-    return plain and matrix and float32 and len(shape_of(value) or ()) > 1
+    matrix = weight is not None and len(get_constant_shape(weight) or ()) == 2
+    float32 = weight is not None and get_dtype(weight) == np.float32
+    return plain and matrix and float32 and len(get_shape(value) or ()) > 1
 
 
-def weight_by_input_channel(node: Node) -> NDArray[np.float32]:
+def get_weight_by_input_channel(node: Node) -> NDArray[np.float32]:
     """The weight of a product, shape (input channels, output channels)."""
-    return input_output_matrix(
-        np.asarray(constant_of(node.inputs[WEIGHT_INPUT])), attributes_of(node)
+    return view_input_output_matrix(
+        np.asarray(get_constant(node.inputs[WEIGHT_INPUT])), get_attributes(node)
     )

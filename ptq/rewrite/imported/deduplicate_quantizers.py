@@ -7,7 +7,7 @@ operator that computes the tensor then has one reader, and an integer kernel.
 from __future__ import annotations
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers_of, operator_of
+from ptq.model.node import Node, Value, get_operator, list_consumers
 from ptq.model.qdq.qdq_units import read_quantizer
 from ptq.rewrite.change import Change
 
@@ -16,7 +16,7 @@ def deduplicate_quantizers(graph: Graph) -> list[Change]:
     """Let the readers of a quantizer read the first one with equal parameters, in place."""
     count = 0
     for node in graph.nodes:
-        source = node.inputs[0] if operator_of(node) == "QuantizeLinear" else None
+        source = node.inputs[0] if get_operator(node) == "QuantizeLinear" else None
         if source is None or node.outputs[0].is_graph_output():
             continue
         first = _earlier_duplicate(node, source)
@@ -29,12 +29,12 @@ def deduplicate_quantizers(graph: Graph) -> list[Change]:
 
 def _earlier_duplicate(node: Node, source: Value) -> Value | None:
     own = read_quantizer(node, node.outputs[0])
-    for other in consumers_of(source) if own is not None else ():
+    for other in list_consumers(source) if own is not None else ():
         if other is node:
             return None
         found = (
             read_quantizer(other, other.outputs[0])
-            if operator_of(other) == "QuantizeLinear"
+            if get_operator(other) == "QuantizeLinear"
             else None
         )
         if own is not None and found is not None and found.params == own.params:

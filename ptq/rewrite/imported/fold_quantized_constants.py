@@ -12,8 +12,8 @@ import numpy as np
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, spec_of
-from ptq.model.qdq.qdq_units import quantized_source, read_quantizer
+from ptq.model.node import Node, get_attributes, get_constant, get_name, get_operator, get_spec
+from ptq.model.qdq.qdq_units import find_quantized_source, read_quantizer
 from ptq.rewrite.change import Change
 
 
@@ -23,11 +23,11 @@ def fold_quantized_constants(graph: Graph) -> list[Change]:
     for node in graph.nodes:
         if node.outputs[0].is_graph_output():
             continue
-        if operator_of(node) == "QuantizeLinear":
+        if get_operator(node) == "QuantizeLinear":
             count += _fold_quantize(graph, node)
-        elif operator_of(node) == "Transpose":
+        elif get_operator(node) == "Transpose":
             count += _fold_transpose(graph, node)
-        elif (spec := spec_of(node)) is not None:
+        elif (spec := get_spec(node)) is not None:
             count += _fold_dequantized_values(graph, node, spec)
     if not count:
         return []
@@ -36,10 +36,12 @@ def fold_quantized_constants(graph: Graph) -> list[Change]:
 
 
 def _fold_quantize(graph: Graph, node: Node) -> bool:
-    array, found = constant_of(node.inputs[0]), read_quantizer(node, node.outputs[0])
+    array, found = get_constant(node.inputs[0]), read_quantizer(node, node.outputs[0])
     if array is None or array.dtype != np.float32 or found is None:
         return False
-    integers = graph.add_constant(found.params.quantize(array), f"{name_of(found.integers)}_folded")
+    integers = graph.add_constant(
+        found.params.quantize(array), f"{get_name(found.integers)}_folded"
+    )
     graph.redirect(node.outputs[0], integers)
     return True
 
@@ -47,22 +49,22 @@ def _fold_quantize(graph: Graph, node: Node) -> bool:
 def _fold_dequantized_values(graph: Graph, node: Node, spec: OpSpec) -> int:
     count = 0
     for position, value in enumerate(node.inputs):
-        found = quantized_source(value) if spec.role_of(position) is Role.VALUE else None
-        array = constant_of(found.integers) if found is not None else None
+        found = find_quantized_source(value) if spec.role_of(position) is Role.VALUE else None
+        array = get_constant(found.integers) if found is not None else None
         if found is not None and array is not None and value is not None:
-            real = graph.add_constant(found.params.dequantize(array), f"{name_of(value)}_folded")
+            real = graph.add_constant(found.params.dequantize(array), f"{get_name(value)}_folded")
             node.replace_input_with(position, real)
             count += 1
     return count
 
 
 def _fold_transpose(graph: Graph, node: Node) -> bool:
-    source = quantized_source(node.inputs[0])
-    array = constant_of(source.integers) if source is not None else None
+    source = find_quantized_source(node.inputs[0])
+    array = get_constant(source.integers) if source is not None else None
     if source is None or array is None:
         return False
-    perm = [int(a) for a in attributes_of(node).get("perm", range(array.ndim)[::-1])]
-    name = name_of(source.integers)
+    perm = [int(a) for a in get_attributes(node).get("perm", range(array.ndim)[::-1])]
+    name = get_name(source.integers)
     transposed = np.ascontiguousarray(array.transpose(perm))
     integers = graph.add_constant(transposed, f"{name}_transposed")
     axis = source.params.axis

@@ -8,15 +8,15 @@ import numpy as np
 
 from ptq.core.ops import QLINEAR_FORMS
 from ptq.model.graph import Graph
-from ptq.model.node import Value, declare_dtype, dtype_of, operator_of, spec_of
-from ptq.model.qdq.qdq_units import implied_type
-from ptq.model.qdq.qlinear_inputs import input_positions
+from ptq.model.node import Value, declare_dtype, get_dtype, get_operator, get_spec
+from ptq.model.qdq.qdq_units import infer_implied_type
+from ptq.model.qdq.qlinear_inputs import list_input_positions
 from ptq.model.session.runtime_types import add_runtime_types
 from ptq.rewrite.change import Change
 
 QLINEAR_ZERO_POINTS = {
     op: (place["yz"], min(at for name, at in place.items() if name[-1] == "q"))
-    for op, place in ((op, input_positions(form)) for op, (_, form) in QLINEAR_FORMS.items())
+    for op, place in ((op, list_input_positions(form)) for op, (_, form) in QLINEAR_FORMS.items())
     if "yz" in place
 }
 """Positions of the output's zero point and of the first integers, whose type a missing zero point has."""
@@ -38,15 +38,15 @@ def declare_integer_types(graph: Graph) -> list[Change]:
     """
     graph.sort()
     for node in graph.nodes:
-        op, output = operator_of(node), node.outputs[0]
+        op, output = get_operator(node), node.outputs[0]
         if op == "QuantizeLinear":
             zero_point = node.inputs[2] if len(node.inputs) > 2 else None
-            _copy_dtype(output, zero_point, implied_type(node))
+            _copy_dtype(output, zero_point, infer_implied_type(node))
         elif op in QLINEAR_ZERO_POINTS:
             position, first = QLINEAR_ZERO_POINTS[op]
             zero_point = node.inputs[position] if position < len(node.inputs) else None
             _copy_dtype(output, node.inputs[first] if zero_point is None else zero_point, None)
-        elif (spec := spec_of(node)) is not None and spec.moves_integers:
+        elif (spec := get_spec(node)) is not None and spec.moves_integers:
             for copy in node.outputs:
                 _copy_dtype(copy, node.inputs[0], None)
     if any(value.dtype is None for node in graph.nodes for value in node.outputs):
@@ -56,6 +56,6 @@ def declare_integer_types(graph: Graph) -> list[Change]:
 
 
 def _copy_dtype(value: Value, model: Value | None, otherwise: np.dtype[Any] | None) -> None:
-    dtype = dtype_of(model) if model is not None else otherwise
+    dtype = get_dtype(model) if model is not None else otherwise
     if dtype is not None:
         declare_dtype(value, dtype)

@@ -7,32 +7,32 @@ import numpy as np
 from ptq.core.errors import UnsupportedError
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.types import QuantParams
-from ptq.model.axes import softmax_axes
+from ptq.model.axes import get_softmax_axes
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    constant_of,
-    dtype_of,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    operator_of,
-    shape_of,
 )
-from ptq.model.qdq.qdq_units import qparams_of
+from ptq.model.qdq.qdq_units import read_qparams
 from ptq.model.qdq.qlinear_inputs import QuantizedOperand
-from ptq.model.weights.layer_weights import channel_axis
+from ptq.model.weights.layer_weights import get_channel_axis
 
 
 def with_default_zero_point(graph: Graph, triple: QuantizedOperand) -> QuantizedOperand:
     """The operand with a zero point and with as many scales as zero points."""
     integers, scale, zero_point = triple
-    scales, zeros = constant_of(scale), constant_of(zero_point)
+    scales, zeros = get_constant(scale), get_constant(zero_point)
     if scales is None or (zero_point is not None and zeros is None):
         return triple
-    name = name_of(integers)
+    name = get_name(integers)
     if zeros is None:
-        zeros = np.zeros(scales.shape, dtype_of(integers) or np.uint8)
+        zeros = np.zeros(scales.shape, get_dtype(integers) or np.uint8)
         return integers, scale, graph.add_constant(zeros, f"{name}_zero_point")
     if scales.size == zeros.size:
         return triple
@@ -44,18 +44,18 @@ def with_default_zero_point(graph: Graph, triple: QuantizedOperand) -> Quantized
     )
 
 
-def output_with_default_zero_point(
+def add_default_zero_point(
     graph: Graph, output: tuple[Value, Value | None], first: QuantizedOperand
 ) -> tuple[Value, Value | None]:
     """The scale and zero point of an output; a missing zero point gets the type of the first operand."""
     scale, zero_point = output
-    zeros = constant_of(first[2])
+    zeros = get_constant(first[2])
     if zero_point is not None or zeros is None:
         return output
-    return scale, graph.add_constant(np.zeros((), zeros.dtype), f"{name_of(scale)}_zero_point")
+    return scale, graph.add_constant(np.zeros((), zeros.dtype), f"{get_name(scale)}_zero_point")
 
 
-def operand_qparams(
+def read_operand_qparams(
     integers: Value, scale: Value, zero_point: Value | None, node: Node
 ) -> QuantParams:
     """The parameters of an operand.
@@ -65,33 +65,33 @@ def operand_qparams(
     """
     if not is_constant(scale) or (zero_point is not None and not is_constant(zero_point)):
         raise UnsupportedError(
-            f"{operator_of(node)} {node.name} computes a scale or zero point; they must be constant"
+            f"{get_operator(node)} {node.name} computes a scale or zero point; they must be constant"
         )
-    params = qparams_of(scale, zero_point, integers)
+    params = read_qparams(scale, zero_point, integers)
     if params is None:
         raise UnsupportedError(
-            f"{operator_of(node)} {node.name} has block-wise scales, which ptq does not support"
+            f"{get_operator(node)} {node.name} has block-wise scales, which ptq does not support"
         )
     return params
 
 
-def weight_axis(spec: OpSpec, index: int, triple: QuantizedOperand, node: Node) -> int | None:
+def infer_weight_axis(spec: OpSpec, index: int, triple: QuantizedOperand, node: Node) -> int | None:
     """The channel axis of a weight with several scales, which QLinear operators do not store; else None.
 
     Raises:
         UnsupportedError: The weight's rank is unknown.
     """
-    scales = constant_of(triple[1])
+    scales = get_constant(triple[1])
     if scales is None or scales.size == 1 or spec.role_of(index) is not Role.WEIGHT:
         return None
-    array = constant_of(triple[0])
-    shape = array.shape if array is not None else shape_of(triple[0])
+    array = get_constant(triple[0])
+    shape = array.shape if array is not None else get_shape(triple[0])
     if shape is None:
-        raise UnsupportedError(f"{operator_of(node)} {node.name} has a weight of unknown rank")
-    return channel_axis(node, len(shape))
+        raise UnsupportedError(f"{get_operator(node)} {node.name} has a weight of unknown rank")
+    return get_channel_axis(node, len(shape))
 
 
-def float_softmax_axis(graph: Graph, node: Node) -> int:
+def get_float_softmax_axis(graph: Graph, node: Node) -> int:
     """The axis of the float Softmax.
 
     Before opset 13 Softmax ran over all axes from ``axis`` on, which is the same only for the last axis.
@@ -99,7 +99,7 @@ def float_softmax_axis(graph: Graph, node: Node) -> int:
     Raises:
         UnsupportedError: The axis has another meaning in the opset of the integer form than in the graph's opset.
     """
-    axis, several = softmax_axes(node)
+    axis, several = get_softmax_axes(node)
     if axis != -1 and several != (graph.opset < 13):
         meaning = (
             "several axes, the meaning before opset 13"
@@ -107,6 +107,6 @@ def float_softmax_axis(graph: Graph, node: Node) -> int:
             else "one axis, the meaning from opset 13 on"
         )
         raise UnsupportedError(
-            f"{operator_of(node)} {node.name} runs over {meaning}, but the model has opset {graph.opset}"
+            f"{get_operator(node)} {node.name} runs over {meaning}, but the model has opset {graph.opset}"
         )
     return axis

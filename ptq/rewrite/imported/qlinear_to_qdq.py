@@ -24,26 +24,26 @@ from ptq.model.node import (
     QUANTIZERS,
     Node,
     Value,
-    attributes_of,
-    constant_of,
     declare_dtype,
-    name_of,
-    operator_of,
-    spec_of,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
+    get_spec,
 )
 from ptq.model.qdq.inferred_qparams import infer_qparams
 from ptq.model.qdq.qlinear_inputs import QuantizedOperand, read_operands
 from ptq.rewrite.edit import set_attributes
 from ptq.rewrite.imported.qlinear_operands import (
-    float_softmax_axis,
-    operand_qparams,
-    output_with_default_zero_point,
-    weight_axis,
+    add_default_zero_point,
+    get_float_softmax_axis,
+    infer_weight_axis,
+    read_operand_qparams,
     with_default_zero_point,
 )
 
 
-def qlinear_to_qdq(
+def convert_qlinear_to_qdq(
     graph: Graph, *, partly: bool = False, only: Collection[str] | None = None
 ) -> Graph:
     """A copy of the graph with the same integer function in QDQ form.
@@ -63,7 +63,7 @@ def qlinear_to_qdq(
         )
     writer = _QdqWriter(rewritten)
     for node in rewritten.nodes:
-        op = operator_of(node)
+        op = get_operator(node)
         if op in QUANTIZERS:
             writer.record_quantizer(node)
         elif op in QLINEAR_FORMS and (only is None or op in only):
@@ -74,7 +74,7 @@ def qlinear_to_qdq(
                     raise
         elif (
             only is None
-            and (spec := spec_of(node))
+            and (spec := get_spec(node))
             and (spec.qlinear is RUNS_ON_INTEGERS or spec.is_activation)
         ):
             writer.convert_integer_op(node, spec)
@@ -98,24 +98,24 @@ class _QdqWriter:
 
     def record_quantizer(self, node: Node) -> None:
         """Store the scale and zero point of the tensor that a quantizer writes or reads."""
-        reads = operator_of(node) == "DequantizeLinear"
+        reads = get_operator(node) == "DequantizeLinear"
         integers = node.inputs[0] if reads else node.outputs[0]
         scale, zero_point = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
         if integers is not None and scale is not None:
-            self.known_operands.setdefault(name_of(integers), (integers, scale, zero_point))
+            self.known_operands.setdefault(get_name(integers), (integers, scale, zero_point))
 
     def convert_qlinear(self, node: Node, spec: OpSpec, form: QLinearForm) -> None:
         """Convert one QLinear operator."""
         operands = read_operands(node, form)
         if operands is None or operands.unknown_inputs:
             raise UnsupportedError(
-                f"{operator_of(node)} {node.name} has inputs that QDQ cannot express"
+                f"{get_operator(node)} {node.name} has inputs that QDQ cannot express"
             )
         inputs: dict[int, Value | None] = {}
         triples = {i: with_default_zero_point(self.graph, t) for i, t in operands.triples.items()}
         for index, triple in triples.items():
             inputs[index] = self._dequantized_operand(
-                triple, weight_axis(spec, index, triple, node), node
+                triple, infer_weight_axis(spec, index, triple, node), node
             )
         for index, integers in operands.biases.items():
             if spec.role_of(index) is Role.KEEP:
@@ -126,7 +126,7 @@ class _QdqWriter:
         attrs = self._float_attributes(node, spec)
         reals = [inputs.get(i) for i in range(max(inputs) + 1)]
         if operands.output_qparams is not None:
-            parameters = output_with_default_zero_point(
+            parameters = add_default_zero_point(
                 self.graph, operands.output_qparams, next(iter(triples.values()))
             )
             self._replace_with_qdq(node, spec.op, reals, attrs, parameters)
@@ -138,12 +138,12 @@ class _QdqWriter:
         first = node.inputs[0]
         if (
             first is None
-            or name_of(first) not in self.known_operands
+            or get_name(first) not in self.known_operands
             or spec.output_rule is OutputRule.NONE
         ):
             return
-        integers, scale, zero_point = self.known_operands[name_of(first)]
-        params = operand_qparams(integers, scale, zero_point, node)
+        integers, scale, zero_point = self.known_operands[get_name(first)]
+        params = read_operand_qparams(integers, scale, zero_point, node)
         if spec.op == "Identity" and infer_qparams(node.outputs[0]) not in (None, params):
             return  # an Identity between two scales of the same integers, see split_reinterpretation
         for position, value in enumerate(node.inputs):
@@ -153,7 +153,7 @@ class _QdqWriter:
                 node.replace_input_with(position, real)
             elif value is not None and role is Role.VALUE:
                 node.replace_input_with(position, self._float_constant(value, params, node))
-        attrs = attributes_of(node)
+        attrs = get_attributes(node)
         for name in ATTRIBUTES_NOW_INPUTS.get(spec.op, {}).values():
             if name in SCALAR_INPUTS and name in attrs:
                 bound = float(params.dequantize(np.asarray(attrs[name])))
@@ -163,7 +163,7 @@ class _QdqWriter:
 
     def _append_quantizer(self, old: Value, parameters: tuple[Value, Value | None]) -> None:
         """Add a QuantizeLinear after a value that held integers; it takes the name and the readers of the value."""
-        name, kind = name_of(old), old.type
+        name, kind = get_name(old), old.type
         integers = self.graph.insert(
             "QuantizeLinear",
             [old, *parameters],
@@ -184,13 +184,13 @@ class _QdqWriter:
         Raises:
             UnsupportedError: The float operator cannot express such an attribute.
         """
-        attrs = attributes_of(node)
+        attrs = get_attributes(node)
         if spec.op == "Softmax":
-            attrs["axis"] = float_softmax_axis(self.graph, node)
+            attrs["axis"] = get_float_softmax_axis(self.graph, node)
             attrs.pop("opset", None)
         if spec.op in ("AveragePool", "GlobalAveragePool") and attrs.pop("channels_last", 0):
             raise UnsupportedError(
-                f"{operator_of(node)} {node.name} has its channels last, which ONNX pools do not support; "
+                f"{get_operator(node)} {node.name} has its channels last, which ONNX pools do not support; "
                 "convert the model as it was before ONNX Runtime optimized it"
             )
         return attrs
@@ -204,7 +204,7 @@ class _QdqWriter:
         parameters: tuple[Value, Value | None],
     ) -> None:
         old = node.outputs[0]
-        name = name_of(old)
+        name = get_name(old)
         real = self._insert_float_op(node, op, inputs, attrs)
         scale, zero_point = parameters
         integers = self.graph.insert(
@@ -227,7 +227,7 @@ class _QdqWriter:
             inputs,
             attrs=attrs,
             before=node,
-            output=f"{name_of(node.outputs[0])}_real",
+            output=f"{get_name(node.outputs[0])}_real",
             dtype=FLOAT32,
             shape_like=node.outputs[0],
         )
@@ -238,46 +238,51 @@ class _QdqWriter:
 
     def _dequantized_operand(self, triple: QuantizedOperand, axis: int | None, node: Node) -> Value:
         integers, scale, zero_point = triple
-        key = (name_of(integers), name_of(scale), name_of(zero_point) if zero_point else "", axis)
+        key = (
+            get_name(integers),
+            get_name(scale),
+            get_name(zero_point) if zero_point else "",
+            axis,
+        )
         if key not in self.dequantized_values:
             self.dequantized_values[key] = self._insert_dequantizer(
                 integers, scale, zero_point, axis, node
             )
         if not integers.is_initializer():
-            self.known_operands.setdefault(name_of(integers), triple)
+            self.known_operands.setdefault(get_name(integers), triple)
         return self.dequantized_values[key]
 
     def _dequantized_bias(
         self, integers: Value, triples: list[QuantizedOperand], node: Node
     ) -> Value:
-        x, w = (operand_qparams(*triple, node) for triple in triples[:2])
-        alpha = np.float32(attributes_of(node).get("alpha", 1.0))
+        x, w = (read_operand_qparams(*triple, node) for triple in triples[:2])
+        alpha = np.float32(get_attributes(node).get("alpha", 1.0))
         scale = np.asarray((alpha * x.scale) * w.scale)
         if alpha <= 0:
             raise UnsupportedError(
-                f"{operator_of(node)} {node.name} has alpha = {alpha:g} on its bias; "
+                f"{get_operator(node)} {node.name} has alpha = {alpha:g} on its bias; "
                 "no integer scale can express that"
             )
-        axis, array = None, constant_of(integers)
+        axis, array = None, get_constant(integers)
         if scale.ndim:
             if array is None:
                 raise UnsupportedError(
-                    f"{operator_of(node)} {node.name} computes its bias; it must be constant"
+                    f"{get_operator(node)} {node.name} computes its bias; it must be constant"
                 )
             if not array.ndim or array.shape[-1] != scale.size:
                 array = np.broadcast_to(array, (*array.shape[:-1], scale.size)).copy()
-                integers = self.graph.add_constant(array, f"{name_of(integers)}_repeated")
+                integers = self.graph.add_constant(array, f"{get_name(integers)}_repeated")
             axis = array.ndim - 1
-        scales = self.graph.add_constant(scale, f"{name_of(integers)}_scale")
+        scales = self.graph.add_constant(scale, f"{get_name(integers)}_scale")
         return self._insert_dequantizer(integers, scales, None, axis, node)
 
     def _float_constant(self, value: Value, params: QuantParams, node: Node) -> Value:
-        array = constant_of(value)
+        array = get_constant(value)
         if array is None:
             raise UnsupportedError(
-                f"{operator_of(node)} {node.name} computes {name_of(value)}; it must be constant"
+                f"{get_operator(node)} {node.name} computes {get_name(value)}; it must be constant"
             )
-        return self.graph.add_constant(params.dequantize(array), f"{name_of(value)}_real")
+        return self.graph.add_constant(params.dequantize(array), f"{get_name(value)}_real")
 
     def _insert_dequantizer(
         self, integers: Value, scale: Value, zero_point: Value | None, axis: int | None, node: Node
@@ -289,7 +294,7 @@ class _QdqWriter:
             [integers, scale] if zero_point is None else [integers, scale, zero_point],
             attrs={} if axis is None else {"axis": axis},
             before=node,
-            output=f"{name_of(integers)}_dequantized",
+            output=f"{get_name(integers)}_dequantized",
             dtype=FLOAT32,
             shape_like=integers,
         )

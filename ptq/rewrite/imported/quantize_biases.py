@@ -16,15 +16,15 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    consumers_of,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    operator_of,
-    shape_of,
+    list_consumers,
 )
-from ptq.model.qdq.qdq_units import QuantizedTensor, quantized_result, quantized_source
+from ptq.model.qdq.qdq_units import QuantizedTensor, find_quantized_result, find_quantized_source
 from ptq.rewrite.change import Change
 
 _TOLERANCE = np.float32(0.0101)
@@ -36,7 +36,7 @@ Beyond it, ONNX Runtime dequantizes the bias.
 
 def fuse_matmul_add(graph: Graph) -> list[Change]:
     """Replace each quantized MatMul and the Add of one constant for each column by Gemm, in place."""
-    adds = [node for node in graph.nodes if operator_of(node) == "Add"]
+    adds = [node for node in graph.nodes if get_operator(node) == "Add"]
     count = sum(_fuse_matmul_into_add(graph, node) for node in adds)
     if not count:
         return []
@@ -46,7 +46,7 @@ def fuse_matmul_add(graph: Graph) -> list[Change]:
 
 def quantize_biases(graph: Graph) -> list[Change]:
     """Replace float biases of quantized operators by int32 constants, in place."""
-    layers = [node for node in graph.nodes if operator_of(node) in ("Conv", "Gemm")]
+    layers = [node for node in graph.nodes if get_operator(node) in ("Conv", "Gemm")]
     count = sum(_quantize_bias(graph, node) for node in layers if len(node.inputs) > 2)
     if not count:
         return []
@@ -56,21 +56,25 @@ def quantize_biases(graph: Graph) -> list[Change]:
 
 def _activation_and_weight(node: Node) -> tuple[QuantizedTensor, QuantizedTensor] | None:
     """Activation and constant weight of a quantized operator, both of 8 bits; else None."""
-    x, w = quantized_source(node.inputs[0]), quantized_source(node.inputs[1])
+    x, w = find_quantized_source(node.inputs[0]), find_quantized_source(node.inputs[1])
     if x is None or w is None or x.params.axis is not None or not is_constant(w.integers):
         return None
     return (x, w) if x.params.qtype.bits == w.params.qtype.bits == 8 else None
 
 
 def _fuse_matmul_into_add(graph: Graph, add: Node) -> bool:
-    if quantized_result(add.outputs[0]) is None:
+    if find_quantized_result(add.outputs[0]) is None:
         return False
     for product, bias in ((add.inputs[0], add.inputs[1]), (add.inputs[1], add.inputs[0])):
         node = product.producer() if product is not None else None
-        if node is None or operator_of(node) != "MatMul" or consumers_of(node.outputs[0]) != [add]:
+        if (
+            node is None
+            or get_operator(node) != "MatMul"
+            or list_consumers(node.outputs[0]) != [add]
+        ):
             continue
         found = _activation_and_weight(node)
-        weight = constant_of(found[1].integers) if found is not None else None
+        weight = get_constant(found[1].integers) if found is not None else None
         if (
             bias is None
             or weight is None
@@ -85,16 +89,16 @@ def _fuse_matmul_into_add(graph: Graph, add: Node) -> bool:
 
 def _constant_length(bias: Value) -> int | None:
     """The number of elements of a one-dimensional constant, float or int32; else None."""
-    array, quantized = constant_of(bias), quantized_source(bias)
+    array, quantized = get_constant(bias), find_quantized_source(bias)
     if quantized is not None and quantized.params.qtype.bits == 32:
-        array = constant_of(quantized.integers)
+        array = get_constant(quantized.integers)
     return None if array is None or array.ndim != 1 else int(array.size)
 
 
 def _write_gemm(graph: Graph, node: Node, add: Node, bias: Value, weight: tuple[int, ...]) -> bool:
     left, out = node.inputs[0], add.outputs[0]
     assert left is not None
-    shape = shape_of(left)
+    shape = get_shape(left)
     if shape is None or (len(shape) != 2 and None in shape):
         return False
     if len(shape) != 2:
@@ -103,7 +107,7 @@ def _write_gemm(graph: Graph, node: Node, add: Node, bias: Value, weight: tuple[
         "Gemm",
         [left, node.inputs[1], bias],
         before=add,
-        output=f"{name_of(out)}_joined",
+        output=f"{get_name(out)}_joined",
         dtype=FLOAT32,
     )
     if len(shape) != 2:
@@ -113,23 +117,23 @@ def _write_gemm(graph: Graph, node: Node, add: Node, bias: Value, weight: tuple[
 
 
 def _insert_reshape(graph: Graph, value: Value, shape: tuple[int, ...], before: Node) -> Value:
-    target = graph.add_constant(np.array(shape, np.int64), f"{name_of(value)}_shape")
+    target = graph.add_constant(np.array(shape, np.int64), f"{get_name(value)}_shape")
     return graph.insert(
         "Reshape",
         [value, target],
         before=before,
-        output=f"{name_of(value)}_reshaped",
+        output=f"{get_name(value)}_reshaped",
         dtype=FLOAT32,
     )
 
 
 def _float_bias(node: Node, x: QuantizedTensor, w: QuantizedTensor) -> FloatArray | None:
     """A float bias, or the real values of a Conv's int32 bias of another scale; None for all other biases."""
-    array, found = constant_of(node.inputs[2]), quantized_source(node.inputs[2])
+    array, found = get_constant(node.inputs[2]), find_quantized_source(node.inputs[2])
     if array is not None:
         return array if array.dtype == np.float32 else None
-    integers = constant_of(found.integers) if found is not None else None
-    if found is None or integers is None or operator_of(node) != "Conv":
+    integers = get_constant(found.integers) if found is not None else None
+    if found is None or integers is None or get_operator(node) != "Conv":
         return None  # QGemm uses the integers, whatever their scale
     expected = x.params.scale * w.params.scale
     differs = np.abs(found.params.scale - expected) > _TOLERANCE * expected
@@ -141,16 +145,16 @@ def _quantize_bias(graph: Graph, node: Node) -> bool:
     array = _float_bias(node, *found) if found is not None else None
     if array is None or found is None:
         return False
-    if quantized_result(node.outputs[0]) is None or array.ndim != 1:
+    if find_quantized_result(node.outputs[0]) is None or array.ndim != 1:
         return False
-    if attributes_of(node).get("beta", 1.0) != 1.0:
+    if get_attributes(node).get("beta", 1.0) != 1.0:
         return False
     x, w = found
     scale = x.params.scale * w.params.scale
     rounded = np.rint(array / scale)
     if not bool(np.all((rounded >= INT32.lo) & (rounded <= np.float32(2**31 - 128)))):
         return False
-    hint = name_of(node.inputs[2]) if node.inputs[2] is not None else "bias"
+    hint = get_name(node.inputs[2]) if node.inputs[2] is not None else "bias"
     integers = graph.add_constant(rounded.astype(np.int32), f"{hint}_quantized")
     scales = graph.add_constant(scale, f"{hint}_scale")
     real = graph.insert(

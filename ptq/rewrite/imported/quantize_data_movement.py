@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers_of, operator_of
+from ptq.model.node import Node, Value, get_operator, list_consumers
 from ptq.model.qdq.qdq_units import (
     QuantizedTensor,
-    quantized_result,
-    quantized_source,
+    find_quantized_result,
+    find_quantized_source,
     read_quantizer,
 )
 from ptq.rewrite.change import Change
@@ -33,7 +33,7 @@ def quantize_data_movement(graph: Graph) -> list[Change]:
         if _can_propagate(graph, node):
             count += _propagate_forward(graph, node)
     for node in reversed(graph.nodes):
-        if operator_of(node) == "QuantizeLinear":
+        if get_operator(node) == "QuantizeLinear":
             count += _propagate_backward(graph, node)
     if not count:
         return []
@@ -42,14 +42,14 @@ def quantize_data_movement(graph: Graph) -> list[Change]:
 
 
 def _can_propagate(graph: Graph, node: Node) -> bool:
-    if operator_of(node) == "MaxPool" and graph.opset < 12:
+    if get_operator(node) == "MaxPool" and graph.opset < 12:
         return False  # before opset 12 MaxPool has no 8-bit types
-    return operator_of(node) in PROPAGATED_OPS and len(node.outputs) == 1
+    return get_operator(node) in PROPAGATED_OPS and len(node.outputs) == 1
 
 
 def _propagate_forward(graph: Graph, node: Node) -> bool:
-    source, output = quantized_source(node.inputs[0]), node.outputs[0]
-    readers = [n for n in consumers_of(output) if operator_of(n) != "QuantizeLinear"]
+    source, output = find_quantized_source(node.inputs[0]), node.outputs[0]
+    readers = [n for n in list_consumers(output) if get_operator(n) != "QuantizeLinear"]
     if source is None or not _is_per_tensor_8_bit(source):
         return False
     if not readers or output.is_graph_output():
@@ -70,14 +70,14 @@ def _propagate_backward(graph: Graph, node: Node) -> int:
         if (
             movement is None
             or not _can_propagate(graph, movement)
-            or quantized_result(movement.outputs[0]) is None
+            or find_quantized_result(movement.outputs[0]) is None
         ):
             break
         before = movement.inputs[0]
         maker = before.producer() if before is not None else None
-        if before is None or maker is None or operator_of(maker) == "DequantizeLinear":
+        if before is None or maker is None or get_operator(maker) == "DequantizeLinear":
             break
-        if consumers_of(before) != [movement] or before.is_graph_output():
+        if list_consumers(before) != [movement] or before.is_graph_output():
             break
         real = _insert_q_dq(graph, before, found, maker)
         movement.replace_input_with(0, real)

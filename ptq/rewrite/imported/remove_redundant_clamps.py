@@ -10,8 +10,8 @@ import numpy as np
 
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes_of, constant_of, consumers_of, operator_of
-from ptq.model.qdq.qdq_units import quantized_source, read_quantizer
+from ptq.model.node import Node, Value, get_attributes, get_constant, get_operator, list_consumers
+from ptq.model.qdq.qdq_units import find_quantized_source, read_quantizer
 from ptq.rewrite.change import Change
 
 
@@ -19,7 +19,7 @@ def remove_redundant_clamps(graph: Graph) -> list[Change]:
     """Let quantizers read the input of a clamp without effect, in place."""
     count = 0
     for node in graph.nodes:
-        if operator_of(node) != "QuantizeLinear" or node.inputs[0] is None:
+        if get_operator(node) != "QuantizeLinear" or node.inputs[0] is None:
             continue
         clamp, found = node.inputs[0].producer(), read_quantizer(node, node.outputs[0])
         if clamp is None or found is None or found.params.axis is not None:
@@ -27,8 +27,8 @@ def remove_redundant_clamps(graph: Graph) -> list[Change]:
         before = clamp.inputs[0] if clamp.inputs else None
         if (
             before is None
-            or quantized_source(before) is not None  # this clamp is an integer operator itself
-            or consumers_of(clamp.outputs[0]) != [node]
+            or find_quantized_source(before) is not None  # this clamp is an integer operator itself
+            or list_consumers(clamp.outputs[0]) != [node]
             or clamp.outputs[0].is_graph_output()
         ):
             continue
@@ -43,9 +43,9 @@ def remove_redundant_clamps(graph: Graph) -> list[Change]:
 
 def _is_redundant(clamp: Node, params: QuantParams) -> bool:
     lowest, highest = params.qtype.lo, params.qtype.hi
-    if operator_of(clamp) == "Relu":
+    if get_operator(clamp) == "Relu":
         return int(params.zero_point) == lowest
-    if operator_of(clamp) != "Clip":
+    if get_operator(clamp) != "Clip":
         return False
     low = _constant_bound(clamp, 1, "min", -np.inf)
     high = _constant_bound(clamp, 2, "max", np.inf)
@@ -58,6 +58,6 @@ def _constant_bound(clamp: Node, position: int, attribute: str, open_end: float)
     """A constant bound; None if it is computed."""
     value: Value | None = clamp.inputs[position] if position < len(clamp.inputs) else None
     if value is None:
-        return float(attributes_of(clamp).get(attribute, open_end))
-    array = constant_of(value)
+        return float(get_attributes(clamp).get(attribute, open_end))
+    array = get_constant(value)
     return None if array is None else float(array.reshape(()))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from ptq.core.ops import QLINEAR_FORMS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, operator_of, spec_of
-from ptq.model.qdq.qdq_units import qparams_of, read_quantizer
+from ptq.model.node import Node, Value, get_operator, get_spec
+from ptq.model.qdq.qdq_units import read_qparams, read_quantizer
 from ptq.model.qdq.qlinear_inputs import read_operands
 from ptq.rewrite.change import Change
 
@@ -28,7 +28,7 @@ def split_reinterpreted_axes(graph: Graph) -> list[Change]:
 
 def _split(graph: Graph, node: Node, *, axes_only: bool) -> bool:
     """Insert the Identity before a DequantizeLinear; whether it was needed."""
-    integers = node.inputs[0] if operator_of(node) == "DequantizeLinear" else None
+    integers = node.inputs[0] if get_operator(node) == "DequantizeLinear" else None
     written = None if integers is None else _written_qparams(integers)
     if integers is None or written is None:
         return False
@@ -54,7 +54,7 @@ def _written_qparams(integers: Value) -> QuantParams | None:
     writer = integers.producer()
     if writer is None:
         return None
-    op = operator_of(writer)
+    op = get_operator(writer)
     if op == "QuantizeLinear":
         found = read_quantizer(writer, integers)
         return None if found is None else found.params
@@ -66,8 +66,8 @@ def _written_qparams(integers: Value) -> QuantParams | None:
             or operands.output_qparams[1] is None
         ):
             return None
-        return qparams_of(*operands.output_qparams, integers)
-    spec = spec_of(writer)
+        return read_qparams(*operands.output_qparams, integers)
+    spec = get_spec(writer)
     if spec is None or not spec.moves_integers or op == "Identity":
         return None
     before = writer.inputs[0]

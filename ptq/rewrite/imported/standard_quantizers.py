@@ -6,8 +6,8 @@ import numpy as np
 
 from ptq.core.opspec import MICROSOFT_PREFIX
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, Node, constant_of, onnx_operator_of, operator_of
-from ptq.model.qdq.qdq_units import implied_type
+from ptq.model.node import QUANTIZERS, Node, get_constant, get_onnx_operator, get_operator
+from ptq.model.qdq.qdq_units import infer_implied_type
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.upgrade_opset import MIN_QDQ_OPSET, upgrade_opset
 
@@ -34,10 +34,10 @@ def use_onnx_domain(graph: Graph) -> list[Change]:
     """
     count = 0
     for node in graph.nodes:
-        kind = onnx_operator_of(node)
-        if not operator_of(node).startswith(MICROSOFT_PREFIX) or kind not in QUANTIZERS:
+        kind = get_onnx_operator(node)
+        if not get_operator(node).startswith(MICROSOFT_PREFIX) or kind not in QUANTIZERS:
             continue
-        zero_point = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
+        zero_point = get_constant(node.inputs[2]) if len(node.inputs) > 2 else None
         if zero_point is None or zero_point.dtype in _SHARED_TYPES:
             node.domain = ""
             count += 1
@@ -48,12 +48,12 @@ def add_default_zero_points(graph: Graph) -> list[Change]:
     """Add zero point 0 to quantizers of 8 bits that have none, in place; QLinear operators require one."""
     count = 0
     for node in graph.nodes:
-        scales = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
-        if operator_of(node) not in QUANTIZERS or scales is None:
+        scales = get_constant(node.inputs[1]) if len(node.inputs) > 1 else None
+        if get_operator(node) not in QUANTIZERS or scales is None:
             continue
         if len(node.inputs) > 2 and node.inputs[2] is not None:
             continue
-        dtype = implied_type(node)
+        dtype = infer_implied_type(node)
         if dtype in (np.dtype(np.int8), np.dtype(np.uint8)):
             zeros = graph.add_constant(np.zeros(scales.shape, dtype), f"{node.name}_zero_point")
             node.resize_inputs(3)
@@ -63,5 +63,5 @@ def add_default_zero_points(graph: Graph) -> list[Change]:
 
 
 def _is_microsoft_per_channel(node: Node) -> bool:
-    scales = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
-    return operator_of(node) in _QUANTIZERS and scales is not None and scales.size > 1
+    scales = get_constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    return get_operator(node) in _QUANTIZERS and scales is not None and scales.size > 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from ptq.core.types import QType
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.rewrite.equalize.split_outliers import SplitSite
 
 
@@ -49,7 +49,7 @@ def make_outlier_factors_inputs(
         total = changed.insert("Add", [rounded, outliers], before=first, output="whole")
         for node in products:
             node.replace_input_with(0, total)
-        names = [name_of(v) for v in constants]
+        names = [get_name(v) for v in constants]
         inputs[site.tensor] = names[0], names[1], names[2], names[3]
         for constant, rank in zip(constants, (1, 1, 0, 0), strict=True):
             changed.make_input(constant, rank)

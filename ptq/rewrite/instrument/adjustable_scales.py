@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Value, is_constant, name_of, node_name, operator_of
+from ptq.model.node import Value, get_name, get_node_name, get_operator, is_constant
 from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.rewrite.emit.to_qdq import to_qdq
 
@@ -57,19 +57,19 @@ def make_scales_inputs(
     inputs: dict[str, tuple[str, str]] = {}
     constants: dict[str, Value] = {}
     for node in rounded.nodes:
-        if operator_of(node) != "QuantizeLinear":
+        if get_operator(node) != "QuantizeLinear":
             continue
         real, scale, zero_point = (*node.inputs, None)[:3]
         if real is None or is_constant(real):
             continue
-        name = name_of(real)
+        name = get_name(real)
         if name in tensors and scale is not None and zero_point is not None:
-            inputs[name] = name_of(scale), name_of(zero_point)
-            constants |= {name_of(scale): scale, name_of(zero_point): zero_point}
+            inputs[name] = get_name(scale), get_name(zero_point)
+            constants |= {get_name(scale): scale, get_name(zero_point): zero_point}
     shifts = _insert_mean_shifts(graph, rounded, plan, [name for name in inputs if name in summed])
     for constant in (*constants.values(), *shifts.values()):
         rounded.make_input(constant, 0)
-    return AdjustableScales(rounded, inputs, {name: name_of(v) for name, v in shifts.items()})
+    return AdjustableScales(rounded, inputs, {name: get_name(v) for name, v in shifts.items()})
 
 
 def _insert_mean_shifts(
@@ -80,12 +80,12 @@ def _insert_mean_shifts(
     numbers: dict[str, Value] = {}
     for node in graph.nodes:
         first = node.inputs[0] if node.inputs else None
-        reader, weight = rounded_nodes.get(node.name), plan.find_weight_qparams(node_name(node))
+        reader, weight = rounded_nodes.get(node.name), plan.find_weight_qparams(get_node_name(node))
         if first is None or first.name not in tensors or reader is None or weight is None:
             continue
         if not is_correctable(node):
             continue
-        name = name_of(first)
+        name = get_name(first)
         if name not in numbers:
             numbers[name] = rounded.add_constant(np.zeros((), np.float32), f"{name}_shift")
         shifted = rounded.insert(

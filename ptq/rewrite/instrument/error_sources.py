@@ -23,13 +23,13 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    name_of,
-    node_name,
-    operator_of,
-    shape_of,
-    spec_of,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_node_name,
+    get_operator,
+    get_shape,
+    get_spec,
 )
 from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
@@ -87,18 +87,18 @@ def build_error_probe(graph: Graph, plan: Plan, quantized: Graph) -> ErrorProbe:
     outputs = []
     by_name = {node.name: node for node in quantized.nodes}
     for node in errors.nodes:
-        name = node_name(node)
+        name = get_node_name(node)
         single = len(node.outputs) == 1
         rounded = _rounded_constants(node, by_name.get(name), plan) if single else {}
-        if rounded and shape_of(node.outputs[0]) is not None:
+        if rounded and get_shape(node.outputs[0]) is not None:
             outputs.append(_error_of_constants(errors, node, rounded))
             alone = fused.get(name, frozenset([name]))
-            sources.append(ErrorSource("weights", name_of(node.outputs[0]), name, alone))
+            sources.append(ErrorSource("weights", get_name(node.outputs[0]), name, alone))
     places, readers = _places_by_name(errors), _integer_readers(graph, plan)
     for name in _rounded_tensors(graph, plan):
         value, writer = places[name]
         # A graph input needs a known rank.
-        if shape_of(value) is not None:
+        if get_shape(value) is not None:
             outputs.append(_error_of_tensor(errors, value, writer, plan.tensors[name]))
             sources.append(_tensor_source(name, writer, readers, plan, fused))
     places = _places_by_name(injected)
@@ -126,20 +126,20 @@ def _rounded_constants(node: Node, quantized: Node | None, plan: Plan) -> dict[i
     """By input position, the dequantized constants of the quantized node that differ from the float node's."""
     rounded: dict[int, NDArray[Any]] = {}
     is_float = node.name in plan.floats
-    if quantized is None or (is_float and operator_of(node) != "Gather"):
+    if quantized is None or (is_float and get_operator(node) != "Gather"):
         return rounded
     for position, value in enumerate(node.inputs):
-        array = constant_of(value)
+        array = get_constant(value)
         if value is None or array is None:
             continue
-        params = plan.operands.get((node_name(node), position))
+        params = plan.operands.get((get_node_name(node), position))
         if params is None and not is_float:
-            params = plan.tensors.get(name_of(value))
+            params = plan.tensors.get(get_name(value))
         other = quantized.inputs[position] if position < len(quantized.inputs) else None
         producer = other.producer() if other is not None else None
         quantizer_input = producer.inputs[0] if producer is not None else None
         # a float Gather reads the integers of its table itself
-        integers = constant_of(other if is_float else quantizer_input)
+        integers = get_constant(other if is_float else quantizer_input)
         if params is None or integers is None:
             continue
         real = params.dequantize(integers).reshape(array.shape)
@@ -151,9 +151,11 @@ def _rounded_constants(node: Node, quantized: Node | None, plan: Plan) -> dict[i
 def _rounded_tensors(graph: Graph, plan: Plan) -> Iterator[str]:
     """The tensors whose values a quantizer changes; data movement of rounded values changes none."""
     integers = [node for node in graph.nodes if node.name not in plan.floats]
-    read = {name_of(v) for node in integers for v in node.inputs if v is not None}
-    written = {name_of(v): node for node in integers for v in node.outputs}
-    fed = {name_of(v) for v in graph.inputs} | {name_of(v) for n in graph.nodes for v in n.outputs}
+    read = {get_name(v) for node in integers for v in node.inputs if v is not None}
+    written = {get_name(v): node for node in integers for v in node.outputs}
+    fed = {get_name(v) for v in graph.inputs} | {
+        get_name(v) for n in graph.nodes for v in n.outputs
+    }
     for name in plan.tensors:
         if name not in fed or not (name in read or name in written):
             continue
@@ -163,7 +165,7 @@ def _rounded_tensors(graph: Graph, plan: Plan) -> Iterator[str]:
 
 def _is_integer_preserving(node: Node, plan: Plan) -> bool:
     """Whether the node only outputs integers that it has read."""
-    spec = spec_of(node)
+    spec = get_spec(node)
     if spec is None:
         return False
     if not (
@@ -172,16 +174,16 @@ def _is_integer_preserving(node: Node, plan: Plan) -> bool:
         or spec.output_rule is OutputRule.ONE_GROUP
     ):
         return False
-    before = [plan.tensors.get(name_of(v)) for v in node.inputs if v is not None]
-    after = [plan.tensors.get(name_of(v)) for v in node.outputs]
+    before = [plan.tensors.get(get_name(v)) for v in node.inputs if v is not None]
+    after = [plan.tensors.get(get_name(v)) for v in node.outputs]
     read = [params for params in before if params is not None]
     return bool(read) and all(params == read[0] for params in (*read, *after))
 
 
 def _places_by_name(graph: Graph) -> dict[str, tuple[Value, Node | None]]:
     """By name, the inputs of a graph and all computed tensors, each with the node that writes it."""
-    made = {name_of(v): (v, node) for node in graph.nodes for v in node.outputs}
-    return {**made, **{name_of(v): (v, None) for v in graph.inputs}}
+    made = {get_name(v): (v, node) for node in graph.nodes for v in node.outputs}
+    return {**made, **{get_name(v): (v, None) for v in graph.inputs}}
 
 
 def _integer_readers(graph: Graph, plan: Plan) -> dict[str, list[Node]]:
@@ -190,7 +192,7 @@ def _integer_readers(graph: Graph, plan: Plan) -> dict[str, list[Node]]:
     for node in graph.nodes:
         for value in node.inputs:
             if value is not None and node.name not in plan.floats:
-                readers.setdefault(name_of(value), []).append(node)
+                readers.setdefault(get_name(value), []).append(node)
     return readers
 
 
@@ -203,15 +205,15 @@ def _tensor_source(
 ) -> ErrorSource:
     needed: set[str] = set()
     if writer is not None and writer.name not in plan.floats:
-        needed.add(node_name(writer))
+        needed.add(get_node_name(writer))
     frontier = [name]
     while frontier:
         for reader in readers.get(frontier.pop(), ()):
             if reader.name not in needed and _is_integer_preserving(reader, plan):
-                frontier += [name_of(v) for v in reader.outputs]
-            needed.add(node_name(reader))
+                frontier += [get_name(v) for v in reader.outputs]
+            needed.add(get_node_name(reader))
     needed = needed.union(*(fused.get(n, frozenset()) for n in needed))
-    written_by = node_name(writer) if writer is not None else ""
+    written_by = get_node_name(writer) if writer is not None else ""
     return ErrorSource("tensor", name, written_by, frozenset(needed))
 
 
@@ -222,10 +224,10 @@ def _error_of_constants(graph: Graph, node: Node, rounded: Mapping[int, NDArray[
         inputs[position] = graph.add_constant(array, f"{node.name}_{position}_rounded")
     output = node.outputs[0]
     other = graph.insert(
-        operator_of(node),
+        get_operator(node),
         inputs,
         after=node,
-        attrs=attributes_of(node),
+        attrs=get_attributes(node),
         output=f"{output.name}_rounded",
     )
     return _insert_difference(graph, other, output)
@@ -234,7 +236,7 @@ def _error_of_constants(graph: Graph, node: Node, rounded: Mapping[int, NDArray[
 def _error_of_tensor(graph: Graph, value: Value, writer: Node | None, params: QuantParams) -> str:
     """Quantize and dequantize a tensor, without a change for its readers; the name of the difference."""
     first = None if writer is not None else graph.nodes[0]
-    quantizers, name = QuantizerBuilder(graph), name_of(value)
+    quantizers, name = QuantizerBuilder(graph), get_name(value)
     integers = quantizers.quantize(value, params, before=first, after=writer)
     pair = quantizers.qparam_initializers(params, name)
     real = quantizers.dequantize(integers, *pair, params, hint=name, after=integers.producer())
@@ -246,12 +248,12 @@ def _insert_difference(graph: Graph, rounded: Value, real: Value) -> str:
         "Sub", [rounded, real], after=rounded.producer(), output=f"{real.name}_error"
     )
     error.type, error.shape = real.type, real.shape
-    return name_of(error)
+    return get_name(error)
 
 
 def _insert_error_input(graph: Graph, value: Value, writer: Node | None, plan: Plan) -> str:
     """Add a graph input to a tensor, for the readers of the rounded tensor; the input's name."""
-    name = name_of(value)
+    name = get_name(value)
     by_integers = writer is not None and writer.name not in plan.floats
     readers = [use for use in value.uses() if by_integers or use.node.name not in plan.floats]
     error = graph.add_constant(np.zeros((), np.float32), f"{name}_error")
@@ -260,9 +262,9 @@ def _insert_error_input(graph: Graph, value: Value, writer: Node | None, plan: P
     total.type, total.shape = value.type, value.shape
     for use in readers:
         use.node.replace_input_with(use.idx, total)
-    shape = shape_of(value)
+    shape = get_shape(value)
     assert shape is not None
     if by_integers and value.is_graph_output():
         graph.replace_output(value, total)
     graph.make_input(error, len(shape))
-    return name_of(error)
+    return get_name(error)

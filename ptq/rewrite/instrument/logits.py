@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, is_constant, name_of, operator_of
+from ptq.model.node import Node, Value, get_name, get_operator, is_constant
 
 _PROBABILITY_OPS = frozenset(["Softmax", "LogSoftmax", "Sigmoid"])
 _DATA_MOVEMENT_OPS = frozenset(
@@ -21,7 +21,7 @@ _DATA_MOVEMENT_OPS = frozenset(
 _Path = tuple[tuple[str, int], ...]
 
 
-def logits_graph(graph: Graph, cut: Collection[str] | None = None) -> Graph:
+def build_logits_graph(graph: Graph, cut: Collection[str] | None = None) -> Graph:
     """A graph whose outputs are the logits; the graph itself if its outputs are not probabilities.
 
     The input of a last Softmax, LogSoftmax or Sigmoid replaces it. The inputs of a last Concat replace it too,
@@ -31,10 +31,10 @@ def logits_graph(graph: Graph, cut: Collection[str] | None = None) -> Graph:
         graph: The graph.
         cut: Names of the outputs that are replaced; None for all.
     """
-    return _with_outputs(graph, lambda v: logits_of(v) if cut is None or v.name in cut else [v])
+    return _with_outputs(graph, lambda v: find_logits(v) if cut is None or v.name in cut else [v])
 
 
-def segments_graph(graph: Graph) -> Graph:
+def build_segments_graph(graph: Graph) -> Graph:
     """A graph whose outputs are the inputs of last Concats, probabilities as they are; else the graph itself.
 
     Scores of many boxes are nearly all background, whose logits are large and decide nothing. As probabilities, the
@@ -53,7 +53,7 @@ def find_common_cut(graphs: Sequence[Graph]) -> frozenset[str]:
         graphs: Rewrites of one graph, with outputs of the same names.
     """
     found = [
-        {name_of(v): [path for _, path in _list_logits(v)] for v in graph.outputs}
+        {get_name(v): [path for _, path in _list_logits(v)] for v in graph.outputs}
         for graph in graphs
     ]
     cut = frozenset(
@@ -65,17 +65,17 @@ def find_common_cut(graphs: Sequence[Graph]) -> frozenset[str]:
 
 def _list_repetitions(graph: Graph, cut: Collection[str]) -> list[int]:
     """For each tensor in place of an output, which is the first that is the same one."""
-    parts = [p for v in graph.outputs for p in (logits_of(v) if v.name in cut else [v])]
+    parts = [p for v in graph.outputs for p in (find_logits(v) if v.name in cut else [v])]
     return [parts.index(part) for part in parts]
 
 
 def _with_outputs(graph: Graph, parts_of: Callable[[Value], list[Value]]) -> Graph:
-    found = {name_of(value): [name_of(v) for v in parts_of(value)] for value in graph.outputs}
+    found = {get_name(value): [get_name(v) for v in parts_of(value)] for value in graph.outputs}
     if all([before] == after for before, after in found.items()):
         return graph
     changed = graph.copy()
     made = (value for node in changed.nodes for value in node.outputs)
-    values = {name_of(value): value for value in (*made, *changed.outputs)}
+    values = {get_name(value): value for value in (*made, *changed.outputs)}
     for before, parts in found.items():
         for name in parts:
             values[name].type = values[name].type or values[before].type
@@ -83,14 +83,14 @@ def _with_outputs(graph: Graph, parts_of: Callable[[Value], list[Value]]) -> Gra
     return changed
 
 
-def logits_of(output: Value) -> list[Value]:
+def find_logits(output: Value) -> list[Value]:
     """The logits of an output, one tensor for each input of a Concat; the output itself if it has none."""
     return [value for value, _ in _list_logits(output)]
 
 
 def _list_logits(output: Value, path: _Path = ()) -> list[tuple[Value, _Path]]:
     """The logits of an output, each with the operators and inputs that lead to it, the last operator first."""
-    segments = segments_of(output)
+    segments = find_segments(output)
     if segments != [output]:
         return [
             found
@@ -98,25 +98,25 @@ def _list_logits(output: Value, path: _Path = ()) -> list[tuple[Value, _Path]]:
             for found in _list_logits(value, (*path, ("Concat", index)))
         ]
     node = _skip_movement(output)
-    if node is None or operator_of(node) not in _PROBABILITY_OPS or node.inputs[0] is None:
+    if node is None or get_operator(node) not in _PROBABILITY_OPS or node.inputs[0] is None:
         return [(output, path)]
     if not _is_computed(node.inputs[0]):
         return [(output, path)]
-    return [(node.inputs[0], (*path, (operator_of(node), 0)))]
+    return [(node.inputs[0], (*path, (get_operator(node), 0)))]
 
 
 def list_segments(output: Value) -> list[Value]:
     """The inputs of last Concats, also of one before another: detectors join levels, and boxes with scores."""
-    segments = segments_of(output)
+    segments = find_segments(output)
     if segments == [output]:
         return segments
     return [inner for value in segments for inner in list_segments(value)]
 
 
-def segments_of(output: Value) -> list[Value]:
+def find_segments(output: Value) -> list[Value]:
     """The inputs of the Concat that computes an output; the output itself if no Concat does."""
     node = _skip_movement(output)
-    if node is None or operator_of(node) != "Concat":
+    if node is None or get_operator(node) != "Concat":
         return [output]
     return [value for value in node.inputs if value is not None and _is_computed(value)] or [output]
 
@@ -124,7 +124,7 @@ def segments_of(output: Value) -> list[Value]:
 def _skip_movement(value: Value) -> Node | None:
     """The node that computes a value, before nodes that only move it."""
     node = value.producer()
-    while node is not None and operator_of(node) in _DATA_MOVEMENT_OPS and node.inputs[0]:
+    while node is not None and get_operator(node) in _DATA_MOVEMENT_OPS and node.inputs[0]:
         node = node.inputs[0].producer()
     return node
 

@@ -21,20 +21,14 @@ from numpy.typing import NDArray
 
 from ptq.core.types import FLOAT16, FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.node import (
-    Node,
-    Value,
-    dtype_of,
-    require_constant,
-    shape_of,
-)
+from ptq.model.node import Node, Value, get_dtype, get_shape, require_constant
 from ptq.rewrite.match import (
+    find_sole_reader,
+    get_producer_op,
+    get_scalar_constant,
     is_close,
+    list_producer_inputs,
     match_add_constant,
-    producer_inputs,
-    producer_op,
-    scalar_constant,
-    sole_reader,
     split_constant,
 )
 
@@ -103,7 +97,7 @@ def find_activations(graph: Graph) -> list[tuple[Node, ActivationPattern]]:
 
 def _is_part(y: Value, pattern: ActivationPattern) -> bool:
     """Whether the only reader of a scaled function is the same function with one more factor."""
-    reader = sole_reader(y)
+    reader = find_sole_reader(y)
     whole = None if reader is None else _match_multiple(reader.outputs[0])
     return whole is not None and whole.gate is pattern.gate
 
@@ -120,18 +114,18 @@ def _is_multiple_of(value: Value, others: Container[Value]) -> bool:
 
 def _match_multiple(y: Value) -> ActivationPattern | None:
     """The function that a value is, perhaps times a constant of several elements."""
-    if producer_op(y)[0] not in ("Mul", "Div") or dtype_of(y) not in _TYPES:
+    if get_producer_op(y)[0] not in ("Mul", "Div") or get_dtype(y) not in _TYPES:
         return None
     for gate in _factorize(y).values:
         pattern = _match_gate(gate)
-        if pattern is None or shape_of(y) is None or shape_of(pattern.x) != shape_of(y):
+        if pattern is None or get_shape(y) is None or get_shape(pattern.x) != get_shape(y):
             continue
         product = _factorize(y, pattern.x)
         if product.is_equal(pattern.factor, pattern.x, gate):
             return pattern
         if product.constants and product.has_values(pattern.x, gate):
             scale = _multiply(product.factor / pattern.factor, product.constants)
-            scale = scale.astype(dtype_of(y))
+            scale = scale.astype(get_dtype(y))
             return replace(pattern, scale=scale) if np.isfinite(scale).all() else None
     return None
 
@@ -147,23 +141,23 @@ def _multiply(factor: float, constants: tuple[Value, ...]) -> NDArray[Any]:
 
 def _match_gate(gate: Value) -> ActivationPattern | None:
     """The function that has this gate, with the x that the other factor must be."""
-    op, attrs = producer_op(gate)
+    op, attrs = get_producer_op(gate)
     if op == "HardSigmoid":
         if is_close(attrs.get("alpha", 0.2), 1 / 6) and is_close(attrs.get("beta", 0.5), 0.5):
             return ActivationPattern("HardSwish", _first_input(gate), gate, 1.0, {})
         return None
     if op == "Clip":
         x = match_add_constant(_first_input(gate), 3.0)
-        bounds = [scalar_constant(v) for v in producer_inputs(gate)[1:]]
+        bounds = [get_scalar_constant(v) for v in list_producer_inputs(gate)[1:]]
         if x is None or bounds != [0, 6]:
             return None
         return ActivationPattern("HardSwish", x, gate, 1 / 6, {})
-    if op == "Tanh" and producer_op(_first_input(gate))[0] == "Softplus":
+    if op == "Tanh" and get_producer_op(_first_input(gate))[0] == "Softplus":
         return ActivationPattern("Mish", _first_input(_first_input(gate)), gate, 1.0, {})
     inner = match_add_constant(gate, 1.0)
     if inner is None:
         return None
-    op, _ = producer_op(inner)
+    op, _ = get_producer_op(inner)
     if op == "Erf":
         x = _match_scaled(_first_input(inner), math.sqrt(0.5))
         return None if x is None else ActivationPattern("Gelu", x, gate, 0.5, {})
@@ -176,14 +170,17 @@ def _match_gate(gate: Value) -> ActivationPattern | None:
 
 def _match_cubic(value: Value | None) -> Value | None:
     """The x of x + 0.044715 · x³; None if the value is something else."""
-    if value is None or producer_op(value)[0] != "Add":
+    if value is None or get_producer_op(value)[0] != "Add":
         return None
-    first, second = producer_inputs(value)
+    first, second = list_producer_inputs(value)
     for x, cube in ((first, second), (second, first)):
         product = _factorize(cube, x)
         power = product.values[0]
-        if producer_op(power)[0] == "Pow" and scalar_constant(producer_inputs(power)[1]) == 3:
-            product = Product(product.factor, (producer_inputs(power)[0],) * 3)
+        if (
+            get_producer_op(power)[0] == "Pow"
+            and get_scalar_constant(list_producer_inputs(power)[1]) == 3
+        ):
+            product = Product(product.factor, (list_producer_inputs(power)[0],) * 3)
         if product.is_equal(0.044715, x, x, x):
             return x
     return None
@@ -207,7 +204,7 @@ def _factorize(
         found = split_constant(value, op)
         if found is None:
             continue
-        constant = scalar_constant(found[1])
+        constant = get_scalar_constant(found[1])
         if op == "Div" and not constant:
             return single
         product = _factorize(found[0], atom, most, depth - 1)
@@ -215,9 +212,9 @@ def _factorize(
             return replace(product, constants=(*product.constants, found[1]))
         factor = product.factor / constant if op == "Div" else product.factor * constant
         return replace(product, factor=factor)
-    if producer_op(value)[0] != "Mul" or most < 2:
+    if get_producer_op(value)[0] != "Mul" or most < 2:
         return single
-    a, b = producer_inputs(value)
+    a, b = list_producer_inputs(value)
     left = _factorize(a, atom, most - 1, depth - 1)
     right = _factorize(b, atom, most - len(left.values), depth - 1)
     factor, constants = left.factor * right.factor, left.constants + right.constants
@@ -232,11 +229,11 @@ def _match_scaled(value: Value, factor: float) -> Value | None:
     # x is a product itself, so only the last constant factor counts
     for op in ("Mul", "Div"):
         found = split_constant(value, op)
-        constant = None if found is None else scalar_constant(found[1])
+        constant = None if found is None else get_scalar_constant(found[1])
         if found is not None and constant:
             return found[0] if is_close(1 / constant if op == "Div" else constant, factor) else None
     return None
 
 
 def _first_input(value: Value) -> Value:
-    return producer_inputs(value)[0]
+    return list_producer_inputs(value)[0]

@@ -13,14 +13,14 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    consumers_of,
-    name_of,
-    operator_of,
-    shape_of,
+    get_attributes,
+    get_name,
+    get_operator,
+    get_shape,
+    list_consumers,
 )
 from ptq.rewrite.change import Change
-from ptq.rewrite.prepare.locate_cut import axis_size, start_offset
+from ptq.rewrite.prepare.locate_cut import get_axis_size, start_offset
 
 
 def bypass_concat(graph: Graph) -> list[Change]:
@@ -30,7 +30,7 @@ def bypass_concat(graph: Graph) -> list[Change]:
     """
     count = 0
     for node in graph.nodes:
-        if operator_of(node) in ("Split", "Slice"):
+        if get_operator(node) in ("Split", "Slice"):
             count += sum(_bypass_output(graph, node, place) for place in range(len(node.outputs)))
             if not any(v.uses() or v.is_graph_output() for v in node.outputs):
                 graph.remove(node)
@@ -44,18 +44,18 @@ def _bypass_output(graph: Graph, node: Node, place: int) -> bool:
     if (
         whole is None
         or concat is None
-        or operator_of(concat) != "Concat"
+        or get_operator(concat) != "Concat"
         or concat.graph is not node.graph
         or old.is_graph_output()
-        or not consumers_of(old)
+        or not list_consumers(old)
     ):
         return False
-    shape = shape_of(whole)
+    shape = get_shape(whole)
     if shape is None:
         return False
-    axis = int(attributes_of(concat)["axis"]) % len(shape)
-    sizes = [axis_size(value, axis) for value in concat.inputs]
-    start, size = start_offset(node, place, axis, shape[axis]), axis_size(old, axis)
+    axis = int(get_attributes(concat)["axis"]) % len(shape)
+    sizes = [get_axis_size(value, axis) for value in concat.inputs]
+    start, size = start_offset(node, place, axis, shape[axis]), get_axis_size(old, axis)
     if start is None or size is None or None in sizes:
         return False
     edges = list(itertools.accumulate((n or 0 for n in sizes), initial=0))
@@ -72,11 +72,11 @@ def _concat_segments(
     graph: Graph, node: Node, segments: Sequence[Value | None], axis: int, old: Value
 ) -> Value:
     """The only segment that is not empty, or a Concat of all that are not."""
-    filled = [value for value in segments if axis_size(value, axis)]
+    filled = [value for value in segments if get_axis_size(value, axis)]
     if len(filled) == 1 and filled[0] is not None:
         return filled[0]
     dtype = None if old.dtype is None else old.dtype.numpy()
     return graph.insert(
-        "Concat", filled, before=node, attrs={"axis": axis}, output=name_of(old), dtype=dtype,
+        "Concat", filled, before=node, attrs={"axis": axis}, output=get_name(old), dtype=dtype,
         shape_like=old,
     )  # fmt: skip

@@ -13,16 +13,16 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    operator_of,
-    shape_of,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_constant
-from ptq.rewrite.match import sole_reader
+from ptq.rewrite.match import find_sole_reader
 
 _ELEMENTWISE_OPS = UNARY | ELEMENTWISE | {"PRelu"}
 
@@ -54,12 +54,12 @@ def _cancel(graph: Graph, last: Node) -> bool:
         return False
     for node in chain:
         for index, operand in enumerate(node.inputs):
-            array = constant_of(operand)
+            array = get_constant(operand)
             if operand is value:
                 node.replace_input_with(index, x)
             elif array is not None and array.size > 1:
                 whole = array.reshape((1,) * (len(perm) - array.ndim) + array.shape)
-                hint = f"{name_of(node.outputs[0])}_transposed"
+                hint = f"{get_name(node.outputs[0])}_transposed"
                 set_constant(graph, node, index, whole.transpose(perm), hint)
         shape = node.outputs[0].shape
         if shape is not None:
@@ -71,19 +71,19 @@ def _cancel(graph: Graph, last: Node) -> bool:
 
 def _permutation(node: Node) -> list[int] | None:
     """The axes of a Transpose; None if the node is something else or does not name them."""
-    return attributes_of(node).get("perm") if operator_of(node) == "Transpose" else None
+    return get_attributes(node).get("perm") if get_operator(node) == "Transpose" else None
 
 
 def _elementwise_producer(value: Value, rank: int) -> Node | None:
     """The elementwise operator of one tensor and constants that computes a value which one node alone reads."""
     node = value.producer()
-    if node is None or operator_of(node) not in _ELEMENTWISE_OPS or len(node.outputs) != 1:
+    if node is None or get_operator(node) not in _ELEMENTWISE_OPS or len(node.outputs) != 1:
         return None
     tensors = [v for v in node.inputs if v is not None and not is_constant(v)]
-    if sole_reader(value) is None or len(tensors) != 1:
+    if find_sole_reader(value) is None or len(tensors) != 1:
         return None
     ranks = [
-        len(shape) for v in node.inputs if v is not None and (shape := shape_of(v)) is not None
+        len(shape) for v in node.inputs if v is not None and (shape := get_shape(v)) is not None
     ]
     known = len(ranks) == sum(v is not None for v in node.inputs)
-    return node if known and max(ranks) == rank == len(shape_of(tensors[0]) or ()) else None
+    return node if known and max(ranks) == rank == len(get_shape(tensors[0]) or ()) else None

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ptq.core.ops import LINEAR_OPS
 from ptq.model.graph import Graph
-from ptq.model.node import ONNX_DOMAINS, Node, Value, name_of, operator_of
+from ptq.model.node import ONNX_DOMAINS, Node, Value, get_name, get_operator
 from ptq.rewrite.change import Change
 
 OTHER_FLOAT_TYPES = {
@@ -29,7 +29,7 @@ def cast_to_float32(graph: Graph) -> list[Change]:
     products = [
         n
         for n in graph.nodes
-        if operator_of(n) in LINEAR_OPS and n.outputs[0].dtype in OTHER_FLOAT_TYPES
+        if get_operator(n) in LINEAR_OPS and n.outputs[0].dtype in OTHER_FLOAT_TYPES
     ]
     if not products:
         return []
@@ -52,7 +52,7 @@ def cast_to_float32(graph: Graph) -> list[Change]:
         _convert_node(node)
     for value, dtype in outputs:
         if value.producer() is not None and value.dtype is ir.DataType.FLOAT:
-            shape, name = value.shape, name_of(value)
+            shape, name = value.shape, get_name(value)
             cast = _insert_cast(graph, value, dtype)
             graph.replace_output(value, cast)
             cast.type, cast.shape = ir.TensorType(dtype), shape
@@ -85,7 +85,7 @@ def _convert_node(node: Node) -> None:
             node.attributes[name] = ir.AttrTensor(name, ir.tensor(array))
     for output in node.outputs:
         if output.dtype in OTHER_FLOAT_TYPES and not (
-            operator_of(node) == "Cast" and node.attributes["to"].value == output.dtype
+            get_operator(node) == "Cast" and node.attributes["to"].value == output.dtype
         ):
             output.type = ir.TensorType(ir.DataType.FLOAT)
 
@@ -99,7 +99,7 @@ def _insert_cast(
         attrs={"to": int(dtype)},
         before=before,
         after=None if before is not None else value.producer(),
-        output=f"{name_of(value)}_cast",
+        output=f"{get_name(value)}_cast",
         shape_like=value,
     )
     cast.type = ir.TensorType(dtype)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.node import ONNX_DOMAINS, Node, attributes_of, constant_of, operator_of, shape_of
-from ptq.model.weights.layer_weights import output_channel_count
+from ptq.model.node import ONNX_DOMAINS, Node, get_attributes, get_constant, get_operator, get_shape
+from ptq.model.weights.layer_weights import count_output_channels
 from ptq.rewrite.change import Change
 
 _AXIS_LIMIT = 2**31
@@ -41,7 +41,7 @@ def check_node(node: Node) -> None:
     Raises:
         ModelError: The node has one; the message names the node and what is wrong.
     """
-    op = operator_of(node)
+    op = get_operator(node)
     rule = _RULES.get("Reduce" if op.startswith("Reduce") else op)
     fault = _check_attributes(node) or (None if rule is None else rule(node))
     if fault is not None:
@@ -50,11 +50,11 @@ def check_node(node: Node) -> None:
 
 def _constant_operands(node: Node) -> list[NDArray[Any] | None]:
     """The operands, five or more; None for those that are absent or not constant."""
-    return [*map(constant_of, node.inputs), *[None] * 5]
+    return [*map(get_constant, node.inputs), *[None] * 5]
 
 
 def _check_attributes(node: Node) -> str | None:
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     axis, padding = attrs.get("axis", 0), attrs.get("auto_pad", "NOTSET")
     if isinstance(axis, int) and abs(axis) >= _AXIS_LIMIT:
         return f"has axis {axis}"
@@ -83,7 +83,7 @@ def _check_conv(node: Node) -> str | None:
     _, weight, bias, *_ = _constant_operands(node)
     if weight is not None and weight.ndim < 3:
         return f"has weights of shape {[*weight.shape]}, without kernel axes"
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     groups, kernel = attrs.get("group", 1), attrs.get("kernel_shape")
     if weight is not None and weight.shape[0] % groups:
         return f"has weights of shape {[*weight.shape]} for {groups} groups"
@@ -91,7 +91,7 @@ def _check_conv(node: Node) -> str | None:
         return f"has kernel_shape {[*kernel]} and weights of shape {[*weight.shape]}"
     if weight is None or bias is None:
         return None
-    channels = output_channel_count(node, weight.shape)
+    channels = count_output_channels(node, weight.shape)
     if bias.shape != (channels,):
         return f"has a bias of shape {[*bias.shape]} for {channels} channels"
     return None
@@ -102,8 +102,8 @@ def _check_conv_transpose(node: Node) -> str | None:
 
     The inferred shape then has two axes, and runtimes rely on it.
     """
-    wanted = attributes_of(node).get("output_shape", ())
-    shape = None if node.inputs[0] is None else shape_of(node.inputs[0])
+    wanted = get_attributes(node).get("output_shape", ())
+    shape = None if node.inputs[0] is None else get_shape(node.inputs[0])
     if shape is not None and any(
         d is not None and n < d for n, d in zip(wanted, shape[2:], strict=False)
     ):
@@ -120,7 +120,7 @@ def _check_gemm(node: Node) -> str | None:
         return None
     if weight.ndim != 2:
         return f"has weights of shape {[*weight.shape]}, which is not a matrix"
-    columns = output_channel_count(node, weight.shape)
+    columns = count_output_channels(node, weight.shape)
     if summand is None or (summand.ndim < 3 and summand.shape[-1:] in ((), (1,), (columns,))):
         return None
     return f"adds a C of shape {[*summand.shape]} to {columns} columns"

@@ -6,7 +6,7 @@ import onnx
 import onnx.inliner
 
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.model.proto.operator_versions import write_default_attributes
 from ptq.rewrite.change import Change
 
@@ -16,7 +16,7 @@ _KIND = "decompose_attention"
 
 def decompose_attention(graph: Graph) -> list[Change]:
     """Replace ONNX's Attention nodes by the operators that define them, in place."""
-    nodes = [node for node in graph.nodes if operator_of(node) == "Attention"]
+    nodes = [node for node in graph.nodes if get_operator(node) == "Attention"]
     if not nodes:
         return []
     if any(len(node.outputs) > 3 and node.outputs[3].name for node in nodes):

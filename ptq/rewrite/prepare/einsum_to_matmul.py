@@ -28,17 +28,17 @@ from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    dtype_of,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
     is_constant,
-    name_of,
-    operator_of,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import keep_node_name, replace_node
 from ptq.rewrite.prepare.node_shapes import refine_node_shapes
-from ptq.rewrite.prepare.shape_inference import symbolic_shape
+from ptq.rewrite.prepare.shape_inference import get_symbolic_shape
 
 _Groups = Sequence[str]
 """The axes of a tensor: the letters that each one holds, the first letter outermost; none for an axis of length 1."""
@@ -78,7 +78,7 @@ class _Product:
     perm: tuple[int, ...]
 
 
-def einsum_to_matmul(graph: Graph) -> list[Change]:
+def rewrite_einsum_to_matmul(graph: Graph) -> list[Change]:
     """Replace each Einsum of two operands that is one matrix product by MatMul, in place.
 
     It stays if a letter repeats in an operand or is added in one alone, or if a Reshape cannot express the shapes: it
@@ -86,7 +86,7 @@ def einsum_to_matmul(graph: Graph) -> list[Change]:
     """
     count = 0
     for node in graph.nodes:
-        product = _match(node) if operator_of(node) == "Einsum" else None
+        product = _match(node) if get_operator(node) == "Einsum" else None
         if product is None:
             continue
         made, result = _write(graph, node, product)
@@ -110,7 +110,7 @@ def _parse(equation: str) -> tuple[str, str, str] | None:
 
 
 def _match(node: Node) -> _Product | None:
-    equation = attributes_of(node).get("equation", "")
+    equation = get_attributes(node).get("equation", "")
     letters = _parse(equation) if len(node.inputs) == 2 else None
     left, right = node.inputs if len(node.inputs) == 2 else (None, None)
     if letters is None or left is None or right is None:
@@ -118,7 +118,11 @@ def _match(node: Node) -> _Product | None:
     a, b, out = letters
     if is_constant(left):
         left, right, a, b = right, left, b, a  # weights stand on the right
-    if is_constant(left) or dtype_of(left) not in FLOAT_TYPES or dtype_of(left) != dtype_of(right):
+    if (
+        is_constant(left)
+        or get_dtype(left) not in FLOAT_TYPES
+        or get_dtype(left) != get_dtype(right)
+    ):
         return None
     first, second = _lengths(left, a), _lengths(right, b)
     contracted = "".join(x for x in a if x not in out)
@@ -146,7 +150,7 @@ def _match(node: Node) -> _Product | None:
 
 def _lengths(value: Value, letters: str) -> dict[str, int | str] | None:
     """The length of the axis of each letter, a number or a symbol; None if the rank is not that of the letters."""
-    shape = symbolic_shape(value)
+    shape = get_symbolic_shape(value)
     return (
         None
         if shape is None or len(shape) != len(letters)
@@ -196,7 +200,7 @@ def _reshape_sizes(
 
 def _write(graph: Graph, node: Node, product: _Product) -> tuple[Value, Value]:
     """The outputs of the MatMul and of the last node."""
-    name = name_of(node.outputs[0])
+    name = get_name(node.outputs[0])
     left = _insert_arranged(graph, node, product.left, product.left_axes, f"{name}_left")
     right = _insert_arranged(graph, node, product.right, product.right_axes, f"{name}_right")
     result = made = _insert(graph, node, "MatMul", [left, right], f"{name}_product")
@@ -206,7 +210,7 @@ def _write(graph: Graph, node: Node, product: _Product) -> tuple[Value, Value]:
 
 
 def _insert_arranged(graph: Graph, node: Node, value: Value, how: _Arrangement, name: str) -> Value:
-    array = constant_of(value)
+    array = get_constant(value)
     if array is not None:
         array = array.transpose(how.perm)
         return graph.add_constant(array if how.sizes is None else array.reshape(how.sizes), name)
@@ -232,7 +236,7 @@ def _insert_reshape(
 def _insert(
     graph: Graph, node: Node, op: str, inputs: list[Value], name: str, **attrs: list[int]
 ) -> Value:
-    dtype = dtype_of(inputs[0])
+    dtype = get_dtype(inputs[0])
     made = graph.insert(op, inputs, before=node, attrs=attrs, output=name, dtype=dtype)
     maker = made.producer()
     assert maker is not None

@@ -14,8 +14,8 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from ptq.model.node import Node, constant_of, dtype_of, operator_of, shape_of
-from ptq.model.random_nodes import draws_random_numbers
+from ptq.model.node import Node, get_constant, get_dtype, get_operator, get_shape
+from ptq.model.random_nodes import is_random
 
 MAX_BYTES = 64 * 2**20
 _QUANTIZERS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
@@ -30,7 +30,7 @@ def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
     inputs = [v for v in node.inputs if v is not None]
     if not inputs or not all(v.is_initializer() for v in inputs) or not _can_fold(node):
         return None
-    arrays = [a for a in map(constant_of, inputs) if a is not None]
+    arrays = [a for a in map(get_constant, inputs) if a is not None]
     if len(arrays) < len(inputs):
         return None
     limit = max(MAX_BYTES, sum(a.nbytes for a in arrays))
@@ -47,8 +47,8 @@ def is_repeatable(node: Node) -> bool:
     """Whether a node computes the same from the same inputs each time, as far as its operator shows."""
     graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
     return (
-        "::" not in operator_of(node)
-        and not draws_random_numbers(node)
+        "::" not in get_operator(node)
+        and not is_random(node)
         and not any(a.type in graphs for a in node.attributes.values())
     )
 
@@ -63,8 +63,8 @@ def _can_fold(node: Node) -> bool:
 
 def _expected_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:
     """The size of the result, if it follows from shapes and inputs without running the node; else 0."""
-    shape = shape_of(node.outputs[0])
-    dtype = dtype_of(node.outputs[0])
+    shape = get_shape(node.outputs[0])
+    dtype = get_dtype(node.outputs[0])
     if shape is not None and None not in shape:
         return prod(d for d in shape if d is not None) * (4 if dtype is None else dtype.itemsize)
     match node.op_type:
@@ -97,7 +97,7 @@ def _run(node: Node, feeds: dict[str, NDArray[Any]], opset: int) -> list[NDArray
     except Exception:  # a node that the reference cannot run stays in the graph
         return None
     for value, result in zip((v for v in node.outputs if v.name), results, strict=True):
-        dtype, shape = dtype_of(value), shape_of(value)
+        dtype, shape = get_dtype(value), get_shape(value)
         if not isinstance(result, np.ndarray) or result.dtype.kind not in "biuf":
             return None  # a sequence or strings
         if dtype is not None and dtype != result.dtype:

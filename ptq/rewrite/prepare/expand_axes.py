@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, shape_of
+from ptq.model.node import Node, get_attributes, get_constant, get_name, get_operator, get_shape
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_attributes, set_constant
 
@@ -29,8 +29,8 @@ def expand_axes(graph: Graph) -> list[Change]:
     """Give Resize and Pad a value for each axis, in place; operands that are computed leave them as they are."""
     count = 0
     for node in graph.nodes:
-        op, x = operator_of(node), node.inputs[0] if node.inputs else None
-        shape = None if x is None or op not in ("Resize", "Pad") else shape_of(x)
+        op, x = get_operator(node), node.inputs[0] if node.inputs else None
+        shape = None if x is None or op not in ("Resize", "Pad") else get_shape(x)
         if shape is not None:
             expand = _expand_resize if op == "Resize" else _expand_pad
             count += expand(graph, node, shape)
@@ -49,11 +49,11 @@ def _expand_pad(graph: Graph, node: Node, shape: Sequence[int | None]) -> bool:
 
 
 def _expand_resize(graph: Graph, node: Node, shape: Sequence[int | None]) -> bool:
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     crops = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     given = [value for value in node.inputs[_ROI if crops else _SCALES :] if value is not None]
     policy = attrs.get("keep_aspect_ratio_policy", "stretch")
-    if "axes" not in attrs or policy != "stretch" or any(constant_of(v) is None for v in given):
+    if "axes" not in attrs or policy != "stretch" or any(get_constant(v) is None for v in given):
         return False
     rank = len(shape)
     named = [int(a) % rank for a in attrs["axes"]]
@@ -100,9 +100,9 @@ def _spread(filling: ArrayLike, axes: Sequence[int], values: ArrayLike) -> NDArr
 
 def _read(node: Node, position: int) -> NDArray[Any] | None:
     """A constant operand as a vector; None if it is absent or computed."""
-    array = constant_of(node.inputs[position]) if position < len(node.inputs) else None
+    array = get_constant(node.inputs[position]) if position < len(node.inputs) else None
     return None if array is None else array.reshape(-1)
 
 
 def _set(graph: Graph, node: Node, position: int, array: NDArray[Any], what: str) -> None:
-    set_constant(graph, node, position, array, f"{name_of(node.outputs[0])}_{what}")
+    set_constant(graph, node, position, array, f"{get_name(node.outputs[0])}_{what}")

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, dtype_of, operator_of
+from ptq.model.node import Node, get_dtype, get_operator
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_with_constant
 from ptq.rewrite.prepare.check_nodes import check_node
@@ -61,7 +61,7 @@ def fold_constants(graph: Graph) -> list[Change]:
 
 def _name_type_of_cast_like(node: Node) -> None:
     """Turn a CastLike to a known type into a Cast, in place: it reads no value of its second operand."""
-    like = node.inputs[1] if operator_of(node) == "CastLike" else None
+    like = node.inputs[1] if get_operator(node) == "CastLike" else None
     if like is None or like.dtype is None:
         return
     node.op_type = "Cast"
@@ -74,7 +74,7 @@ def _fold_shape(graph: Graph, node: Node, values: ShapeValues) -> str:
     output = node.outputs[0]
     elements = values.visit(node)
     if elements is not None and all(isinstance(e, int) for e in elements.reshape(-1)):
-        dtype = dtype_of(output)
+        dtype = get_dtype(output)
         if dtype is not None and not output.is_graph_output():
             replace_with_constant(
                 graph, output, np.array(elements.tolist(), dtype).reshape(elements.shape)
@@ -85,7 +85,7 @@ def _fold_shape(graph: Graph, node: Node, values: ShapeValues) -> str:
             if x is not None and x.dtype == output.dtype and values.is_equal(x, output):
                 graph.substitute(output, x)
                 return "fold_static_shapes"
-    match operator_of(node):
+    match get_operator(node):
         case "Reshape" if fold_reshape(graph, node, values):
             return "fold_reshape_target"
         case "Expand" if is_identity_expand(node, values) and not output.is_graph_output():

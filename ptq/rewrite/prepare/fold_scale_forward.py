@@ -22,14 +22,14 @@ from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    constant_of,
-    consumers_of,
-    dtype_of,
-    operator_of,
+    get_constant,
+    get_dtype,
+    get_operator,
+    list_consumers,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_constant
-from ptq.rewrite.match import scalar_constant
+from ptq.rewrite.match import get_scalar_constant
 from ptq.rewrite.prepare.activation_pattern import find_activations
 
 _HOMOGENEOUS_OPS = frozenset(
@@ -59,14 +59,14 @@ class _FactorPaths:
         """Collect the constants on all paths from the value; whether every path ends at weights."""
         if value.is_graph_output() or not value.uses():
             return False
-        return all(self._can_absorb(node, value) for node in consumers_of(value))
+        return all(self._can_absorb(node, value) for node in list_consumers(value))
 
     def _can_absorb(self, node: Node, value: Value) -> bool:
-        op = operator_of(node)
+        op = get_operator(node)
         if [v for v in node.inputs if v is value] != [value] or node.graph is not _graph_of(value):
             return False
         if op in LINEAR_OPS:
-            weight = constant_of(node.inputs[1])
+            weight = get_constant(node.inputs[1])
             if node.inputs[0] is not value or weight is None or weight.dtype not in FLOAT_TYPES:
                 return False
             self.weights[node, 1] = weight
@@ -75,7 +75,7 @@ class _FactorPaths:
             return node.inputs[0] is value and all(map(self.trace, node.outputs))
         if op == "Add":
             position = 1 if node.inputs[0] is value else 0
-            summand = constant_of(node.inputs[position])
+            summand = get_constant(node.inputs[position])
             if summand is None or summand.dtype not in FLOAT_TYPES:
                 return False
             self.summands[node, position] = summand
@@ -121,10 +121,10 @@ def _scale_constants(
 
 def _match_factor(node: Node) -> tuple[Value, float] | None:
     """The x and the c of c · x, with c a positive constant; None if the node is something else."""
-    if operator_of(node) != "Mul" or dtype_of(node.outputs[0]) not in FLOAT_TYPES:
+    if get_operator(node) != "Mul" or get_dtype(node.outputs[0]) not in FLOAT_TYPES:
         return None
     for x, other in (node.inputs, reversed(node.inputs)):
-        c, array = scalar_constant(other), constant_of(other)
+        c, array = get_scalar_constant(other), get_constant(other)
         if x is None or x.producer() is None or c is None or array is None:
             continue
         if 1 / _MAX_FACTOR < c < _MAX_FACTOR and x.shape is not None and array.ndim <= len(x.shape):

@@ -13,15 +13,15 @@ from math import prod
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, is_constant, name_of
+from ptq.model.node import Node, get_name, is_constant
 from ptq.rewrite.edit import set_attributes, set_constant
 from ptq.rewrite.prepare.node_shapes import refine_shape
 from ptq.rewrite.prepare.shape_inference import (
     Element,
     Elements,
     ShapeValues,
-    shape_from_symbols,
-    symbolic_shape,
+    build_shape_from_symbols,
+    get_symbolic_shape,
 )
 
 
@@ -34,10 +34,10 @@ def fold_reshape(graph: Graph, node: Node, values: ShapeValues) -> bool:
         _infer_reshape_shape(node, target)
         return False
     allow_zero = "allowzero" in node.attributes and node.attributes["allowzero"].value == 1
-    plain = _constant_target(target, symbolic_shape(data), allow_zero)
+    plain = _constant_target(target, get_symbolic_shape(data), allow_zero)
     if plain is None:
         return False
-    set_constant(graph, node, 1, np.array(plain, np.int64), f"{name_of(node.outputs[0])}_shape")
+    set_constant(graph, node, 1, np.array(plain, np.int64), f"{get_name(node.outputs[0])}_shape")
     set_attributes(node, allowzero=None)
     _infer_reshape_shape(node, np.array(plain, dtype=object))
     return True
@@ -61,7 +61,7 @@ def _constant_target(
 
 def _infer_reshape_shape(node: Node, target: Elements) -> None:
     """Derive the output's shape from the data's shape, dimension by dimension."""
-    sizes = None if node.inputs[0] is None else symbolic_shape(node.inputs[0])
+    sizes = None if node.inputs[0] is None else get_symbolic_shape(node.inputs[0])
     plain = target.reshape(-1).tolist()
     zero_beyond = sizes is None or 0 in plain[len(sizes) :]
     if sizes is None or zero_beyond or "allowzero" in node.attributes:
@@ -70,7 +70,7 @@ def _infer_reshape_shape(node: Node, target: Elements) -> None:
     if -1 in shape:
         hole = shape.index(-1)
         shape[hole] = _remaining_dimension(sizes, shape[:hole] + shape[hole + 1 :])
-    refine_shape(node.outputs[0], shape_from_symbols(shape))
+    refine_shape(node.outputs[0], build_shape_from_symbols(shape))
 
 
 def _remaining_dimension(sizes: Sequence[Element], others: Sequence[Element]) -> Element:
@@ -88,7 +88,7 @@ def _remaining_dimension(sizes: Sequence[Element], others: Sequence[Element]) ->
 def is_identity_expand(node: Node, values: ShapeValues) -> bool:
     """Whether an Expand returns its data unchanged: the data's shape already covers the target."""
     data, target = node.inputs[0], values.elements_of(node.inputs[1])
-    sizes = None if data is None else symbolic_shape(data)
+    sizes = None if data is None else get_symbolic_shape(data)
     if sizes is None or target is None or target.ndim != 1 or target.size > len(sizes):
         return False
     tail = sizes[len(sizes) - target.size :]
@@ -100,7 +100,7 @@ def is_identity_expand(node: Node, values: ShapeValues) -> bool:
 def infer_expand_shape(node: Node, values: ShapeValues) -> None:
     """Derive the shape of an Expand's output from its target and its data."""
     data, target = node.inputs[0], values.elements_of(node.inputs[1])
-    sizes = None if data is None else symbolic_shape(data)
+    sizes = None if data is None else get_symbolic_shape(data)
     if sizes is None or target is None or target.ndim != 1:
         return
     rank = max(len(sizes), target.size)
@@ -110,4 +110,4 @@ def infer_expand_shape(node: Node, values: ShapeValues) -> None:
         wanted if size in (1, wanted) else size if wanted == 1 else None
         for size, wanted in zip(old, new, strict=True)
     ]
-    refine_shape(node.outputs[0], shape_from_symbols(shape))
+    refine_shape(node.outputs[0], build_shape_from_symbols(shape))

@@ -14,16 +14,16 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    consumers_of,
-    name_of,
-    operator_of,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
+    get_shape,
+    list_consumers,
     require_constant,
-    shape_of,
 )
-from ptq.model.weights.channel_affine import per_channel_constant
-from ptq.model.weights.layer_weights import input_channel_view, layer_channels
+from ptq.model.weights.channel_affine import to_per_channel_constant
+from ptq.model.weights.layer_weights import count_layer_channels, view_input_channels
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_constant
 
@@ -36,7 +36,7 @@ def fold_shift_forward(graph: Graph) -> list[Change]:
         if found is None:
             continue
         x, shift = found
-        readers = consumers_of(node.outputs[0])
+        readers = list_consumers(node.outputs[0])
         if not readers or not all(_can_absorb(reader, node, len(shift)) for reader in readers):
             continue
         for reader in readers:
@@ -48,18 +48,18 @@ def fold_shift_forward(graph: Graph) -> list[Change]:
 
 def _match_shift(node: Node) -> tuple[Value, NDArray[np.float64]] | None:
     """The tensor that an Add shifts, and the summand of each channel; None if the node is something else."""
-    if operator_of(node) != "Add" or node.outputs[0].is_graph_output():
+    if get_operator(node) != "Add" or node.outputs[0].is_graph_output():
         return None
     for x, summand in (node.inputs, reversed(node.inputs)):
-        array = constant_of(summand)
-        shape = None if x is None else shape_of(x)
+        array = get_constant(summand)
+        shape = None if x is None else get_shape(x)
         if x is None or array is None or array.dtype != np.float32 or shape is None:
             continue
         if x.producer() is None or x.is_graph_output() or len(shape) < 2 or shape[1] is None:
             continue
-        if shape != shape_of(node.outputs[0]):
+        if shape != get_shape(node.outputs[0]):
             continue
-        shift = per_channel_constant(array, len(shape), shape[1])
+        shift = to_per_channel_constant(array, len(shape), shape[1])
         if shift is not None:
             return x, np.broadcast_to(shift.astype(np.float64), (shape[1],))
     return None
@@ -67,13 +67,13 @@ def _match_shift(node: Node) -> tuple[Value, NDArray[np.float64]] | None:
 
 def _can_absorb(reader: Node, node: Node, count: int) -> bool:
     """Whether the reader is a layer without padding that reads the sum once and has this number of channels."""
-    if reader.graph is not node.graph or layer_channels(reader) is None:
+    if reader.graph is not node.graph or count_layer_channels(reader) is None:
         return False
     if list(reader.inputs).count(node.outputs[0]) != 1 or reader.inputs[0] is not node.outputs[0]:
         return False
-    attrs, weight = attributes_of(reader), constant_of(reader.inputs[1])
+    attrs, weight = get_attributes(reader), get_constant(reader.inputs[1])
     assert weight is not None
-    table = input_channel_view(reader, weight, 1)
+    table = view_input_channels(reader, weight, 1)
     padded = attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or any(
         attrs.get("pads", ())
     )
@@ -82,8 +82,8 @@ def _can_absorb(reader: Node, node: Node, count: int) -> bool:
 
 def _add_to_bias(graph: Graph, reader: Node, shift: NDArray[np.float64]) -> None:
     weight = require_constant(reader.inputs[1])
-    table = input_channel_view(reader, weight.astype(np.float64), 1)
+    table = view_input_channels(reader, weight.astype(np.float64), 1)
     sums = np.einsum("gock,gc->go", table, shift.reshape(table.shape[0], -1)).reshape(-1)
-    bias = constant_of(reader.inputs[2]) if len(reader.inputs) > 2 else None
+    bias = get_constant(reader.inputs[2]) if len(reader.inputs) > 2 else None
     whole = sums if bias is None else bias.astype(np.float64) + sums
-    set_constant(graph, reader, 2, whole.astype(np.float32), f"{name_of(reader.outputs[0])}_bias")
+    set_constant(graph, reader, 2, whole.astype(np.float32), f"{get_name(reader.outputs[0])}_bias")

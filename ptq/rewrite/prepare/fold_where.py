@@ -15,13 +15,13 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    dtype_of,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    operator_of,
-    shape_of,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
@@ -35,12 +35,12 @@ def fold_where(graph: Graph) -> list[Change]:
     """Replace each Where between computed shapes whose condition is constant, in place."""
     folded = 0
     for node in graph.nodes:
-        pieces = _pick_pieces(node) if operator_of(node) == "Where" else None
+        pieces = _pick_pieces(node) if get_operator(node) == "Where" else None
         if pieces is not None and not node.outputs[0].is_graph_output():
-            parts = list(_join_constants(graph, pieces, name_of(node.outputs[0])))
+            parts = list(_join_constants(graph, pieces, get_name(node.outputs[0])))
             joined = graph.insert(
                 "Concat", parts, before=node, attrs={"axis": 0},
-                output=f"{name_of(node.outputs[0])}_picked", dtype=np.dtype(np.int64),
+                output=f"{get_name(node.outputs[0])}_picked", dtype=np.dtype(np.int64),
             )  # fmt: skip
             joined.shape = ir.Shape([len(pieces)])
             replace_node(graph, node, joined)
@@ -51,8 +51,8 @@ def fold_where(graph: Graph) -> list[Change]:
 
 def _pick_pieces(node: Node) -> list[Piece] | None:
     """The elements of the result; None if one of them is no piece of its own."""
-    condition = constant_of(node.inputs[0])
-    if condition is None or condition.ndim > 1 or dtype_of(node.outputs[0]) != np.int64:
+    condition = get_constant(node.inputs[0])
+    if condition is None or condition.ndim > 1 or get_dtype(node.outputs[0]) != np.int64:
         return None
     operands = [_list_pieces(value) for value in node.inputs[1:]]
     lengths = {condition.size, *(len(o) for o in operands if o is not None)}
@@ -60,7 +60,7 @@ def _pick_pieces(node: Node) -> list[Piece] | None:
     if (
         not lengths <= {1, length}
         or length > MAX_ELEMENTS
-        or shape_of(node.outputs[0]) != (length,)
+        or get_shape(node.outputs[0]) != (length,)
     ):
         return None
     picked: list[Piece] = []
@@ -77,17 +77,17 @@ def _list_pieces(value: Value | None) -> list[Piece] | None:
     if value is None:
         return None
     if is_constant(value):
-        array = constant_of(value)
+        array = get_constant(value)
         return None if array is None or array.ndim > 1 else list(array.reshape(-1))
     node = value.producer()
     if (
         node is not None
-        and operator_of(node) == "Concat"
-        and attributes_of(node).get("axis") in (0, -1)
+        and get_operator(node) == "Concat"
+        and get_attributes(node).get("axis") in (0, -1)
     ):
         parts = [_list_pieces(part) for part in node.inputs]
         return None if any(p is None for p in parts) else [e for p in parts if p for e in p]
-    return [value] if shape_of(value) == (1,) else None
+    return [value] if get_shape(value) == (1,) else None
 
 
 def _join_constants(graph: Graph, pieces: list[Piece], hint: str) -> list[Value]:

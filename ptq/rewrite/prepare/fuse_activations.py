@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, dtype_of, name_of
+from ptq.model.node import Node, Value, get_dtype, get_name
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
-from ptq.rewrite.match import outputs_between
+from ptq.rewrite.match import list_outputs_between
 from ptq.rewrite.prepare.activation_pattern import ActivationPattern, find_activations
-from ptq.rewrite.prepare.upgrade_opset import opset_too_old, try_upgrade_opset
+from ptq.rewrite.prepare.upgrade_opset import explain_old_opset, try_upgrade_opset
 
 MIN_OPSETS = {"HardSwish": 14, "Mish": 18, "Gelu": 20}
 
@@ -37,14 +37,14 @@ def fuse_activations(
             if float_functions:
                 continue
             declined[pattern.op] += 1
-            floats.setdefault(pattern.op, []).extend(outputs_between(pattern.x, node))
+            floats.setdefault(pattern.op, []).extend(list_outputs_between(pattern.x, node))
             continue
         _insert_activation(graph, node, pattern)
         fused[pattern.op] += 1
     graph.remove_unused()
     changes += [Change("fuse_activations", n, new=op) for op, n in fused.items()]
     for op, n in declined.items():
-        reason = opset_too_old(graph, MIN_OPSETS[op], keep=keep_opset)
+        reason = explain_old_opset(graph, MIN_OPSETS[op], keep=keep_opset)
         stay = tuple(floats[op]) if keep_opset else ()
         changes.append(Change("fuse_activations", n, new=op, declined=reason, stay_float=stay))
     return changes
@@ -54,7 +54,7 @@ def _insert_activation(graph: Graph, node: Node, pattern: ActivationPattern) -> 
     y = node.outputs[0]
     result = _insert(graph, node, pattern.op, [pattern.x], "named", pattern.attrs)
     if pattern.scale is not None:
-        scale = graph.add_constant(pattern.scale, f"{name_of(y)}_scale")
+        scale = graph.add_constant(pattern.scale, f"{get_name(y)}_scale")
         result = _insert(graph, node, "Mul", [result, scale], "scaled", {})
     replace_node(graph, node, result)
 
@@ -73,7 +73,7 @@ def _insert(
         inputs,
         before=node,
         attrs=attrs,
-        output=f"{name_of(y)}_{hint}",
-        dtype=dtype_of(y),
+        output=f"{get_name(y)}_{hint}",
+        dtype=get_dtype(y),
         shape_like=y,
     )

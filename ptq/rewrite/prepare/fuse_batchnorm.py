@@ -16,18 +16,18 @@ from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    dtype_of,
-    name_of,
-    operator_of,
-    shape_of,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
 )
-from ptq.model.weights.channel_affine import arithmetic_affine, batch_norm_affine
-from ptq.model.weights.layer_weights import output_channel_count, scale_output_channels
+from ptq.model.weights.channel_affine import match_arithmetic_affine, match_batch_norm_affine
+from ptq.model.weights.layer_weights import count_output_channels, scale_output_channels
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes, set_constant
-from ptq.rewrite.match import sole_reader
+from ptq.rewrite.match import find_sole_reader
 
 _DEPTHWISE_RANKS = (3, 4)
 """Ranks of tensors for which every runtime has depthwise convolutions."""
@@ -50,7 +50,7 @@ def fuse_batchnorm(graph: Graph) -> list[Change]:
         found = _linear_before(node)
         if found is not None and _fold_into(graph, node, *found):
             folded[node.op_type, found[0].op_type] += 1
-        elif operator_of(node) == "BatchNormalization":
+        elif get_operator(node) == "BatchNormalization":
             replaced[_replace_batchnorm(graph, node)] += 1
     changes = [
         Change("fuse_batchnorm", n, old=op, new=LINEAR_OP_PLURALS[layer])
@@ -70,44 +70,46 @@ def _linear_before(node: Node) -> tuple[Node, Value] | None:
         linear = _linear_behind_squeeze(maker) if maker is not None else None
         if value is None or linear is None:
             continue
-        alone = all(sole_reader(v) is not None for v in (linear.outputs[0], value))
+        alone = all(find_sole_reader(v) is not None for v in (linear.outputs[0], value))
         return (linear, value) if alone else None
     return None
 
 
 def _linear_behind_squeeze(node: Node) -> Node | None:
     """The layer that this node is, or whose output this node squeezes on axes after the channels."""
-    if operator_of(node) in LINEAR_OP_PLURALS:
+    if get_operator(node) in LINEAR_OP_PLURALS:
         return node
     linear = (
-        node.inputs[0].producer() if operator_of(node) == "Squeeze" and node.inputs[0] else None
+        node.inputs[0].producer() if get_operator(node) == "Squeeze" and node.inputs[0] else None
     )
-    if linear is None or operator_of(linear) not in LINEAR_OP_PLURALS:
+    if linear is None or get_operator(linear) not in LINEAR_OP_PLURALS:
         return None
-    rank, axes = len(shape_of(linear.outputs[0]) or ()), _squeeze_axes(node)
+    rank, axes = len(get_shape(linear.outputs[0]) or ()), _squeeze_axes(node)
     behind = axes is not None and rank > 0 and all(axis % rank > 1 for axis in axes)
     return linear if behind else None
 
 
 def _squeeze_axes(node: Node) -> list[int] | None:
     """The constant axes of a Squeeze; None if they are computed or absent."""
-    axes = constant_of(node.inputs[1]) if len(node.inputs) > 1 else attributes_of(node).get("axes")
+    axes = (
+        get_constant(node.inputs[1]) if len(node.inputs) > 1 else get_attributes(node).get("axes")
+    )
     return None if axes is None else [int(axis) for axis in np.asarray(axes).reshape(-1)]
 
 
 def _fold_into(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
-    weight = constant_of(linear.inputs[1])
+    weight = get_constant(linear.inputs[1])
     bias_value = linear.inputs[2] if len(linear.inputs) > 2 else None
-    bias = constant_of(bias_value)
+    bias = get_constant(bias_value)
     if (
         weight is None
         or weight.dtype not in FLOAT_TYPES
         or (bias_value is not None and bias is None)
     ):
         return False
-    channels = output_channel_count(linear, weight.shape)
-    rank = max(weight.ndim, 2) if read is linear.outputs[0] else len(shape_of(read) or ())
-    affine = batch_norm_affine(node) or arithmetic_affine(node, rank, channels)
+    channels = count_output_channels(linear, weight.shape)
+    rank = max(weight.ndim, 2) if read is linear.outputs[0] else len(get_shape(read) or ())
+    affine = match_batch_norm_affine(node) or match_arithmetic_affine(node, rank, channels)
     if affine is None or affine.x is not read:
         return False
     if affine.a.size not in (1, channels) or affine.b.size not in (1, channels):
@@ -116,7 +118,7 @@ def _fold_into(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
     if linear.op_type == "Gemm":
         if c.size not in (1, channels) or (c.ndim > 0 and c.size > 1 and c.shape[-1] != channels):
             return False
-        c = c.reshape(-1) * attributes_of(linear).get("beta", 1.0)
+        c = c.reshape(-1) * get_attributes(linear).get("beta", 1.0)
     with np.errstate(over="ignore"):  # a float16 weight that overflows is not folded, see below
         new_bias = np.broadcast_to(affine.a * c + affine.b, (channels,)).astype(weight.dtype)
         new_weight = scale_output_channels(linear, weight, affine.a).astype(weight.dtype)
@@ -124,7 +126,7 @@ def _fold_into(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
         return False
     if np.any(affine.a != 1):
         set_constant(graph, linear, 1, new_weight, "weight")
-    set_constant(graph, linear, 2, new_bias, f"{name_of(linear.outputs[0])}_bias")
+    set_constant(graph, linear, 2, new_bias, f"{get_name(linear.outputs[0])}_bias")
     if linear.op_type == "Gemm":
         set_attributes(linear, beta=1.0)
     replace_node(graph, node, read)
@@ -138,12 +140,12 @@ def _replace_batchnorm(graph: Graph, node: Node) -> str:
     each channel. Mul and Add round twice, with one scale each. ONNX Runtime computes the Conv in 25 to 100 % of the
     time of Mul and Add.
     """
-    affine = batch_norm_affine(node)
-    shape = None if affine is None else shape_of(affine.x)
-    dtype = None if affine is None else dtype_of(affine.x)
+    affine = match_batch_norm_affine(node)
+    shape = None if affine is None else get_shape(affine.x)
+    dtype = None if affine is None else get_dtype(affine.x)
     if affine is None or shape is None or dtype not in FLOAT_TYPES:
         return ""
-    name, column = name_of(node.outputs[0]), (-1, *(1,) * (len(shape) - 2))
+    name, column = get_name(node.outputs[0]), (-1, *(1,) * (len(shape) - 2))
     a, b = (v.astype(dtype) for v in (affine.a, affine.b))
     x, offset = affine.x, f"{name}_offset"
     if dtype == np.float32 and len(shape) in _DEPTHWISE_RANKS:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import Value, constant_of, dtype_of, name_of
+from ptq.model.node import Value, get_constant, get_dtype, get_name
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
-from ptq.rewrite.match import outputs_between
+from ptq.rewrite.match import list_outputs_between
 from ptq.rewrite.prepare.layer_norm_pattern import LayerNormPattern, find_layer_norms
-from ptq.rewrite.prepare.upgrade_opset import opset_too_old, try_upgrade_opset
+from ptq.rewrite.prepare.upgrade_opset import explain_old_opset, try_upgrade_opset
 
 MIN_OPSET = 17
 _KIND, _OP = "fuse_layer_norm", "LayerNormalization"
@@ -34,16 +34,16 @@ def fuse_layer_norm(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
     if patterns:
         changes.append(Change(_KIND, len(patterns), new=_OP))
     elif matches and graph.opset < MIN_OPSET:
-        reason = opset_too_old(graph, MIN_OPSET, keep=keep_opset)
-        pieces = [name for m in matches for name in outputs_between(m.x, m.node)]
+        reason = explain_old_opset(graph, MIN_OPSET, keep=keep_opset)
+        pieces = [name for m in matches for name in list_outputs_between(m.x, m.node)]
         stay = tuple(pieces) if keep_opset else ()
         changes.append(Change(_KIND, len(matches), new=_OP, declined=reason, stay_float=stay))
     return changes
 
 
 def _insert_layer_norm(graph: Graph, pattern: LayerNormPattern) -> None:
-    y, dtype = pattern.node.outputs[0], dtype_of(pattern.x)
-    name = name_of(y)
+    y, dtype = pattern.node.outputs[0], get_dtype(pattern.x)
+    name = get_name(y)
     gamma = _flatten_constant(graph, pattern.gamma)
     if gamma is None:
         gamma = graph.add_constant(np.ones(pattern.size, dtype), f"{name}_scale")
@@ -62,7 +62,7 @@ def _insert_layer_norm(graph: Graph, pattern: LayerNormPattern) -> None:
 
 def _flatten_constant(graph: Graph, value: Value | None) -> Value | None:
     """The constant with one axis."""
-    array = constant_of(value)
+    array = get_constant(value)
     if value is None or array is None or array.ndim == 1:
         return value
-    return graph.add_constant(array.reshape(-1), f"{name_of(value)}_flat")
+    return graph.add_constant(array.reshape(-1), f"{get_name(value)}_flat")

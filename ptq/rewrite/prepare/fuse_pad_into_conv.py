@@ -8,11 +8,11 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    consumers_of,
-    operator_of,
-    shape_of,
+    get_attributes,
+    get_constant,
+    get_operator,
+    get_shape,
+    list_consumers,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_attributes
@@ -26,7 +26,7 @@ def fuse_pad_into_conv(graph: Graph) -> list[Change]:
         y = node.outputs[0]
         if pads is None or y.is_graph_output():
             continue
-        readers = consumers_of(y)
+        readers = list_consumers(y)
         if not readers or not all(
             n.graph is node.graph and _can_absorb(n, y, pads) for n in readers
         ):
@@ -42,22 +42,22 @@ def fuse_pad_into_conv(graph: Graph) -> list[Change]:
 
 def _zero_pads(node: Node) -> list[int] | None:
     """The spatial pads of a Pad with zeros, all begins and then all ends; None for other nodes."""
-    x = node.inputs[0] if operator_of(node) == "Pad" else None
-    shape = None if x is None else shape_of(x)
-    pads = constant_of(node.inputs[1]) if x is not None else None
+    x = node.inputs[0] if get_operator(node) == "Pad" else None
+    shape = None if x is None else get_shape(x)
+    pads = get_constant(node.inputs[1]) if x is not None else None
     if (
         pads is None
         or pads.size == 0
-        or attributes_of(node).get("mode", "constant") != "constant"
+        or get_attributes(node).get("mode", "constant") != "constant"
         or pads.min() < 0
     ):
         return None
     value = node.inputs[2] if len(node.inputs) > 2 else None
-    fill = None if value is None else constant_of(value)
+    fill = None if value is None else get_constant(value)
     if value is not None and (fill is None or np.any(fill != 0)):
         return None
     axes_value = node.inputs[3] if len(node.inputs) > 3 else None
-    axes = None if axes_value is None else constant_of(axes_value)
+    axes = None if axes_value is None else get_constant(axes_value)
     if axes_value is None:
         full = pads
     elif axes is None or shape is None:
@@ -72,16 +72,16 @@ def _zero_pads(node: Node) -> list[int] | None:
 
 
 def _can_absorb(node: Node, y: Value, pads: list[int]) -> bool:
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     if list(node.inputs).count(y) != 1 or node.inputs[0] is not y:
         return False
     if attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return False
-    if operator_of(node) == "Conv":
+    if get_operator(node) == "Conv":
         return True
     own = attrs.get("pads", ())
     return (
-        operator_of(node) == "AveragePool"
+        get_operator(node) == "AveragePool"
         and not attrs.get("ceil_mode", 0)
         and (bool(attrs.get("count_include_pad", 0)) or not any(own))
         and all(
@@ -94,7 +94,7 @@ def _can_absorb(node: Node, y: Value, pads: list[int]) -> bool:
 
 
 def _add_pads(node: Node, pads: list[int]) -> None:
-    own = attributes_of(node).get("pads") or [0] * len(pads)
+    own = get_attributes(node).get("pads") or [0] * len(pads)
     total = [p + q for p, q in zip(own, pads, strict=True)]
     set_attributes(node, pads=total, auto_pad=None)
     if node.op_type == "AveragePool":

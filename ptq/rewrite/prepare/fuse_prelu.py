@@ -15,15 +15,20 @@ from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    constant_of,
-    dtype_of,
-    name_of,
-    operator_of,
-    shape_of,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
-from ptq.rewrite.match import producer_inputs, producer_op, scalar_constant, split_constant
+from ptq.rewrite.match import (
+    get_producer_op,
+    get_scalar_constant,
+    list_producer_inputs,
+    split_constant,
+)
 
 
 def fuse_prelu(graph: Graph) -> list[Change]:
@@ -36,10 +41,10 @@ def fuse_prelu(graph: Graph) -> list[Change]:
         (x, slope), y = found, node.outputs[0]
         result = graph.insert(
             "PRelu",
-            [x, graph.add_constant(slope, f"{name_of(y)}_slope")],
+            [x, graph.add_constant(slope, f"{get_name(y)}_slope")],
             before=node,
-            output=f"{name_of(y)}_named",
-            dtype=dtype_of(y),
+            output=f"{get_name(y)}_named",
+            dtype=get_dtype(y),
             shape_like=y,
         )
         replace_node(graph, node, result)
@@ -50,15 +55,15 @@ def fuse_prelu(graph: Graph) -> list[Change]:
 
 def _match_prelu(node: Node) -> tuple[Value, NDArray[Any]] | None:
     """The x and the slope of relu(x) − slope · relu(−x); None if the node is something else."""
-    y, op = node.outputs[0], operator_of(node)
-    if op not in ("Add", "Sub") or dtype_of(y) not in FLOAT_TYPES:
+    y, op = node.outputs[0], get_operator(node)
+    if op not in ("Add", "Sub") or get_dtype(y) not in FLOAT_TYPES:
         return None
-    operands = producer_inputs(y)
+    operands = list_producer_inputs(y)
     for positive, negative in (operands, operands[::-1]) if op == "Add" else (operands,):
         x, scaled = _match_relu(positive), split_constant(negative, "Mul")
-        if x is None or scaled is None or shape_of(x) is None or shape_of(x) != shape_of(y):
+        if x is None or scaled is None or get_shape(x) is None or get_shape(x) != get_shape(y):
             continue
-        below, factor = _match_relu(scaled[0]), constant_of(scaled[1])
+        below, factor = _match_relu(scaled[0]), get_constant(scaled[1])
         if below is None or factor is None or _match_negated(below) is not x:
             continue
         if np.isfinite(factor).all():
@@ -67,12 +72,12 @@ def _match_prelu(node: Node) -> tuple[Value, NDArray[Any]] | None:
 
 
 def _match_relu(value: Value) -> Value | None:
-    return producer_inputs(value)[0] if producer_op(value)[0] == "Relu" else None
+    return list_producer_inputs(value)[0] if get_producer_op(value)[0] == "Relu" else None
 
 
 def _match_negated(value: Value) -> Value | None:
     """The x of −x."""
-    if producer_op(value)[0] == "Neg":
-        return producer_inputs(value)[0]
+    if get_producer_op(value)[0] == "Neg":
+        return list_producer_inputs(value)[0]
     found = split_constant(value, "Mul")
-    return found[0] if found is not None and scalar_constant(found[1]) == -1 else None
+    return found[0] if found is not None and get_scalar_constant(found[1]) == -1 else None

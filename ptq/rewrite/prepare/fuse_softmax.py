@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptq.model.graph import Graph
-from ptq.model.node import FLOAT_TYPES, Node, Value, dtype_of, name_of, operator_of
+from ptq.model.node import FLOAT_TYPES, Node, Value, get_dtype, get_name, get_operator
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
-from ptq.rewrite.match import match_reduction, producer_inputs, producer_op
-from ptq.rewrite.prepare.upgrade_opset import opset_too_old, try_upgrade_opset
+from ptq.rewrite.match import get_producer_op, list_producer_inputs, match_reduction
+from ptq.rewrite.prepare.upgrade_opset import explain_old_opset, try_upgrade_opset
 
 MIN_OPSET = 13
 _KIND = "fuse_softmax"
@@ -52,14 +52,16 @@ def fuse_softmax(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
             [pattern.x],
             before=pattern.node,
             attrs={"axis": pattern.axis},
-            output=f"{name_of(y)}_named",
-            dtype=dtype_of(y),
+            output=f"{get_name(y)}_named",
+            dtype=get_dtype(y),
             shape_like=y,
         )
         replace_node(graph, pattern.node, result)
     graph.remove_unused()
     if graph.opset < MIN_OPSET:
-        return changes + _count_patterns(matches, opset_too_old(graph, MIN_OPSET, keep=keep_opset))
+        return changes + _count_patterns(
+            matches, explain_old_opset(graph, MIN_OPSET, keep=keep_opset)
+        )
     return changes + _count_patterns(patterns)
 
 
@@ -74,31 +76,31 @@ def _find_softmaxes(graph: Graph) -> list[SoftmaxPattern]:
 
 def _match_softmax(node: Node) -> SoftmaxPattern | None:
     y = node.outputs[0]
-    if operator_of(node) not in ("Div", "Sub") or dtype_of(y) not in FLOAT_TYPES:
+    if get_operator(node) not in ("Div", "Sub") or get_dtype(y) not in FLOAT_TYPES:
         return None
-    operands = producer_inputs(y)
+    operands = list_producer_inputs(y)
     if len(operands) != 2:
         return None
     first, total = operands
-    if operator_of(node) == "Sub":
-        if producer_op(total)[0] != "Log":
+    if get_operator(node) == "Sub":
+        if get_producer_op(total)[0] != "Log":
             return None
-        total = producer_inputs(total)[0]
+        total = list_producer_inputs(total)[0]
     summed = match_reduction(total, "ReduceSum")
-    if summed is None or producer_op(summed[0])[0] != "Exp":
+    if summed is None or get_producer_op(summed[0])[0] != "Exp":
         return None
     powers, axis = summed
-    exponent = producer_inputs(powers)[0]
-    if first is not (powers if operator_of(node) == "Div" else exponent):
+    exponent = list_producer_inputs(powers)[0]
+    if first is not (powers if get_operator(node) == "Div" else exponent):
         return None
-    op = "Softmax" if operator_of(node) == "Div" else "LogSoftmax"
+    op = "Softmax" if get_operator(node) == "Div" else "LogSoftmax"
     return SoftmaxPattern(node, op, _softmax_input(exponent, axis), axis)
 
 
 def _softmax_input(value: Value, axis: int) -> Value:
     """The x of x − max(x) over the axis; else the value itself."""
-    if producer_op(value)[0] == "Sub":
-        x, greatest = producer_inputs(value)
+    if get_producer_op(value)[0] == "Sub":
+        x, greatest = list_producer_inputs(value)
         if match_reduction(greatest, "ReduceMax") == (x, axis):
             return x
     return value

@@ -15,21 +15,21 @@ from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    constant_of,
-    dtype_of,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    operator_of,
-    shape_of,
 )
 from ptq.rewrite.match import (
+    find_sole_reader,
+    get_producer_op,
+    get_scalar_constant,
     is_close,
+    list_outputs_between,
+    list_producer_inputs,
     match_reduction,
-    outputs_between,
-    producer_inputs,
-    producer_op,
-    scalar_constant,
-    sole_reader,
     split_constant,
 )
 
@@ -73,16 +73,16 @@ def find_layer_norms(graph: Graph) -> list[LayerNormPattern]:
     """The layer normalizations of a graph, each with all its operators."""
     found, inside = list[LayerNormPattern](), set[str]()
     for node in reversed(graph.nodes):
-        pattern = None if name_of(node.outputs[0]) in inside else _match_layer_norm(node)
+        pattern = None if get_name(node.outputs[0]) in inside else _match_layer_norm(node)
         if pattern is not None:
             found.append(pattern)
-            inside.update(outputs_between(pattern.x, node))
+            inside.update(list_outputs_between(pattern.x, node))
     return found[::-1]
 
 
 def _match_layer_norm(node: Node) -> LayerNormPattern | None:
     y = node.outputs[0]
-    if operator_of(node) not in ("Add", "Div", "Mul", "Sub") or dtype_of(y) not in FLOAT_TYPES:
+    if get_operator(node) not in ("Add", "Div", "Mul", "Sub") or get_dtype(y) not in FLOAT_TYPES:
         return None
     terms = _sum_terms(y)
     betas = [value for sign, value in terms if is_constant(value) and sign > 0]
@@ -93,8 +93,8 @@ def _match_layer_norm(node: Node) -> LayerNormPattern | None:
     if found is None:
         return None
     x, scaled = found
-    shape, constants = shape_of(x), [v for v in (scaled.gamma, *betas) if v is not None]
-    if not shape or shape[-1] is None or len(shape_of(y) or ()) != len(shape):
+    shape, constants = get_shape(x), [v for v in (scaled.gamma, *betas) if v is not None]
+    if not shape or shape[-1] is None or len(get_shape(y) or ()) != len(shape):
         return None  # an eps of more axes than x would add axes to y
     if not all(_is_along_last_axis(value, shape[-1], len(shape)) for value in constants):
         return None
@@ -107,11 +107,11 @@ def _match_layer_norm(node: Node) -> LayerNormPattern | None:
 
 def _sum_terms(value: Value, sign: int = 1, depth: int = 0) -> list[tuple[int, Value]]:
     """The summands of a value, each with its sign; a summand that other nodes read too stays whole."""
-    op, operands = producer_op(value)[0], producer_inputs(value)
+    op, operands = get_producer_op(value)[0], list_producer_inputs(value)
     if (
         op not in ("Add", "Neg", "Sub")
         or depth > _MAX_DEPTH
-        or (depth and sole_reader(value) is None)
+        or (depth and find_sole_reader(value) is None)
     ):
         return [(sign, value)]
     first = -sign if op == "Neg" else sign
@@ -136,8 +136,8 @@ def _match_product(products: list[tuple[int, Value]]) -> tuple[Value, _Scaled] |
         if scaled is None or offset is None or plus < 0:
             continue
         mean = offset.tensor
-        if producer_op(mean)[0] == "Neg":
-            mean, minus = producer_inputs(mean)[0], -minus
+        if get_producer_op(mean)[0] == "Neg":
+            mean, minus = list_producer_inputs(mean)[0], -minus
         same = scaled.total is offset.total and scaled.gamma is offset.gamma
         if same and minus < 0 and _match_mean(mean) is scaled.tensor:
             return scaled.tensor, scaled
@@ -147,7 +147,7 @@ def _match_product(products: list[tuple[int, Value]]) -> tuple[Value, _Scaled] |
 def _match_scaled(value: Value) -> _Scaled | None:
     """The parts of tensor · gamma / √total, with gamma in any place; None if the value is something else."""
     whole, found = _match_quotient(value), split_constant(value, "Mul")
-    if whole is not None or found is None or sole_reader(found[0]) is None:
+    if whole is not None or found is None or find_sole_reader(found[0]) is None:
         return whole
     inner, gamma = _match_quotient(found[0]), found[1]
     if inner is None or inner.gamma is not None or is_constant(inner.tensor):
@@ -157,7 +157,7 @@ def _match_scaled(value: Value) -> _Scaled | None:
 
 def _match_quotient(value: Value) -> _Scaled | None:
     """The parts of tensor / √total or of tensor · (gamma / √total); None if the value is something else."""
-    op, operands = producer_op(value)[0], producer_inputs(value)
+    op, operands = get_producer_op(value)[0], list_producer_inputs(value)
     if op == "Div":
         total = _match_root(operands[1])
         return None if total is None else _Scaled(operands[0], total, None)
@@ -170,7 +170,7 @@ def _match_quotient(value: Value) -> _Scaled | None:
 
 def _match_scale(value: Value) -> tuple[Value, Value | None] | None:
     """The total and the gamma of gamma / √total; gamma is None if it is 1."""
-    op, operands = producer_op(value)[0], producer_inputs(value)
+    op, operands = get_producer_op(value)[0], list_producer_inputs(value)
     total = _match_inverse_root(value)
     if total is not None:
         return total, None
@@ -184,25 +184,25 @@ def _match_scale(value: Value) -> tuple[Value, Value | None] | None:
 
 def _match_inverse_root(value: Value) -> Value | None:
     """The total of 1 / √total."""
-    op, operands = producer_op(value)[0], producer_inputs(value)
+    op, operands = get_producer_op(value)[0], list_producer_inputs(value)
     if op == "Reciprocal":
         return _match_root(operands[0])
-    if op == "Div" and scalar_constant(operands[0]) == 1:
+    if op == "Div" and get_scalar_constant(operands[0]) == 1:
         return _match_root(operands[1])
-    return operands[0] if op == "Pow" and scalar_constant(operands[1]) == -0.5 else None
+    return operands[0] if op == "Pow" and get_scalar_constant(operands[1]) == -0.5 else None
 
 
 def _match_root(value: Value) -> Value | None:
     """The total of √total."""
-    op, operands = producer_op(value)[0], producer_inputs(value)
-    is_root = op == "Sqrt" or (op == "Pow" and scalar_constant(operands[1]) == 0.5)
+    op, operands = get_producer_op(value)[0], list_producer_inputs(value)
+    is_root = op == "Sqrt" or (op == "Pow" and get_scalar_constant(operands[1]) == 0.5)
     return operands[0] if is_root else None
 
 
 def _match_epsilon(total: Value, x: Value) -> float | None:
     """The positive eps of v + eps, with v the variance of x; None if the value is something else."""
     found = split_constant(total, "Add")
-    epsilon = None if found is None else scalar_constant(found[1])
+    epsilon = None if found is None else get_scalar_constant(found[1])
     if found is None or epsilon is None or epsilon <= 0 or not _is_variance(found[0], x):
         return None
     return epsilon
@@ -213,12 +213,12 @@ def _is_variance(value: Value, x: Value) -> bool:
     centred = _match_square(_match_mean(value))
     if centred is not None:
         return _match_centred(centred) is x
-    op, operands = producer_op(value)[0], producer_inputs(value)
+    op, operands = get_producer_op(value)[0], list_producer_inputs(value)
     if op == "Relu":
         return _is_variance(operands[0], x)
     if op == "Max" and len(operands) == 2:
         return any(
-            scalar_constant(bound) == 0 and _is_variance(inner, x)
+            get_scalar_constant(bound) == 0 and _is_variance(inner, x)
             for inner, bound in (operands, operands[::-1])
         )
     if op != "Sub":
@@ -231,33 +231,35 @@ def _is_variance(value: Value, x: Value) -> bool:
 
 def _match_square(value: Value | None) -> Value | None:
     """The x of x²."""
-    op, operands = ("", []) if value is None else (producer_op(value)[0], producer_inputs(value))
+    op, operands = (
+        ("", []) if value is None else (get_producer_op(value)[0], list_producer_inputs(value))
+    )
     if op == "Pow":
-        return operands[0] if is_close(scalar_constant(operands[1]), 2.0) else None
+        return operands[0] if is_close(get_scalar_constant(operands[1]), 2.0) else None
     return operands[0] if op == "Mul" and operands[0] is operands[1] else None
 
 
 def _match_centred(value: Value) -> Value | None:
     """The x of x − mean(x)."""
-    if producer_op(value)[0] != "Sub":
+    if get_producer_op(value)[0] != "Sub":
         return None
-    x, mean = producer_inputs(value)
+    x, mean = list_producer_inputs(value)
     return x if _match_mean(mean) is x else None
 
 
 def _match_mean(value: Value) -> Value | None:
     """The tensor of a mean over the last axis that keeps this axis."""
-    if producer_op(value)[0] == "GlobalAveragePool":
-        x = producer_inputs(value)[0]
-        return x if len(shape_of(x) or ()) == _POOLED_RANK else None
+    if get_producer_op(value)[0] == "GlobalAveragePool":
+        x = list_producer_inputs(value)[0]
+        return x if len(get_shape(x) or ()) == _POOLED_RANK else None
     found = match_reduction(value, "ReduceMean")
     if found is None:
         return None
     x, axis = found
-    return x if axis == len(shape_of(x) or ()) - 1 else None
+    return x if axis == len(get_shape(x) or ()) - 1 else None
 
 
 def _is_along_last_axis(value: Value, size: int, rank: int) -> bool:
     """Whether a constant has one element for each place of the last axis."""
-    array = constant_of(value)
+    array = get_constant(value)
     return array is not None and array.shape[-1:] == (size,) == (array.size,) and array.ndim <= rank

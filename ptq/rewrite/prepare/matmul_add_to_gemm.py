@@ -15,19 +15,19 @@ from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    constant_of,
-    consumers_of,
-    dtype_of,
-    name_of,
-    operator_of,
-    shape_of,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
+    list_consumers,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
-from ptq.rewrite.match import sole_reader
+from ptq.rewrite.match import find_sole_reader
 
 
-def matmul_add_to_gemm(graph: Graph) -> list[Change]:
+def rewrite_matmul_add_to_gemm(graph: Graph) -> list[Change]:
     """Replace MatMul of a tensor and a constant matrix, and the Add of a bias, by Gemm, in place.
 
     Before a BatchNormalization of rows, a MatMul becomes a Gemm too, because a Gemm can absorb its offset. Where a
@@ -41,13 +41,13 @@ def matmul_add_to_gemm(graph: Graph) -> list[Change]:
         if shape is None:
             continue
         y = node.outputs[0]
-        after, weight = sole_reader(y), constant_of(node.inputs[1])
+        after, weight = find_sole_reader(y), get_constant(node.inputs[1])
         assert weight is not None
         bias = None if after is None else next((v for v in after.inputs if v is not y), None)
         if (
             after is not None
-            and operator_of(after) == "Add"
-            and _is_per_column(constant_of(bias), weight.shape[1], len(shape))
+            and get_operator(after) == "Add"
+            and _is_per_column(get_constant(bias), weight.shape[1], len(shape))
         ):
             last, inputs = after, [*node.inputs, _flatten_bias(graph, bias)]
         else:
@@ -62,18 +62,18 @@ def matmul_add_to_gemm(graph: Graph) -> list[Change]:
             "Gemm",
             inputs,
             before=node,
-            output=f"{name_of(end.outputs[0])}_gemm",
-            dtype=dtype_of(y),
+            output=f"{get_name(end.outputs[0])}_gemm",
+            dtype=get_dtype(y),
         )
         if len(shape) > 2 and rows is None:
             sizes = [*(-1 if d is None else d for d in shape[:-1]), weight.shape[1]]
             if sizes.count(-1) < 2:
-                target = _add_sizes(graph, name_of(gemm), sizes)
+                target = _add_sizes(graph, get_name(gemm), sizes)
             else:
                 target = _output_shape(graph, node, leading)
             gemm = _insert_reshape(graph, gemm, target, node)
         replace_node(graph, end, gemm)
-        for reader in consumers_of(last.outputs[0]):  # of its shape
+        for reader in list_consumers(last.outputs[0]):  # of its shape
             replace_node(graph, reader, _output_shape(graph, node, leading))
         for replaced in inner:
             graph.remove(replaced)
@@ -83,9 +83,9 @@ def matmul_add_to_gemm(graph: Graph) -> list[Change]:
 
 def _match_dense(node: Node) -> tuple[int | None, ...] | None:
     """The shape of a MatMul's left operand if a Gemm can replace the node; else None."""
-    if operator_of(node) != "MatMul" or node.inputs[0] is None:
+    if get_operator(node) != "MatMul" or node.inputs[0] is None:
         return None
-    shape, weight = shape_of(node.inputs[0]), constant_of(node.inputs[1])
+    shape, weight = get_shape(node.inputs[0]), get_constant(node.inputs[1])
     if shape is None or weight is None or weight.ndim != 2 or weight.dtype not in FLOAT_TYPES:
         return None
     if len(shape) < 2 or (len(shape) > 2 and 0 in shape[:-1]):
@@ -95,7 +95,7 @@ def _match_dense(node: Node) -> tuple[int | None, ...] | None:
 
 def _is_whole_shape(node: Node) -> bool:
     """Whether a node is a Shape of all axes that no output of the graph needs."""
-    is_shape = operator_of(node) == "Shape" and not node.attributes
+    is_shape = get_operator(node) == "Shape" and not node.attributes
     return is_shape and not node.outputs[0].is_graph_output()
 
 
@@ -105,17 +105,17 @@ def _rows_to_normalize(dense: Node, rank: int, columns: int) -> Node | None:
     It is the last node of the layer, or a Reshape or Flatten behind it: its last axis has as many values, so it only
     joins the axes before.
     """
-    made, reader = dense, sole_reader(dense.outputs[0])
-    view = sole_reader(dense.outputs[0], ignore=_is_whole_shape)
+    made, reader = dense, find_sole_reader(dense.outputs[0])
+    view = find_sole_reader(dense.outputs[0], ignore=_is_whole_shape)
     if (
         view is not None
-        and operator_of(view) in ("Flatten", "Reshape")
+        and get_operator(view) in ("Flatten", "Reshape")
         and view.inputs[0] is dense.outputs[0]
-        and (shape := shape_of(view.outputs[0])) is not None
+        and (shape := get_shape(view.outputs[0])) is not None
         and shape[1:] == (columns,)
     ):
-        made, reader, rank = view, sole_reader(view.outputs[0]), 2
-    normalizes = reader is not None and operator_of(reader) == "BatchNormalization"
+        made, reader, rank = view, find_sole_reader(view.outputs[0]), 2
+    normalizes = reader is not None and get_operator(reader) == "BatchNormalization"
     return made if normalizes and rank == 2 else None
 
 
@@ -124,21 +124,21 @@ def _is_per_column(bias: NDArray[np.generic] | None, columns: int, rank: int) ->
 
 
 def _flatten_bias(graph: Graph, bias: Value | None) -> Value | None:
-    array = constant_of(bias)
+    array = get_constant(bias)
     if bias is None or array is None or array.ndim < 3:
         return bias
-    return graph.add_constant(array.reshape(-1), name_of(bias))
+    return graph.add_constant(array.reshape(-1), get_name(bias))
 
 
 def _flatten_to_matrix(graph: Graph, node: Node, flat: dict[Value, Value]) -> Value:
     """The left operand reshaped to a matrix, once for all its readers. The weight says how long its last axis is."""
-    value, weight = node.inputs[0], constant_of(node.inputs[1])
+    value, weight = node.inputs[0], get_constant(node.inputs[1])
     assert value is not None
     assert weight is not None
-    if value.shape is not None and (shape_of(value) or ())[-1:] == (None,):
+    if value.shape is not None and (get_shape(value) or ())[-1:] == (None,):
         value.shape = ir.Shape([*value.shape[:-1], weight.shape[0]])
     if value not in flat:
-        sizes = _add_sizes(graph, name_of(value), [-1, weight.shape[0]])
+        sizes = _add_sizes(graph, get_name(value), [-1, weight.shape[0]])
         flat[value] = _insert_reshape(graph, value, sizes, node)
     return flat[value]
 
@@ -148,17 +148,17 @@ def _output_shape(graph: Graph, node: Node, leading: dict[Value, Value]) -> Valu
 
     The left operand's shape is read once for all its readers.
     """
-    value, weight = node.inputs[0], constant_of(node.inputs[1])
+    value, weight = node.inputs[0], get_constant(node.inputs[1])
     assert value is not None
     assert weight is not None
-    name = name_of(value)
+    name = get_name(value)
     if value not in leading:
         shape = _insert_int64(graph, "Shape", [value], node, f"{name}_shape")
         ends = [_add_sizes(graph, f"{name}_{end}", [at]) for end, at in (("start", 0), ("end", -1))]
         leading[value] = _insert_int64(graph, "Slice", [shape, *ends], node, f"{name}_leading")
-    columns = _add_sizes(graph, f"{name_of(node.outputs[0])}_columns", [weight.shape[1]])
+    columns = _add_sizes(graph, f"{get_name(node.outputs[0])}_columns", [weight.shape[1]])
     sizes = [leading[value], columns]
-    return _insert_int64(graph, "Concat", sizes, node, f"{name_of(node.outputs[0])}_shape", axis=0)
+    return _insert_int64(graph, "Concat", sizes, node, f"{get_name(node.outputs[0])}_shape", axis=0)
 
 
 def _insert_int64(
@@ -177,6 +177,6 @@ def _insert_reshape(graph: Graph, value: Value, sizes: Value, before: Node) -> V
         "Reshape",
         [value, sizes],
         before=before,
-        output=f"{name_of(value)}_reshaped",
-        dtype=dtype_of(value),
+        output=f"{get_name(value)}_reshaped",
+        dtype=get_dtype(value),
     )

@@ -12,17 +12,17 @@ from ptq.model.node import (
     RESHAPE_OPS,
     Node,
     Value,
-    attributes_of,
-    dtype_of,
+    get_attributes,
+    get_dtype,
+    get_name,
+    get_operator,
     is_constant,
-    name_of,
-    operator_of,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import keep_node_name, replace_node
-from ptq.rewrite.match import sole_reader
+from ptq.rewrite.match import find_sole_reader
 from ptq.rewrite.prepare.node_shapes import refine_node_shapes
-from ptq.rewrite.prepare.shape_inference import symbolic_shape
+from ptq.rewrite.prepare.shape_inference import get_symbolic_shape
 
 _VIEWS = frozenset({*RESHAPE_OPS, "Transpose"})
 _ACTIVATIONS = frozenset(row.op for row in OPS.values() if row.is_activation)
@@ -41,25 +41,25 @@ def _move_behind(graph: Graph, node: Node) -> bool:
     """Put an activation between a layer and the views behind it; whether the node is one behind such views."""
     x = node.inputs[0] if node.inputs else None
     if (
-        operator_of(node) not in _ACTIVATIONS
+        get_operator(node) not in _ACTIVATIONS
         or x is None
         or not all(map(_is_bound, node.inputs[1:]))
     ):
         return False
     last, view = x, None
-    while (maker := _only_producer(x)) is not None and operator_of(maker) in _VIEWS:
+    while (maker := _only_producer(x)) is not None and get_operator(maker) in _VIEWS:
         view, source = maker, maker.inputs[0]
         assert source is not None
         x = source
-    if maker is None or view is None or operator_of(maker) not in LINEAR_OPS:
+    if maker is None or view is None or get_operator(maker) not in LINEAR_OPS:
         return False
     result = graph.insert(
-        operator_of(node),
+        get_operator(node),
         [x, *node.inputs[1:]],
-        attrs=attributes_of(node),
+        attrs=get_attributes(node),
         after=maker,
-        output=f"{name_of(x)}_activated",
-        dtype=dtype_of(x),
+        output=f"{get_name(x)}_activated",
+        dtype=get_dtype(x),
         shape_like=x,
     )
     view.replace_input_with(0, result)
@@ -74,15 +74,15 @@ def _is_bound(value: Value | None) -> bool:
 
 def _only_producer(value: Value) -> Node | None:
     """The node that computes a value which one node alone reads, in the same graph."""
-    return value.producer() if sole_reader(value) is not None else None
+    return value.producer() if find_sole_reader(value) is not None else None
 
 
 def _cancel(graph: Graph, last: Node) -> bool:
     """Let the readers of two views in a row read the value before them, if its shape is theirs."""
     first = (
-        last.inputs[0].producer() if operator_of(last) in RESHAPE_OPS and last.inputs[0] else None
+        last.inputs[0].producer() if get_operator(last) in RESHAPE_OPS and last.inputs[0] else None
     )
-    if first is None or operator_of(first) not in RESHAPE_OPS or first.graph is not last.graph:
+    if first is None or get_operator(first) not in RESHAPE_OPS or first.graph is not last.graph:
         return False
     x, y = first.inputs[0], last.outputs[0]
     if x is None or not _is_shape_equal(x, y, graph.opset):
@@ -100,7 +100,7 @@ def _is_shape_equal(x: Value, y: Value, opset: int) -> bool:
         maker = value.producer()
         if value.shape is None and maker is not None:
             refine_node_shapes(maker, opset)
-    before, after = symbolic_shape(x), symbolic_shape(y)
+    before, after = get_symbolic_shape(x), get_symbolic_shape(y)
     if before is None or after is None or len(before) != len(after):
         return False
     same = [a for a, b in zip(before, after, strict=True) if a == b]

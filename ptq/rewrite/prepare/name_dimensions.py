@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ptq.model.graph import Graph
 from ptq.rewrite.change import Change
-from ptq.rewrite.prepare.shape_inference import shape_from_symbols, symbolic_shape
+from ptq.rewrite.prepare.shape_inference import build_shape_from_symbols, get_symbolic_shape
 
 
 def name_dimensions(graph: Graph) -> list[Change]:
@@ -18,10 +18,10 @@ def name_dimensions(graph: Graph) -> list[Change]:
     The model computes the same, so that there is nothing to report.
     """
     for value in [*graph.inputs, *graph.outputs, *(v for n in graph.nodes for v in n.outputs)]:
-        symbols = symbolic_shape(value)
+        symbols = get_symbolic_shape(value)
         if symbols is None:
             continue
-        shape = list(shape_from_symbols(symbols))
+        shape = list(build_shape_from_symbols(symbols))
         if value.is_graph_input():
             names = [f"{value.name}_dim_{axis}" for axis in range(len(shape))]
             shape = [

@@ -11,7 +11,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from ptq.model.graph import Graph
-from ptq.model.node import ONNX_DOMAINS, Node, Value, constant_of, name_of, shape_of
+from ptq.model.node import ONNX_DOMAINS, Node, Value, get_constant, get_name, get_shape
 from ptq.model.session.runtime_types import add_runtime_types
 from ptq.rewrite.change import Change
 
@@ -38,7 +38,7 @@ def refine_node_shapes(node: Node, opset: int) -> None:
     ):
         return
     graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-    inputs = {name_of(v): v for v in node.inputs if v is not None}
+    inputs = {get_name(v): v for v in node.inputs if v is not None}
     if any(a.type in graphs for a in node.attributes.values()):
         return
     if not all(isinstance(v.type, ir.TensorType) for v in inputs.values()):
@@ -50,7 +50,7 @@ def refine_node_shapes(node: Node, opset: int) -> None:
 
 
 def _has_static_shapes(node: Node) -> bool:
-    shapes = [shape_of(v) for v in node.outputs]
+    shapes = [get_shape(v) for v in node.outputs]
     return all(
         v.type is not None and s is not None and None not in s
         for v, s in zip(node.outputs, shapes, strict=True)
@@ -69,7 +69,7 @@ def _infer_types(
             ir.serde.serialize_shape_into(message, value.shape)
         types[name] = message
         if value.const_value is not None and value.const_value.size <= MAX_CONSTANT_ELEMENTS:
-            array = constant_of(value)
+            array = get_constant(value)
             if array is not None:
                 data[name] = ir.serde.serialize_tensor(value.const_value)
     try:

@@ -15,15 +15,15 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    dtype_of,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
     is_constant,
-    name_of,
-    operator_of,
     require_constant,
 )
-from ptq.model.weights.layer_weights import output_channel_count
+from ptq.model.weights.layer_weights import count_output_channels
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes, set_constant
 
@@ -32,11 +32,11 @@ def normalize_gemm(graph: Graph) -> list[Change]:
     """Reduce each Gemm of float32 tensors to a product and a bias, in place."""
     count = 0
     for node in graph.nodes:
-        if operator_of(node) != "Gemm" or any(
-            value is not None and dtype_of(value) != FLOAT32 for value in node.inputs
+        if get_operator(node) != "Gemm" or any(
+            value is not None and get_dtype(value) != FLOAT32 for value in node.inputs
         ):
             continue
-        weight = constant_of(node.inputs[1])
+        weight = get_constant(node.inputs[1])
         if weight is None and _is_large_constant(node.inputs[1]):
             continue
         if weight is None:
@@ -59,10 +59,10 @@ def _is_large_constant(value: Value | None) -> bool:
 
 
 def _is_normalized(node: Node, shape: tuple[int, ...]) -> bool:
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     c = node.inputs[2] if len(node.inputs) > 2 else None
-    bias = constant_of(c)
-    columns = output_channel_count(node, shape)
+    bias = get_constant(c)
+    columns = count_output_channels(node, shape)
     return (
         not attrs.get("transA")
         and attrs.get("alpha", 1.0) == attrs.get("beta", 1.0) == 1
@@ -72,7 +72,7 @@ def _is_normalized(node: Node, shape: tuple[int, ...]) -> bool:
 
 def _normalize(graph: Graph, node: Node) -> None:
     """Fold alpha and beta into the constants, in place; an Add adds a C that is not a bias."""
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     alpha, beta = attrs.get("alpha", 1.0), attrs.get("beta", 1.0)
     weight = require_constant(node.inputs[1])
     if alpha != 1:
@@ -82,7 +82,7 @@ def _normalize(graph: Graph, node: Node) -> None:
         node.replace_input_with(0, _insert_transpose(graph, node, node.inputs[0]))
     set_attributes(node, alpha=None, beta=None, transA=None)
     c = node.inputs[2] if len(node.inputs) > 2 else None
-    bias, columns = constant_of(c), output_channel_count(node, weight.shape)
+    bias, columns = get_constant(c), count_output_channels(node, weight.shape)
     if bias is not None and math.prod(bias.shape[:-1]) == 1:
         flat = np.broadcast_to(bias.reshape(-1) * np.float32(beta), (columns,))
         set_constant(graph, node, 2, flat.copy(), "bias")
@@ -92,9 +92,9 @@ def _normalize(graph: Graph, node: Node) -> None:
         product = graph.insert(
             "Gemm",
             list(node.inputs),
-            attrs=attributes_of(node),
+            attrs=get_attributes(node),
             before=node,
-            output=f"{name_of(y)}_product",
+            output=f"{get_name(y)}_product",
             dtype=FLOAT32,
             shape_like=y,
         )
@@ -103,7 +103,7 @@ def _normalize(graph: Graph, node: Node) -> None:
 
 def _to_matmul(graph: Graph, node: Node) -> None:
     """Replace a Gemm with a computed B by MatMul, Mul by alpha and Add of beta · C."""
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     sides = []
     for value, flag in zip(node.inputs[:2], ("transA", "transB"), strict=True):
         assert value is not None
@@ -112,7 +112,7 @@ def _to_matmul(graph: Graph, node: Node) -> None:
     result = _insert(graph, node, "MatMul", sides, "product", y)
     alpha = attrs.get("alpha", 1.0)
     if alpha != 1:
-        factor = graph.add_constant(np.array(alpha, np.float32), f"{name_of(y)}_alpha")
+        factor = graph.add_constant(np.array(alpha, np.float32), f"{get_name(y)}_alpha")
         result = _insert(graph, node, "Mul", [result, factor], "scaled", y)
     c = node.inputs[2] if len(node.inputs) > 2 else None
     if c is not None:
@@ -121,11 +121,11 @@ def _to_matmul(graph: Graph, node: Node) -> None:
 
 
 def _insert_sum(graph: Graph, node: Node, product: Value, c: Value, beta: float) -> Value:
-    y, array = node.outputs[0], constant_of(c)
+    y, array = node.outputs[0], get_constant(c)
     if array is not None:
-        c = graph.add_constant(array * np.float32(beta), f"{name_of(c)}_added") if beta != 1 else c
+        c = graph.add_constant(array * np.float32(beta), f"{get_name(c)}_added") if beta != 1 else c
     elif beta != 1:
-        factor = graph.add_constant(np.array(beta, np.float32), f"{name_of(y)}_beta")
+        factor = graph.add_constant(np.array(beta, np.float32), f"{get_name(y)}_beta")
         c = _insert(graph, node, "Mul", [c, factor], "added", c)
     return _insert(graph, node, "Add", [product, c], "sum", y)
 
@@ -136,7 +136,7 @@ def _insert_transpose(graph: Graph, node: Node, value: Value) -> Value:
         [value],
         before=node,
         attrs={"perm": [1, 0]},
-        output=f"{name_of(value)}_transposed",
+        output=f"{get_name(value)}_transposed",
         dtype=FLOAT32,
     )
 
@@ -148,7 +148,7 @@ def _insert(
         op,
         inputs,
         before=node,
-        output=f"{name_of(node.outputs[0])}_{hint}",
+        output=f"{get_name(node.outputs[0])}_{hint}",
         dtype=FLOAT32,
         shape_like=like,
     )

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal
 
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, node_name
+from ptq.model.node import get_name, get_node_name
 from ptq.model.open import Model, open_model, require_float
 from ptq.model.session.failure import explain_failure
 from ptq.rewrite.change import Change, Rewrite, describe_change
@@ -21,7 +21,7 @@ from ptq.rewrite.prepare.cancel_transposes import cancel_transposes
 from ptq.rewrite.prepare.cast_to_float32 import cast_to_float32
 from ptq.rewrite.prepare.check_nodes import check_nodes
 from ptq.rewrite.prepare.decompose_attention import decompose_attention
-from ptq.rewrite.prepare.einsum_to_matmul import einsum_to_matmul
+from ptq.rewrite.prepare.einsum_to_matmul import rewrite_einsum_to_matmul
 from ptq.rewrite.prepare.expand_axes import expand_axes
 from ptq.rewrite.prepare.fold_constants import fold_constants
 from ptq.rewrite.prepare.fold_scale_forward import fold_scale_forward
@@ -33,7 +33,7 @@ from ptq.rewrite.prepare.fuse_layer_norm import fuse_layer_norm
 from ptq.rewrite.prepare.fuse_pad_into_conv import fuse_pad_into_conv
 from ptq.rewrite.prepare.fuse_prelu import fuse_prelu
 from ptq.rewrite.prepare.fuse_softmax import fuse_softmax
-from ptq.rewrite.prepare.matmul_add_to_gemm import matmul_add_to_gemm
+from ptq.rewrite.prepare.matmul_add_to_gemm import rewrite_matmul_add_to_gemm
 from ptq.rewrite.prepare.move_views import move_views
 from ptq.rewrite.prepare.name_dimensions import name_dimensions
 from ptq.rewrite.prepare.node_shapes import infer_shapes
@@ -58,7 +58,7 @@ PREPARE: tuple[Rewrite, ...] = (
     infer_shapes,  # after constant folding, whose symbols it would replace by names of its own
     separate_output_weights,
     cast_to_float32,
-    einsum_to_matmul,
+    rewrite_einsum_to_matmul,
     remove_no_ops,
     cancel_transposes,
     bypass_concat,
@@ -68,7 +68,7 @@ PREPARE: tuple[Rewrite, ...] = (
     fuse_pad_into_conv,
     reduce_mean_to_pool,
     normalize_gemm,
-    matmul_add_to_gemm,
+    rewrite_matmul_add_to_gemm,
     fuse_batchnorm,
     add_zero_bias,
     fuse_layer_norm,
@@ -86,7 +86,7 @@ PREPARE: tuple[Rewrite, ...] = (
 """All rewrites of a float model, in their order."""
 NEWER: Mapping[str, Rewrite] = {
     "fold_where": fold_where,
-    "einsum_to_matmul": einsum_to_matmul,
+    "einsum_to_matmul": rewrite_einsum_to_matmul,
     "cancel_transposes": cancel_transposes,
     "separate_pieces": separate_pieces,
     "fuse_prelu": fuse_prelu,
@@ -181,9 +181,9 @@ def prepare(
         changes += forms.get(rewrite, rewrite)(prepared)
     reasons = {name: change.declined for change in changes for name in change.stay_float}
     floats = {
-        node_name(node): reasons[name_of(node.outputs[0])]
+        get_node_name(node): reasons[get_name(node.outputs[0])]
         for node in prepared.nodes
-        if name_of(node.outputs[0]) in reasons
+        if get_name(node.outputs[0]) in reasons
     }
     return PreparedModel(prepared, tuple(changes), float_nodes=floats)
 
@@ -232,5 +232,5 @@ def open_and_prepare(
 
 
 def _names(graph: Graph) -> set[str]:
-    nodes = {node_name(node) for node in graph.nodes}
-    return nodes | {name_of(value) for node in graph.nodes for value in node.outputs}
+    nodes = {get_node_name(node) for node in graph.nodes}
+    return nodes | {get_name(value) for node in graph.nodes for value in node.outputs}

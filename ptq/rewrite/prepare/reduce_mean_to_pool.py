@@ -6,12 +6,12 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
     Node,
-    attributes_of,
-    constant_of,
-    dtype_of,
-    name_of,
-    operator_of,
-    shape_of,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
@@ -24,8 +24,8 @@ def reduce_mean_to_pool(graph: Graph) -> list[Change]:
         x = node.inputs[0] if node.inputs else None
         if x is None or not _is_spatial_mean(node):
             continue
-        keepdims = attributes_of(node).get("keepdims", 1)
-        name, dtype = name_of(node.outputs[0]), dtype_of(x)
+        keepdims = get_attributes(node).get("keepdims", 1)
+        name, dtype = get_name(node.outputs[0]), get_dtype(x)
         result = graph.insert(
             "GlobalAveragePool", [x], before=node, output=f"{name}_pool", dtype=dtype
         )
@@ -44,14 +44,14 @@ def _is_spatial_mean(node: Node) -> bool:
     N·C·L is left out, because it may be a sequence; so is an empty axis, which ONNX Runtime does not pool.
     """
     x = node.inputs[0]
-    shape = None if x is None else shape_of(x)
+    shape = None if x is None else get_shape(x)
     if shape is not None and 0 in shape:
         return False
-    if operator_of(node) != "ReduceMean" or x is None or shape is None or len(shape) not in (4, 5):
+    if get_operator(node) != "ReduceMean" or x is None or shape is None or len(shape) not in (4, 5):
         return False
-    axes = attributes_of(node).get("axes")  # from opset 18 on an input
+    axes = get_attributes(node).get("axes")  # from opset 18 on an input
     if axes is None and len(node.inputs) > 1:
-        axes = constant_of(node.inputs[1])
-    if axes is None or dtype_of(x) not in FLOAT_TYPES:
+        axes = get_constant(node.inputs[1])
+    if axes is None or get_dtype(x) not in FLOAT_TYPES:
         return False
     return sorted(int(a) % len(shape) for a in axes) == list(range(2, len(shape)))

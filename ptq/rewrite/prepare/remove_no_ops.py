@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes_of, constant_of, operator_of, shape_of
+from ptq.model.node import Node, Value, get_attributes, get_constant, get_operator, get_shape
 from ptq.model.random_nodes import may_drop
 from ptq.rewrite.change import Change
-from ptq.rewrite.prepare.shape_inference import symbolic_shape
+from ptq.rewrite.prepare.shape_inference import get_symbolic_shape
 
 SLICE_TO_END = 10**9
 """Exporters write ends of at least this size for "to the end"; no axis is that long."""
@@ -44,10 +44,10 @@ def remove_unused(graph: Graph) -> list[Change]:
 
 def _drop_neutral_bounds(node: Node) -> None:
     """Remove operands −∞ of Max and ∞ of Min: some exporters start reductions from them."""
-    neutral = {"Max": -np.inf, "Min": np.inf}.get(operator_of(node))
+    neutral = {"Max": -np.inf, "Min": np.inf}.get(get_operator(node))
     if neutral is None:
         return
-    arrays = [constant_of(value) for value in node.inputs]
+    arrays = [get_constant(value) for value in node.inputs]
     kept = [
         value
         for value, array in zip(node.inputs, arrays, strict=True)
@@ -62,9 +62,9 @@ def _drop_neutral_bounds(node: Node) -> None:
 
 def is_no_op(node: Node, x: Value) -> bool:
     """Whether the node's first output always equals x, its first input."""
-    attrs = attributes_of(node)
-    rest = [constant_of(v) for v in node.inputs[1:]]
-    match operator_of(node):
+    attrs = get_attributes(node)
+    rest = [get_constant(v) for v in node.inputs[1:]]
+    match get_operator(node):
         case "Identity":
             return True
         case "Dropout":
@@ -75,11 +75,11 @@ def is_no_op(node: Node, x: Value) -> bool:
         case "Cast":
             return x.dtype is not None and x.dtype == attrs["to"]
         case "Transpose":
-            perm, shape = attrs.get("perm"), shape_of(x)
+            perm, shape = attrs.get("perm"), get_shape(x)
             rank = None if shape is None else len(shape)
             return list(perm) == list(range(len(perm))) if perm else rank in (0, 1)
         case "Flatten":
-            shape = shape_of(x)
+            shape = get_shape(x)
             return shape is not None and len(shape) == 2 and attrs.get("axis", 1) in (1, -1)
         case "Pad":
             return bool(rest) and rest[0] is not None and not rest[0].any()
@@ -91,8 +91,8 @@ def is_no_op(node: Node, x: Value) -> bool:
 
 
 def _is_full_slice(node: Node, x: Value) -> bool:
-    operands = [constant_of(v) for v in node.inputs[1:]]
-    shape = shape_of(x)
+    operands = [get_constant(v) for v in node.inputs[1:]]
+    shape = get_shape(x)
     if len(operands) < 2 or any(
         array is None and v is not None for array, v in zip(operands, node.inputs[1:], strict=True)
     ):
@@ -112,11 +112,11 @@ def _is_full_slice(node: Node, x: Value) -> bool:
 
 def _is_same_shape(node: Node, x: Value) -> bool:
     """Whether a Reshape keeps every dimension, or all except one, which −1 then determines."""
-    before, after = symbolic_shape(x), symbolic_shape(node.outputs[0])
-    target = constant_of(node.inputs[1])
+    before, after = get_symbolic_shape(x), get_symbolic_shape(node.outputs[0])
+    target = get_constant(node.inputs[1])
     if before is None or target is None or len(target) != len(before):
         return False
-    if node.attributes.get("allowzero") is not None and attributes_of(node)["allowzero"]:
+    if node.attributes.get("allowzero") is not None and get_attributes(node)["allowzero"]:
         return before == after
     fits = [t == 0 or t == b for t, b in zip(target.tolist(), before, strict=True)]
     # The other dimensions determine −1 if none of them is 0.

@@ -9,7 +9,7 @@ MaxPool. With dilations the specification and ONNX Runtime disagree, so these no
 from __future__ import annotations
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, operator_of, shape_of
+from ptq.model.node import Node, get_attributes, get_operator, get_shape
 from ptq.model.same_padding import count_same_pads
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_attributes
@@ -22,10 +22,10 @@ def resolve_auto_pad(graph: Graph) -> list[Change]:
     """Replace auto_pad by pads where sizes are static, and write kernel_shape of convolutions, in place."""
     count = 0
     for node in graph.nodes:
-        if operator_of(node) not in PADDED_OPS:
+        if get_operator(node) not in PADDED_OPS:
             continue
         weight = (
-            shape_of(node.inputs[1]) if node.op_type in CONVOLUTIONS and node.inputs[1] else None
+            get_shape(node.inputs[1]) if node.op_type in CONVOLUTIONS and node.inputs[1] else None
         )
         if "kernel_shape" not in node.attributes and weight is not None and None not in weight:
             set_attributes(node, kernel_shape=[d for d in weight[2:] if d is not None])
@@ -34,14 +34,14 @@ def resolve_auto_pad(graph: Graph) -> list[Change]:
 
 
 def _resolve(node: Node) -> bool:
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     kernel, mode = attrs.get("kernel_shape"), attrs.get("auto_pad", "NOTSET")
     if mode == "NOTSET" or kernel is None:
         return False
     if mode == "VALID":
         set_attributes(node, auto_pad=None, pads=[0] * (2 * len(kernel)))
         return True
-    shape = None if node.inputs[0] is None else shape_of(node.inputs[0])
+    shape = None if node.inputs[0] is None else get_shape(node.inputs[0])
     dilated = any(d != 1 for d in attrs.get("dilations", ()))
     if node.op_type == "ConvTranspose" or dilated or shape is None or None in shape[2:]:
         return False

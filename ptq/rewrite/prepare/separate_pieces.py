@@ -17,16 +17,16 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    consumers_of,
-    name_of,
-    operator_of,
-    shape_of,
+    get_attributes,
+    get_constant,
+    get_name,
+    get_operator,
+    get_shape,
+    list_consumers,
 )
 from ptq.rewrite.change import Change
-from ptq.rewrite.prepare.locate_cut import axis_size, cut_axis, start_offset
-from ptq.rewrite.prepare.shape_readers import read_shape_of_first_input, shape_readers
+from ptq.rewrite.prepare.locate_cut import cut_axis, get_axis_size, start_offset
+from ptq.rewrite.prepare.shape_readers import list_shape_readers, read_shape_of_first_input
 
 Span = tuple[int, int]
 """Start and end of a piece along the axis of the cut."""
@@ -48,9 +48,9 @@ def separate_pieces(graph: Graph) -> list[Change]:
 def _separate(graph: Graph, node: Node) -> int:
     """Separate the pieces that the readers of a Concat or Reshape cut; returns their number."""
     joined = node.outputs[0]
-    if operator_of(node) not in ("Concat", "Reshape") or joined.is_graph_output():
+    if get_operator(node) not in ("Concat", "Reshape") or joined.is_graph_output():
         return 0
-    readers = consumers_of(joined)
+    readers = list_consumers(joined)
     if any(reader.graph is not node.graph or reader.inputs[0] is not joined for reader in readers):
         return 0
     axes = {cut_axis(reader) for reader in readers}
@@ -71,10 +71,10 @@ def _separate(graph: Graph, node: Node) -> int:
 
 def _find_spans(joined: Value, readers: Sequence[Node], axis: int) -> dict[Value, Span]:
     """By used output of the readers: its span, a proper part; empty if one is unknown."""
-    spans, length = dict[Value, Span](), axis_size(joined, axis)
+    spans, length = dict[Value, Span](), get_axis_size(joined, axis)
     for reader in readers:
         for place, value in enumerate(reader.outputs):
-            start, size = start_offset(reader, place, axis, length), axis_size(value, axis)
+            start, size = start_offset(reader, place, axis, length), get_axis_size(value, axis)
             if start is None or not size or size == length:
                 return {}
             if value.uses() or value.is_graph_output():
@@ -85,13 +85,13 @@ def _find_spans(joined: Value, readers: Sequence[Node], axis: int) -> dict[Value
 def _are_pieces(joined: Value, axis: int, spans: Iterable[Span]) -> bool:
     """Whether Concats along the axis made all spans of whole inputs, and Reshapes and other Concats keep the axis."""
     node = joined.producer()
-    if node is None or operator_of(node) not in ("Concat", "Reshape"):
+    if node is None or get_operator(node) not in ("Concat", "Reshape"):
         return False
     if _joins_along(node, axis):
         return all(_segments(node, axis, span) for span in spans)
-    if operator_of(node) == "Reshape" and not _keeps_axis(node, axis):
+    if get_operator(node) == "Reshape" and not _keeps_axis(node, axis):
         return False
-    inputs = node.inputs[:1] if operator_of(node) == "Reshape" else node.inputs
+    inputs = node.inputs[:1] if get_operator(node) == "Reshape" else node.inputs
     return all(
         value is not None
         and not value.is_graph_output()
@@ -105,18 +105,18 @@ def _has_one_reader(value: Value, axis: int) -> bool:
     """Whether one input of one node reads a value, apart from Shape nodes that can read a piece of it."""
     maker = value.producer()
     joins = maker is not None and _joins_along(maker, axis)
-    return len(value.uses()) - (len(shape_readers(value, axis)) if joins else 0) == 1
+    return len(value.uses()) - (len(list_shape_readers(value, axis)) if joins else 0) == 1
 
 
 def _joins_along(node: Node, axis: int) -> bool:
-    rank = len(shape_of(node.outputs[0]) or [1])
-    return operator_of(node) == "Concat" and int(attributes_of(node)["axis"]) % rank == axis
+    rank = len(get_shape(node.outputs[0]) or [1])
+    return get_operator(node) == "Concat" and int(get_attributes(node)["axis"]) % rank == axis
 
 
 def _segments(concat: Node, axis: int, span: Span) -> list[Value]:
     """The inputs of a Concat that make up a span; empty if it cuts one, or sizes are unknown or 0."""
     inputs = [value for value in concat.inputs if value is not None]
-    sizes = [axis_size(value, axis) or 0 for value in inputs]
+    sizes = [get_axis_size(value, axis) or 0 for value in inputs]
     edges = list(itertools.accumulate(sizes, initial=0))
     if not all(sizes) or not set(span) <= set(edges):
         return []
@@ -125,12 +125,12 @@ def _segments(concat: Node, axis: int, span: Span) -> list[Value]:
 
 def _keeps_axis(reshape: Node, axis: int) -> bool:
     """Whether a Reshape leaves the axis and each one before it as they are."""
-    source, target = reshape.inputs[0], constant_of(reshape.inputs[1])
-    old = None if source is None else shape_of(source)
-    new = shape_of(reshape.outputs[0])
+    source, target = reshape.inputs[0], get_constant(reshape.inputs[1])
+    old = None if source is None else get_shape(source)
+    new = get_shape(reshape.outputs[0])
     if old is None or new is None or target is None or not axis < min(len(old), len(new)):
         return False
-    if attributes_of(reshape).get("allowzero") and 0 in target:
+    if get_attributes(reshape).get("allowzero") and 0 in target:
         return False
     behind = [math.prod(n or 0 for n in shape[axis + 1 :]) for shape in (old, new)]
     same_behind = behind[0] == behind[1] > 0  # then a size of -1 before the axis is the old size
@@ -149,23 +149,23 @@ def _build_piece(graph: Graph, joined: Value, axis: int, span: Span, before: Nod
         operands: list[Value | None] = [*_segments(node, axis, span)]
         if len(operands) == 1 and operands[0] is not None:
             return operands[0]
-    elif operator_of(node) == "Concat":
+    elif get_operator(node) == "Concat":
         operands = [
             _build_piece(graph, value, axis, span, before)
             for value in node.inputs
             if value is not None
         ]
     else:
-        source, target = node.inputs[0], constant_of(node.inputs[1])
+        source, target = node.inputs[0], get_constant(node.inputs[1])
         assert source is not None and target is not None
         sizes = np.array([*target[:axis], span[1] - span[0], *target[axis + 1 :]], np.int64)
         operands = [
             _build_piece(graph, source, axis, span, before),
-            graph.add_constant(sizes, f"{name_of(joined)}_piece_shape"),
+            graph.add_constant(sizes, f"{get_name(joined)}_piece_shape"),
         ]
     piece = graph.insert(
-        operator_of(node), operands, before=before, attrs=attributes_of(node),
-        output=f"{name_of(joined)}_piece", dtype=None if joined.dtype is None else joined.dtype.numpy(),
+        get_operator(node), operands, before=before, attrs=get_attributes(node),
+        output=f"{get_name(joined)}_piece", dtype=None if joined.dtype is None else joined.dtype.numpy(),
     )  # fmt: skip
     dimensions = list(joined.shape or ())
     dimensions[axis] = span[1] - span[0]

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from ptq.model.node import Node, Value, attributes_of, constant_of, dtype_of, operator_of
+from ptq.model.node import Node, Value, get_attributes, get_constant, get_dtype, get_operator
 
 Element = int | str | None
 Elements = NDArray[np.object_]
@@ -24,7 +24,7 @@ NAMED_PREFIX = "dim "
 """Before the names that the model itself gives to dimensions."""
 
 
-def symbolic_shape(value: Value) -> tuple[int | str, ...] | None:
+def get_symbolic_shape(value: Value) -> tuple[int | str, ...] | None:
     """The shape with a symbol for each dimension that varies; None if the rank is unknown."""
     if value.shape is None:
         return None
@@ -40,7 +40,7 @@ def symbolic_shape(value: Value) -> tuple[int | str, ...] | None:
     return tuple(symbols)
 
 
-def shape_from_symbols(symbols: Iterable[Element]) -> ir.Shape:
+def build_shape_from_symbols(symbols: Iterable[Element]) -> ir.Shape:
     """The shape for these symbols: names of the model stay, other symbols become unknown dimensions."""
     return ir.Shape([_model_symbol(e) for e in symbols])
 
@@ -65,7 +65,7 @@ class ShapeValues:
             return self._elements[value]
         if value.const_value is None or value.const_value.size > MAX_ELEMENTS:
             return None
-        array = constant_of(value)
+        array = get_constant(value)
         return None if array is None or array.dtype.kind not in "iub" else array.astype(object)
 
     def is_equal(self, a: Value, b: Value) -> bool:
@@ -78,8 +78,8 @@ class ShapeValues:
 
     def visit(self, node: Node) -> Elements | None:
         """Compute and store the elements of a node's output; None if they cannot be followed."""
-        rule = RULES.get(operator_of(node))
-        dtype = dtype_of(node.outputs[0])
+        rule = RULES.get(get_operator(node))
+        dtype = get_dtype(node.outputs[0])
         if (
             rule is None
             or len(node.outputs) != 1
@@ -88,7 +88,7 @@ class ShapeValues:
             return None
         if node.op_type == "Shape":
             x = node.inputs[0]
-            sizes = None if x is None else symbolic_shape(x)
+            sizes = None if x is None else get_symbolic_shape(x)
             if sizes is None:
                 return None
             inputs = [np.array(sizes, dtype=object)]
@@ -97,7 +97,7 @@ class ShapeValues:
             if any(f is None for f in found):
                 return None
             inputs = [f for f in found if f is not None]
-        result = _apply(rule, inputs, attributes_of(node))
+        result = _apply(rule, inputs, get_attributes(node))
         if result is not None and result.size <= MAX_ELEMENTS:
             self._elements[node.outputs[0]] = result
             return result

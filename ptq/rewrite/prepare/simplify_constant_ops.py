@@ -12,12 +12,12 @@ from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    constant_of,
-    dtype_of,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    operator_of,
-    shape_of,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
@@ -31,15 +31,15 @@ def simplify_constant_ops(graph: Graph) -> list[Change]:
     A quotient may change in its last bit if the reciprocal is not exact.
     """
     divisions = [
-        node for node in graph.nodes if operator_of(node) == "Div" and _div_to_mul(graph, node)
+        node for node in graph.nodes if get_operator(node) == "Div" and _div_to_mul(graph, node)
     ]
     slopes = [
         node
         for node in graph.nodes
-        if operator_of(node) == "PRelu" and _prelu_to_leaky_relu(graph, node)
+        if get_operator(node) == "PRelu" and _prelu_to_leaky_relu(graph, node)
     ]
     bounds = {
-        op: [n for n in graph.nodes if operator_of(n) == op and _max_min_to_clip(graph, n)]
+        op: [n for n in graph.nodes if get_operator(n) == op and _max_min_to_clip(graph, n)]
         for op in _BOUND_OPS
     }
     replaced = (
@@ -55,23 +55,23 @@ def simplify_constant_ops(graph: Graph) -> list[Change]:
 
 
 def _div_to_mul(graph: Graph, node: Node) -> bool:
-    x, divisor = node.inputs[0], constant_of(node.inputs[1])
+    x, divisor = node.inputs[0], get_constant(node.inputs[1])
     if x is None or is_constant(x) or divisor is None or divisor.dtype not in FLOAT_TYPES:
         return False
     with np.errstate(all="ignore"):
         inverse = np.reciprocal(divisor.astype(np.float64)).astype(divisor.dtype)
     if not (np.isfinite(inverse) & (np.abs(inverse) >= np.finfo(divisor.dtype).tiny)).all():
         return False
-    factor = graph.add_constant(inverse, f"{name_of(node.outputs[0])}_factor")
+    factor = graph.add_constant(inverse, f"{get_name(node.outputs[0])}_factor")
     _replace_with(graph, node, "Mul", [x, factor])
     return True
 
 
 def _prelu_to_leaky_relu(graph: Graph, node: Node) -> bool:
-    x, slope = node.inputs[0], constant_of(node.inputs[1])
+    x, slope = node.inputs[0], get_constant(node.inputs[1])
     if x is None or slope is None or slope.size != 1 or slope.dtype not in FLOAT_TYPES:
         return False
-    shape = shape_of(x)
+    shape = get_shape(x)
     if not np.isfinite(slope).all() or slope.ndim > (1 if shape is None else len(shape)):
         return False
     _replace_with(graph, node, "LeakyRelu", [x], alpha=float(slope.item()))
@@ -80,16 +80,16 @@ def _prelu_to_leaky_relu(graph: Graph, node: Node) -> bool:
 
 def _max_min_to_clip(graph: Graph, node: Node) -> bool:
     """Replace a Max or Min of a tensor and one number by Clip; whether the node is one."""
-    if len(node.inputs) != 2 or dtype_of(node.outputs[0]) not in FLOAT_TYPES:
+    if len(node.inputs) != 2 or get_dtype(node.outputs[0]) not in FLOAT_TYPES:
         return False
     for x, other in (node.inputs, reversed(node.inputs)):
-        bound, shape = constant_of(other), None if x is None else shape_of(x)
+        bound, shape = get_constant(other), None if x is None else get_shape(x)
         if bound is None or bound.size != 1 or is_constant(x) or shape is None:
             continue
         if bound.ndim <= len(shape) and not np.isnan(bound).any():
-            limit = graph.add_constant(bound.reshape(()), f"{name_of(node.outputs[0])}_bound")
+            limit = graph.add_constant(bound.reshape(()), f"{get_name(node.outputs[0])}_bound")
             _replace_with(
-                graph, node, "Clip", [x, limit] if operator_of(node) == "Max" else [x, None, limit]
+                graph, node, "Clip", [x, limit] if get_operator(node) == "Max" else [x, None, limit]
             )
             return True
     return False
@@ -99,6 +99,6 @@ def _replace_with(
     graph: Graph, node: Node, op: str, inputs: list[Value | None], **attrs: float
 ) -> None:
     y = node.outputs[0]
-    name, dtype = f"{name_of(y)}_{op}", dtype_of(y)
+    name, dtype = f"{get_name(y)}_{op}", get_dtype(y)
     result = graph.insert(op, inputs, attrs=attrs, before=node, output=name, dtype=dtype)
     replace_node(graph, node, result)

@@ -12,12 +12,12 @@ from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
-    attributes_of,
-    constant_of,
-    dtype_of,
-    name_of,
-    operator_of,
-    shape_of,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_name,
+    get_operator,
+    get_shape,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes
@@ -68,7 +68,7 @@ def upgrade_opset(
             )
         return []
     batched = [
-        n for n in graph.model.graph.all_nodes() if graph.opset < 9 and operator_of(n) == "Scan"
+        n for n in graph.model.graph.all_nodes() if graph.opset < 9 and get_operator(n) == "Scan"
     ]
     if batched:
         raise ModelError(
@@ -78,9 +78,9 @@ def upgrade_opset(
     exempt = {str(node.name) for node in graph.with_shapes().nodes if _is_unchanged_softmax(node)}
     # The converter decomposes Softmax and LogSoftmax, but leaves Hardmax, with its new meaning.
     hardmax_axes = {
-        node.name: attributes_of(node).get("axis", 1)
+        node.name: get_attributes(node).get("axis", 1)
         for node in graph.nodes
-        if operator_of(node) == "Hardmax" and node.name not in exempt
+        if get_operator(node) == "Hardmax" and node.name not in exempt
     }
     resizes = dict(_find_old_resizes(graph))
     prepare = partial(_exempt_nodes, names=exempt)
@@ -92,11 +92,11 @@ def upgrade_opset(
         if node.domain == EXEMPT_DOMAIN:
             node.domain = ""
             set_attributes(node, axis=-1)
-        elif operator_of(node) == "Hardmax" and node.name in hardmax_axes:
+        elif get_operator(node) == "Hardmax" and node.name in hardmax_axes:
             _flatten_hardmax(upgraded, node, hardmax_axes[node.name])
     for node in upgraded.model.graph.all_nodes():
-        if operator_of(node) == "Resize" and name_of(node.outputs[0]) in resizes:
-            set_attributes(node, **resizes[name_of(node.outputs[0])])
+        if get_operator(node) == "Resize" and get_name(node.outputs[0]) in resizes:
+            set_attributes(node, **resizes[get_name(node.outputs[0])])
     upgraded.remove_unused()
     change = Change("upgrade_opset", old=str(graph.opset), new=str(upgraded.opset))
     graph.replace_model(upgraded)
@@ -113,10 +113,10 @@ def _why_not_kept(graph: Graph, *, per_tensor: bool) -> str:
             f"(quantize keeps opset {MIN_QUANTIZER_OPSET} to {MIN_QDQ_OPSET - 1} with `per_tensor`)"
         )
     for node in graph.with_shapes().nodes:
-        is_old_form = graph.opset <= _LAST_OLD_RESIZE and operator_of(node) in _CHANGED_IN_11
-        is_old_softmax = operator_of(node) in SOFTMAX_OPS and not _is_unchanged_softmax(node)
+        is_old_form = graph.opset <= _LAST_OLD_RESIZE and get_operator(node) in _CHANGED_IN_11
+        is_old_softmax = get_operator(node) in SOFTMAX_OPS and not _is_unchanged_softmax(node)
         if is_old_form or is_old_softmax:
-            return f"{operator_of(node)} {node.name} is another operator there than in opset {MIN_QDQ_OPSET}"
+            return f"{get_operator(node)} {node.name} is another operator there than in opset {MIN_QDQ_OPSET}"
     return ""
 
 
@@ -136,7 +136,7 @@ def try_upgrade_opset(graph: Graph, version: int, *, keep: bool) -> list[Change]
     return [change]
 
 
-def opset_too_old(graph: Graph, version: int, *, keep: bool) -> str:
+def explain_old_opset(graph: Graph, version: int, *, keep: bool) -> str:
     """The reason why operators of a later opset are not used in a graph."""
     if keep:
         return f"opset {graph.opset} is kept, and the operator needs opset {version}"
@@ -145,10 +145,10 @@ def opset_too_old(graph: Graph, version: int, *, keep: bool) -> str:
 
 def _is_unchanged_softmax(node: Node) -> bool:
     """Whether the node is a Softmax over the last axis, for which old and new meaning coincide."""
-    if operator_of(node) not in SOFTMAX_OPS or node.inputs[0] is None:
+    if get_operator(node) not in SOFTMAX_OPS or node.inputs[0] is None:
         return False
-    shape = shape_of(node.inputs[0])
-    return shape is not None and attributes_of(node).get("axis", 1) in (-1, len(shape) - 1)
+    shape = get_shape(node.inputs[0])
+    return shape is not None and get_attributes(node).get("axis", 1) in (-1, len(shape) - 1)
 
 
 def _find_old_resizes(graph: Graph) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -163,27 +163,27 @@ def _find_old_resizes(graph: Graph) -> Iterator[tuple[str, Mapping[str, str]]]:
     if graph.opset > _LAST_OLD_RESIZE:
         return
     for node in graph.model.graph.all_nodes():
-        if operator_of(node) not in ("Resize", "Upsample"):
+        if get_operator(node) not in ("Resize", "Upsample"):
             continue
-        attributes = attributes_of(node)
+        attributes = get_attributes(node)
         added = {"coordinate_transformation_mode": "asymmetric"}
         if attributes.get("mode", "nearest") == "nearest":
             known = attributes.get("scales")
-            scales = constant_of(node.inputs[1]) if known is None else np.asarray(known)
+            scales = get_constant(node.inputs[1]) if known is None else np.asarray(known)
             smallest, largest = (1.0, 1.0) if scales is None else (scales.min(), scales.max())
             if smallest < 1 < largest:
                 raise ModelError(
-                    f"{operator_of(node)} {node.name} of opset {graph.opset} shrinks one axis and extends another, "
+                    f"{get_operator(node)} {node.name} of opset {graph.opset} shrinks one axis and extends another, "
                     "which no newer opset rounds alike; export opset 11 or newer"
                 )
             added["nearest_mode"] = "ceil" if smallest < 1 else "floor"
-        yield name_of(node.outputs[0]), added
+        yield get_name(node.outputs[0]), added
 
 
 def _flatten_hardmax(graph: Graph, node: Node, axis: int) -> None:
     """Replace a Hardmax over all axes from ``axis`` on by one over the last axis of a matrix."""
     x, y = node.inputs[0], node.outputs[0]
-    name, dtype = name_of(y), dtype_of(y)
+    name, dtype = get_name(y), get_dtype(y)
     assert x is not None
     shape = graph.insert(
         "Shape", [x], before=node, output=f"{name}_shape", dtype=np.dtype(np.int64)

@@ -20,7 +20,13 @@ from ptq.rewrite.tflite.builtins import find_missing_type, find_version
 from ptq.rewrite.tflite.flatbuffer import FlatbufferModel
 from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError, MeasuredShapes
 from ptq.rewrite.tflite.operations import FUSED, Operation, OperationList
-from ptq.rewrite.tflite.orders import Order, Shape, channels_last, natural_order, permute_shape
+from ptq.rewrite.tflite.orders import (
+    Order,
+    Shape,
+    order_channels_last,
+    order_naturally,
+    permute_shape,
+)
 
 TableMaker = Callable[[Operation, QuantParams, QuantParams], NDArray[Any]]
 """Computes the 256 entries of a function of one value, from input −128 to 127."""
@@ -140,7 +146,7 @@ class Emitter:
 
     def write(self, name: str, order: Order | None = None) -> int:
         """The new tensor of a value that the next operator computes, in an order; None for ONNX's own."""
-        order = natural_order(self.rank(name)) if order is None else order
+        order = order_naturally(self.rank(name)) if order is None else order
         tensor = self.temporary(
             name, permute_shape(self.shape(name), order), self.dtype(name), self.params(name),
             signature=permute_shape(self.signature(name), order),
@@ -239,7 +245,7 @@ class Emitter:
         self, name: str, order: Order | None, rank: int, dtype: np.dtype[Any] | None
     ) -> int:
         array = self.listed.constants[name]
-        order = natural_order(max(rank, array.ndim)) if order is None else order
+        order = order_naturally(max(rank, array.ndim)) if order is None else order
         key = (name, order, rank, dtype)
         if key not in self._constants:
             array = array.reshape((1,) * (len(order) - array.ndim) + array.shape)
@@ -257,11 +263,11 @@ class Emitter:
 
     def _read_extended(self, name: str, stored: Stored, order: Order, missing: int) -> int:
         """Axes of length 1 in front, then the order."""
-        plain = self.read(name, natural_order(self.rank(name)))
+        plain = self.read(name, order_naturally(self.rank(name)))
         shape = (1,) * missing + self.signature(name)
         if -1 in shape:
             raise DependsOnBatchError(f"the axes of {name} are shifted by broadcasting")
-        if order == natural_order(len(order)):
+        if order == order_naturally(len(order)):
             return plain
         extended = self.temporary(
             f"{name}_extended", permute_shape(shape, order), self.dtype(name), self.params(name)
@@ -284,11 +290,11 @@ def _narrow(array: NDArray[Any], name: str) -> NDArray[Any]:
     return array.astype(np.int32)
 
 
-def common_order(e: Emitter, names: Sequence[str]) -> Order:
+def find_common_order(e: Emitter, names: Sequence[str]) -> Order:
     """The order of the computed inputs with the most axes; channels last if one of them is."""
     rank = max(e.rank(name) for name in names)
     found = [e.order(name) for name in names if e.rank(name) == rank]
     orders = [order for order in found if order is not None]
     if not orders:
-        return natural_order(rank)
-    return channels_last(rank) if channels_last(rank) in orders else orders[0]
+        return order_naturally(rank)
+    return order_channels_last(rank) if order_channels_last(rank) in orders else orders[0]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.model.tflite.interpreter import parse_model
-from ptq.model.tflite.schema import IDENTIFIER, load_schema, tensor_type
+from ptq.model.tflite.schema import IDENTIFIER, get_tensor_type, load_schema
 
 _ALIGNMENT = 16
 _LARGEST_DEPRECATED_CODE = 127
@@ -62,7 +62,11 @@ class FlatbufferModel:
             signature: The shape with −1 for an axis of any length.
         """
         tensor = self._schema.TensorT()
-        tensor.name, tensor.shape, tensor.type = self._unique(name), [*shape], tensor_type(dtype)
+        tensor.name, tensor.shape, tensor.type = (
+            self._unique(name),
+            [*shape],
+            get_tensor_type(dtype),
+        )
         tensor.hasRank = True
         if signature is not None and tuple(signature) != tuple(shape):
             tensor.shapeSignature = [*signature]

@@ -8,24 +8,24 @@ from contextlib import contextmanager
 import numpy as np
 
 from ptq.rewrite.tflite.emitter import Emitter
-from ptq.rewrite.tflite.orders import channels_last, permute_shape
+from ptq.rewrite.tflite.orders import order_channels_last, permute_shape
 
 
 def read_image(e: Emitter, name: str) -> int:
     """The tensor of an image, channels last; an image of one spatial axis gets height 1."""
     rank = e.rank(name)
-    tensor = e.read(name, channels_last(rank))
+    tensor = e.read(name, order_channels_last(rank))
     if rank != 3:
         return tensor
-    result = temporary_image(e, name, "image")
-    length = permute_shape(e.signature(name), channels_last(rank))
+    result = add_temporary_image(e, name, "image")
+    length = permute_shape(e.signature(name), order_channels_last(rank))
     e.reshape(tensor, _with_height(length), result, f"{name}_image")
     return result
 
 
-def temporary_image(e: Emitter, name: str, what: str) -> int:
+def add_temporary_image(e: Emitter, name: str, what: str) -> int:
     """A new tensor with the shape and type of an image, channels last, of four axes."""
-    order = channels_last(e.rank(name))
+    order = order_channels_last(e.rank(name))
     shape, signature = (
         (s if len(s) == 4 else _with_height(s))
         for s in (permute_shape(e.shape(name), order), permute_shape(e.signature(name), order))
@@ -41,11 +41,11 @@ def _with_height(shape: Sequence[int]) -> tuple[int, ...]:
 def write_image(e: Emitter, name: str) -> Iterator[int]:
     """The tensor that an image operator writes; afterwards a RESHAPE removes a height that was added."""
     rank = e.rank(name)
-    order = channels_last(rank)
+    order = order_channels_last(rank)
     if rank != 3:
         yield e.write(name, order)
         return
-    image = temporary_image(e, name, "image")
+    image = add_temporary_image(e, name, "image")
     yield image
     e.reshape(image, permute_shape(e.signature(name), order), e.write(name, order), name)
 
@@ -70,7 +70,7 @@ def pad_image(
         return tensor
     spatial = [*pads] if len(pads) == 2 else [(0, 0), *pads]
     paddings = [(0, 0), *spatial, (0, 0)]
-    order = channels_last(e.rank(name))
+    order = order_channels_last(e.rank(name))
     shape, signature = (
         (s if len(s) == 4 else _with_height(s))
         for s in (permute_shape(e.shape(name), order), permute_shape(e.signature(name), order))

@@ -6,10 +6,10 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import FLOAT16, FLOAT32
 from ptq.rewrite.tflite.emitter import Emitter, Stored
 from ptq.rewrite.tflite.operations import Operation, OperationList
-from ptq.rewrite.tflite.orders import Order, channels_last, natural_order, permute_shape
+from ptq.rewrite.tflite.orders import Order, order_channels_last, order_naturally, permute_shape
 
 
-def integer_borders(listed: OperationList) -> tuple[dict[str, str], dict[str, str]]:
+def map_integer_borders(listed: OperationList) -> tuple[dict[str, str], dict[str, str]]:
     """Inputs and outputs with the integers that stand for them.
 
     Returns:
@@ -45,7 +45,7 @@ def without_quantizers(
 
 def write_float16_input(e: Emitter, name: str, *, is_image: bool) -> int:
     """An input of float16, and the DEQUANTIZE to float32 behind it."""
-    order = channels_last(e.rank(name)) if is_image else natural_order(e.rank(name))
+    order = order_channels_last(e.rank(name)) if is_image else order_naturally(e.rank(name))
     shape, signature = (permute_shape(s, order) for s in (e.shape(name), e.signature(name)))
     half = e.temporary(name, shape, FLOAT16, signature=signature)
     real = e.temporary(f"{name}_float32", shape, FLOAT32, signature=signature)

@@ -8,14 +8,14 @@ import numpy as np
 
 from ptq.rewrite.tflite.measured_shapes import MeasuredShapes
 from ptq.rewrite.tflite.operations import Operation, OperationList
-from ptq.rewrite.tflite.orders import KEEPS_ORDER, reads_images
+from ptq.rewrite.tflite.orders import KEEPS_ORDER, is_image_operator
 
 _FLATTENING = ("Flatten", "Reshape")
 KEEPS_FEATURES = ("Relu", "Clip", "QuantizeLinear", "DequantizeLinear", "Requantize")
 """Functions of single values that may stand between a flattened value and its matrices."""
 
 
-def values_preferring_last(listed: OperationList, measured: MeasuredShapes) -> frozenset[str]:
+def find_values_preferring_last(listed: OperationList, measured: MeasuredShapes) -> frozenset[str]:
     """Names of values that an image operator reads, directly or through operators that keep the order."""
     found: set[str] = set()
     for o in reversed(listed.operations):
@@ -27,10 +27,12 @@ def values_preferring_last(listed: OperationList, measured: MeasuredShapes) -> f
 
 
 def _is_image_operator(o: Operation, measured: MeasuredShapes) -> bool:
-    return bool(o.inputs) and reads_images(o.op, len(measured.shapes.get(o.inputs[0] or "", ())))
+    return bool(o.inputs) and is_image_operator(
+        o.op, len(measured.shapes.get(o.inputs[0] or "", ()))
+    )
 
 
-def values_stored_last(
+def find_values_stored_last(
     listed: OperationList, measured: MeasuredShapes, images: Collection[str]
 ) -> set[str]:
     """Names of values that image operators write, or that operators that keep the order pass on.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, UnsupportedError
 from ptq.model.batch_inputs import find_batch_inputs
 from ptq.model.graph import Graph
-from ptq.model.node import Value, dtype_of, name_of, operator_of, shape_of
+from ptq.model.node import Value, get_dtype, get_name, get_operator, get_shape
 from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.model.session.session import Session
 from ptq.model.size_values import find_size_values
@@ -60,8 +60,8 @@ def measure_shapes(graph: Graph, batch: int | None, given: Mapping[str, Shape]) 
         DependsOnBatchError: The model does not run with twice the batch, because the batch of an input is not first.
         UnsupportedError: An input has an open axis that is not its first.
     """
-    fixed_names = {name_of(value) for value in find_size_values(graph) if value.name}
-    is_open = any((shape_of(v) or (None,))[0] is None for v in graph.inputs)
+    fixed_names = {get_name(value) for value in find_size_values(graph) if value.name}
+    is_open = any((get_shape(v) or (None,))[0] is None for v in graph.inputs)
     one = _run(graph, batch or 1, given, fixed_names)
     try:
         other = _run(graph, 2, given, fixed_names) if is_open and batch is None else one
@@ -86,11 +86,13 @@ def _run(
     graph: Graph, batch: int, given: Mapping[str, Shape], fixed_names: set[str]
 ) -> MeasuredShapes:
     _require_numpy_types(graph)
-    computed = [name_of(v) for node in graph.nodes for v in node.outputs if v.name and v.uses()]
+    computed = [get_name(v) for node in graph.nodes for v in node.outputs if v.name and v.uses()]
     exposed = with_extra_outputs(graph, computed)
     batched = find_batch_inputs(graph, given)
     feed = {
-        name_of(value): _zeros(value, batch, given.get(name_of(value)), has_batch=value in batched)
+        get_name(value): _zeros(
+            value, batch, given.get(get_name(value)), has_batch=value in batched
+        )
         for value in graph.inputs
     }
     allow_16_bits(exposed)
@@ -101,7 +103,7 @@ def _run(
     if sequence is not None:
         raise UnsupportedError(f"{sequence} is a sequence, which has no form in LiteRT")
     for value in graph.outputs:  # an output may be an input itself
-        arrays.setdefault(name_of(value), feed.get(name_of(value), np.zeros(0)))
+        arrays.setdefault(get_name(value), feed.get(get_name(value), np.zeros(0)))
     return MeasuredShapes(
         shapes={name: tuple(array.shape) for name, array in arrays.items()},
         signatures={},
@@ -115,16 +117,16 @@ def _require_numpy_types(graph: Graph) -> None:
     """Refuse element types, such as bfloat16, that neither numpy nor ptq's `.tflite` files have."""
     for node in graph.nodes:
         for value in node.outputs:
-            dtype = dtype_of(value)
+            dtype = get_dtype(value)
             if dtype is not None and dtype.isbuiltin != 1:
                 raise UnsupportedError(
-                    f"{value.name}, the result of {operator_of(node)} ({node.name}), is {dtype}, which a .tflite "
+                    f"{value.name}, the result of {get_operator(node)} ({node.name}), is {dtype}, which a .tflite "
                     "file cannot hold; export the model in float32"
                 )
 
 
 def _zeros(value: Value, batch: int, given: Shape | None, *, has_batch: bool) -> NDArray[Any]:
-    shape, dtype = shape_of(value), dtype_of(value)
+    shape, dtype = get_shape(value), get_dtype(value)
     if shape is None or dtype is None:
         raise UnsupportedError(
             f"input {value.name} has no shape or no type that LiteRT knows; state it in the model"

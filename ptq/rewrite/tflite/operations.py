@@ -21,19 +21,19 @@ from ptq.model.node import (
     QUANTIZERS,
     Node,
     Value,
-    constant_of,
-    name_of,
-    node_name,
-    operator_of,
+    get_constant,
+    get_name,
+    get_node_name,
+    get_operator,
+    get_spec_name,
     require_constant,
-    spec_name,
 )
 from ptq.model.qdq.qdq_units import (
     QuantizedOp,
     QuantizedTensor,
-    all_attributes,
-    quantized_op,
-    quantized_source,
+    find_quantized_source,
+    get_all_attributes,
+    match_supported_qdq_op,
     read_quantizer,
 )
 
@@ -108,7 +108,7 @@ def list_operations(
     """
     reader = _Reader(graph, fixed, grows, has_integer_form)
     for node in graph.nodes:
-        if all(name_of(value) in fixed for value in node.outputs if value.name):
+        if all(get_name(value) in fixed for value in node.outputs if value.name):
             continue
         reader.read(node)
     for value in graph.outputs:
@@ -118,8 +118,8 @@ def list_operations(
         found.operations,
         found.params,
         found.constants,
-        tuple(name_of(value) for value in graph.inputs),
-        tuple(name_of(value) for value in graph.outputs),
+        tuple(get_name(value) for value in graph.inputs),
+        tuple(get_name(value) for value in graph.outputs),
     )
 
 
@@ -135,19 +135,19 @@ class _Reader:
         self.found = OperationList()
         self._fixed = fixed
         self._grows = frozenset(grows)
-        self._made = {name_of(value) for value in graph.inputs}
+        self._made = {get_name(value) for value in graph.inputs}
 
     def read(self, node: Node) -> None:
-        op = operator_of(node)
+        op = get_operator(node)
         if op == "DequantizeLinear":
             return
         if op == "QuantizeLinear":
-            if name_of(node.outputs[0]) not in self._made:  # else it ends an operator on integers
+            if get_name(node.outputs[0]) not in self._made:  # else it ends an operator on integers
                 self._read_quantizer(node)
             return
-        unit = quantized_op(node)
-        if unit is None and spec_name(node) in WIDE_LITERT_OPS:
-            unit = quantized_op(node, 16)
+        unit = match_supported_qdq_op(node)
+        if unit is None and get_spec_name(node) in WIDE_LITERT_OPS:
+            unit = match_supported_qdq_op(node, 16)
         if unit is None or unit.has_float_output or not self._has_integer_form(unit.spec.op):
             self._read_float(node)
         else:
@@ -160,11 +160,11 @@ class _Reader:
             raise UnsupportedError(
                 f"quantizer {node.name} computes its scale; LiteRT needs constant scales"
             )
-        before = quantized_source(source)
-        if constant_of(source) is not None:
+        before = find_quantized_source(source)
+        if get_constant(source) is not None:
             array = require_constant(source)
-            self.found.constants[name_of(output)] = quantized.params.quantize(array)
-            self.found.params[name_of(output)] = quantized.params
+            self.found.constants[get_name(output)] = quantized.params.quantize(array)
+            self.found.params[get_name(output)] = quantized.params
         elif before is not None:
             self._add(node, "Requantize", (self._tensor(before),), (self._tensor(quantized),), True)
         else:
@@ -177,27 +177,27 @@ class _Reader:
             for operand in unit.inputs
         ]
         outputs = [
-            self._tensor(output) if output is not None else name_of(value)
+            self._tensor(output) if output is not None else get_name(value)
             for value, output in zip(unit.node.outputs, unit.outputs, strict=True)
         ]
         self._add(unit.node, unit.spec.op, tuple(inputs), tuple(outputs), True)
 
     def _read_float(self, node: Node) -> None:
         inputs = tuple(None if v is None else self.find_float(v) for v in node.inputs)
-        outputs = tuple(name_of(value) if value.name else "" for value in node.outputs)
-        self._add(node, spec_name(node), inputs, outputs, False)
+        outputs = tuple(get_name(value) if value.name else "" for value in node.outputs)
+        self._add(node, get_spec_name(node), inputs, outputs, False)
 
     def find_float(self, value: Value) -> str:
         """The name of a value as its reader sees it; adds a DequantizeLinear before it if there is none yet."""
-        name = name_of(value)
+        name = get_name(value)
         if name in self._made or name in self.found.constants:
             return name
-        source = quantized_source(value)
+        source = find_quantized_source(value)
         if source is None:
             return self._plain(value) or name
-        integers = constant_of(source.integers)
+        integers = get_constant(source.integers)
         if integers is None:
-            integers = self._fixed.get(name_of(source.integers))
+            integers = self._fixed.get(get_name(source.integers))
         if integers is not None:
             self.found.constants[name] = source.params.dequantize(integers)
             return name
@@ -210,8 +210,8 @@ class _Reader:
         """The name of a value that is not quantized; a constant is kept."""
         if value is None:
             return None
-        name = name_of(value)
-        array = constant_of(value)
+        name = get_name(value)
+        array = get_constant(value)
         if array is None and name not in self._grows:
             array = self._fixed.get(name)
         if array is not None:
@@ -233,7 +233,7 @@ class _Reader:
         is_integer: bool,
     ) -> None:
         self._made.update(outputs)
-        attrs = {} if op in QUANTIZERS else all_attributes(node)
+        attrs = {} if op in QUANTIZERS else get_all_attributes(node)
         self.found.operations.append(
-            Operation(op, node_name(node), attrs, inputs, outputs, is_integer)
+            Operation(op, get_node_name(node), attrs, inputs, outputs, is_integer)
         )

@@ -35,17 +35,17 @@ KEEPS_ORDER = UNARY | frozenset(
 """Operators that work in any order and keep that of their input."""
 
 
-def reads_images(op: str, rank: int) -> bool:
+def is_image_operator(op: str, rank: int) -> bool:
     """Whether an operator stores images of so many axes channels last."""
     return op in SPATIAL and (op not in GLOBAL_POOLS or rank > 3)
 
 
-def channels_last(rank: int) -> Order:
+def order_channels_last(rank: int) -> Order:
     """The order N, spatial…, C."""
     return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
 
 
-def natural_order(rank: int) -> Order:
+def order_naturally(rank: int) -> Order:
     """ONNX's own order."""
     return tuple(range(rank))
 

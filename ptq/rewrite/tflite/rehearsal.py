@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptq.core.ops import OPS
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_shape, node_name, operator_of, spec_name
+from ptq.model.node import Node, get_constant_shape, get_node_name, get_operator, get_spec_name
 from ptq.rewrite.tflite.rows import ROWS
 from ptq.rewrite.tflite.write import TfliteOptions, write_tflite
 
@@ -13,8 +13,8 @@ def _list_float_nodes(graph: Graph) -> dict[str, str]:
     """Nodes of a prepared float graph that LiteRT has no integer operator for, by name, each with the reason."""
     found = {}
     for node in graph.nodes:
-        row = ROWS.get(spec_name(node))
-        if row is None or spec_name(node) not in OPS:
+        row = ROWS.get(get_spec_name(node))
+        if row is None or get_spec_name(node) not in OPS:
             continue
         why = (
             _why_no_integers(node)
@@ -22,13 +22,13 @@ def _list_float_nodes(graph: Graph) -> dict[str, str]:
             else f"no {node.op_type} on 8-bit integers"
         )
         if why:
-            found[node_name(node)] = f"LiteRT has {why}"
+            found[get_node_name(node)] = f"LiteRT has {why}"
     return found
 
 
 def _why_no_integers(node: Node) -> str:
-    op = operator_of(node)
-    weight = constant_shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    op = get_operator(node)
+    weight = get_constant_shape(node.inputs[1]) if len(node.inputs) > 1 else None
     if op == "MatMul" and weight is not None and len(weight) != 2:
         return "no product with several constant matrices on 8-bit integers"
     if op == "Gemm" and weight is None:

@@ -11,7 +11,7 @@ from ptq.core.types import FLOAT32
 from ptq.kernels.real_functions import SELU_ALPHA, SELU_GAMMA
 from ptq.rewrite.tflite.emitter import Emitter
 from ptq.rewrite.tflite.operations import Operation
-from ptq.rewrite.tflite.orders import Order, channels_last, natural_order, permute_shape
+from ptq.rewrite.tflite.orders import Order, order_channels_last, order_naturally, permute_shape
 
 
 class _Composition:
@@ -19,7 +19,7 @@ class _Composition:
 
     def __init__(self, e: Emitter, o: Operation, order: Order | None = None) -> None:
         self.e, self.x, self.y = e, str(o.inputs[0]), o.outputs[0]
-        self.order = order or e.order(self.x) or natural_order(e.rank(self.x))
+        self.order = order or e.order(self.x) or order_naturally(e.rank(self.x))
         self.source = e.read(self.x, self.order)
 
     def temporary(self, what: str, reduced: Sequence[int] = ()) -> int:
@@ -102,7 +102,7 @@ def _scale_and_shift(c: _Composition, o: Operation, unit: int) -> None:
 def write_instance_normalization(e: Emitter, o: Operation) -> None:
     """InstanceNormalization along the spatial axes; scale and shift run along the channels, stored last."""
     rank = e.rank(str(o.inputs[0]))
-    c = _Composition(e, o, channels_last(rank))
+    c = _Composition(e, o, order_channels_last(rank))
     unit = c.normalize(range(1, rank - 1), float(o.attrs.get("epsilon", 1e-5)))
     scaled = c.binary("MUL", unit, e.read(str(o.inputs[1])), c.temporary("scaled"))
     c.binary("ADD", scaled, e.read(str(o.inputs[2])), c.result())
@@ -117,7 +117,7 @@ def write_batch_normalization(e: Emitter, o: Operation) -> None:
         )
     scale, shift, mean, variance = (np.asarray(a, np.float64) for a in constants)
     factor = scale / np.sqrt(variance + float(o.attrs.get("epsilon", 1e-5)))
-    c = _Composition(e, o, channels_last(e.rank(str(o.inputs[0]))))
+    c = _Composition(e, o, order_channels_last(e.rank(str(o.inputs[0]))))
     by = e.literal(factor.astype(np.float32), f"{c.y}_factor")
     plus = e.literal((shift - mean * factor).astype(np.float32), f"{c.y}_shift")
     c.binary("ADD", c.binary("MUL", c.source, by, c.temporary("scaled")), plus, c.result())

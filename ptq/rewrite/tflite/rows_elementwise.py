@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ptq.core.errors import UnsupportedError
-from ptq.rewrite.tflite.emitter import Emitter, common_order
+from ptq.rewrite.tflite.emitter import Emitter, find_common_order
 from ptq.rewrite.tflite.operations import Operation
-from ptq.rewrite.tflite.orders import Order, channels_last, natural_order, permute_shape
+from ptq.rewrite.tflite.orders import Order, order_channels_last, order_naturally, permute_shape
 
 _BINARY: Mapping[str, tuple[str, str | None]] = {
     "Add": ("ADD", "AddOptions"),
@@ -37,7 +37,7 @@ def write_binary(e: Emitter, o: Operation) -> None:
     """An operator of two operands."""
     builtin, options = _BINARY[o.op]
     names = [str(name) for name in o.inputs]
-    order = common_order(e, names)
+    order = find_common_order(e, names)
     fields = {"fusedActivationFunction": e.activation(o)} if o.op in _FUSES_ACTIVATION else {}
     if o.op in ("Add", "Sub"):
         fields["potScaleInt16"] = (
@@ -51,7 +51,7 @@ def write_binary(e: Emitter, o: Operation) -> None:
 def write_sum(e: Emitter, o: Operation) -> None:
     """ADD of each further operand; nothing for one."""
     names, y = [str(name) for name in o.inputs], o.outputs[0]
-    order = common_order(e, names)
+    order = find_common_order(e, names)
     if len(names) == 1 and names[0] not in e.listed.constants:
         e.alias(y, names[0], order)
         return
@@ -98,7 +98,9 @@ def _operand(e: Emitter, name: str, order: Order, dtype: np.dtype[Any] | None) -
     """An operand of a broadcast; a scalar needs no axes. A constant gets the type, unless it is a condition."""
     if e.dtype(name).kind == "b":
         dtype = None
-    if e.rank(name) == 0 or (order != channels_last(len(order)) and order == tuple(sorted(order))):
+    if e.rank(name) == 0 or (
+        order != order_channels_last(len(order)) and order == tuple(sorted(order))
+    ):
         return e.read(name, dtype=dtype)
     return e.read(name, order, rank=len(order), dtype=dtype)
 
@@ -107,7 +109,7 @@ def write_extremes(e: Emitter, o: Operation) -> None:
     """MAXIMUM or MINIMUM of two operands, one after the other."""
     builtin = "MAXIMUM" if o.op == "Max" else "MINIMUM"
     names, y = [str(name) for name in o.inputs], o.outputs[0]
-    order = common_order(e, names)
+    order = find_common_order(e, names)
     shape, signature = (permute_shape(s, order) for s in (e.shape(y), e.signature(y)))
     dtype = _common_type(e, o)
     tensor, *others = (_operand(e, name, order, dtype) for name in names)
@@ -125,7 +127,7 @@ def write_extremes(e: Emitter, o: Operation) -> None:
 def write_where(e: Emitter, o: Operation) -> None:
     """SELECT_V2."""
     names = [str(name) for name in o.inputs]
-    order = common_order(e, names)
+    order = find_common_order(e, names)
     dtype = _common_type(e, o)
     inputs = [_operand(e, name, order, dtype) for name in names]
     e.op("SELECT_V2", inputs, [e.write(o.outputs[0], order)], "SelectV2Options")
@@ -149,5 +151,5 @@ def write_cast(e: Emitter, o: Operation) -> None:
 def _write_converted(e: Emitter, o: Operation, builtin: str, options: str) -> None:
     """Write an operator that changes the type of each value, in the order that its input has."""
     x, y = str(o.inputs[0]), o.outputs[0]
-    order = e.order(x) or natural_order(e.rank(x))
+    order = e.order(x) or order_naturally(e.rank(x))
     e.op(builtin, [e.read(x, order)], [e.write(y, order)], options)

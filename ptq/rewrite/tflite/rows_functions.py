@@ -15,7 +15,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.rewrite.tflite.emitter import Emitter
 from ptq.rewrite.tflite.operations import CLAMPS, Operation
-from ptq.rewrite.tflite.orders import natural_order, permute_shape
+from ptq.rewrite.tflite.orders import order_naturally, permute_shape
 
 _INTEGER_BUILTINS: Mapping[str, tuple[str, str | None]] = {
     "Abs": ("ABS", "AbsOptions"),
@@ -52,7 +52,7 @@ def write_function(e: Emitter, o: Operation) -> None:
 
 def _apply(e: Emitter, o: Operation, builtin: str, options: str | None, **fields: Any) -> None:
     x, y = str(o.inputs[0]), o.outputs[0]
-    order = e.order(x) or natural_order(e.rank(x))
+    order = e.order(x) or order_naturally(e.rank(x))
     e.op(builtin, [e.read(x, order)], [e.write(y, order)], options, **fields)
 
 
@@ -70,7 +70,7 @@ def write_leaky_relu(e: Emitter, o: Operation) -> None:
 def write_prelu(e: Emitter, o: Operation) -> None:
     """PRELU; its slopes have the axes of the input without the batch."""
     x, slope, y = str(o.inputs[0]), str(o.inputs[1]), o.outputs[0]
-    order = e.order(x) or natural_order(e.rank(x))
+    order = e.order(x) or order_naturally(e.rank(x))
     if e.constant(slope) is not None and e.rank(slope) <= e.rank(x):
         array = e.constant(slope)
         assert array is not None
@@ -96,7 +96,7 @@ def write_clip(e: Emitter, o: Operation) -> None:
     if before != after:
         write_table(e, o)
         return
-    order = e.order(x) or natural_order(e.rank(x))
+    order = e.order(x) or order_naturally(e.rank(x))
     tensor = e.read(x, order)
     bounds = [(name, v) for name, v in (("MAXIMUM", lo), ("MINIMUM", hi)) if np.isfinite(v)]
     if not bounds:
@@ -157,7 +157,7 @@ def write_table(e: Emitter, o: Operation) -> None:
     """A table of 256 entries: CAST to int32, ADD 128, GATHER."""
     x, y = str(o.inputs[0]), o.outputs[0]
     before, after = e.params(x), e.params(y)
-    order = e.order(x) or natural_order(e.rank(x))
+    order = e.order(x) or order_naturally(e.rank(x))
     if e.make_table is None:  # a rehearsal in float of what will be a table
         e.op("ABS", [e.read(x, order)], [e.write(y, order)], "AbsOptions")
         return

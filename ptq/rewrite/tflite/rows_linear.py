@@ -23,7 +23,7 @@ from ptq.rewrite.tflite.emitter import Emitter
 from ptq.rewrite.tflite.images import pad_image, read_image, write_image
 from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError
 from ptq.rewrite.tflite.operations import FUSED, Operation
-from ptq.rewrite.tflite.orders import channels_last, natural_order
+from ptq.rewrite.tflite.orders import order_channels_last, order_naturally
 from ptq.rewrite.tflite.windows import read_transposed_begins, read_window
 
 
@@ -129,7 +129,7 @@ def write_conv_transpose(e: Emitter, o: Operation) -> None:
         )
     batch, channels = e.shape(y)[:2]
     shape = (batch, *(full if cuts else output), channels)
-    order = channels_last(4)
+    order = order_channels_last(4)
     stored = e.literal(
         weight.transpose(1, 2, 3, 0), str(o.inputs[1]), e.params(str(o.inputs[1])), 0
     )
@@ -176,7 +176,7 @@ def write_gemm(e: Emitter, o: Operation) -> None:
     stored = weight if o.attrs.get("transB", 0) else weight.T
     if alpha != 1:
         stored = stored * np.float32(alpha)
-    _fully_connected(e, o, e.read(x, natural_order(2)), stored, beta=beta)
+    _fully_connected(e, o, e.read(x, order_naturally(2)), stored, beta=beta)
 
 
 def _fully_connected(
@@ -208,10 +208,10 @@ def write_matmul(e: Emitter, o: Operation) -> None:
     left, right, y = str(o.inputs[0]), str(o.inputs[1]), o.outputs[0]
     array = e.constant(right)
     if array is not None and array.ndim == 2 and e.rank(left) >= 2:
-        _fully_connected(e, o, e.read(left, natural_order(e.rank(left))), array.T)
+        _fully_connected(e, o, e.read(left, order_naturally(e.rank(left))), array.T)
         return
     if min(e.rank(left), e.rank(right)) < 2:
         raise UnsupportedError(f"MatMul {o.name} of a vector has no form in LiteRT; add an axis")
     assert FUSED not in o.attrs  # BATCH_MATMUL has no fused activation
-    inputs = [e.read(name, natural_order(e.rank(name))) for name in (left, right)]
+    inputs = [e.read(name, order_naturally(e.rank(name))) for name in (left, right)]
     e.op("BATCH_MATMUL", inputs, [e.write(y)], "BatchMatMulOptions", adjX=False, adjY=False)

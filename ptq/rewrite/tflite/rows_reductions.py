@@ -10,7 +10,7 @@ import numpy as np
 from ptq.core.errors import UnsupportedError
 from ptq.rewrite.tflite.emitter import Emitter
 from ptq.rewrite.tflite.operations import Operation
-from ptq.rewrite.tflite.orders import Order, natural_order, permute_shape
+from ptq.rewrite.tflite.orders import Order, order_naturally, permute_shape
 
 _REDUCTIONS: Mapping[str, str] = {
     "ReduceMean": "MEAN",
@@ -73,8 +73,8 @@ def _locate_reduction(e: Emitter, o: Operation) -> _Reduction:
             raise UnsupportedError(f"{o.op} {o.name} reduces nothing; remove it")
         axes = range(rank)
     reduced = sorted({int(a) % rank for a in np.atleast_1d(axes)})
-    order, keeps = e.order(x) or natural_order(rank), bool(o.attrs.get("keepdims", 1))
-    target = order if keeps else order_without(order, reduced)
+    order, keeps = e.order(x) or order_naturally(rank), bool(o.attrs.get("keepdims", 1))
+    target = order if keeps else remove_from_order(order, reduced)
     return _Reduction(order, [order.index(a) for a in reduced], target, keeps)
 
 
@@ -94,7 +94,7 @@ def _add_temporary(e: Emitter, like: str, order: Order, name: str) -> int:
 def write_cumulative_sum(e: Emitter, o: Operation) -> None:
     """CUMSUM along a constant axis."""
     x, y = str(o.inputs[0]), o.outputs[0]
-    order = e.order(x) or natural_order(e.rank(x))
+    order = e.order(x) or order_naturally(e.rank(x))
     axis = e.constant(o.inputs[1])
     if axis is None:
         raise UnsupportedError(
@@ -106,7 +106,7 @@ def write_cumulative_sum(e: Emitter, o: Operation) -> None:
     e.op("CUMSUM", inputs, [e.write(y, order)], "CumsumOptions", **options)
 
 
-def order_without(order: Order, removed: list[int]) -> Order:
+def remove_from_order(order: Order, removed: list[int]) -> Order:
     """The order of what is left of a value without some axes."""
     kept = [axis for axis in order if axis not in removed]
     ranks = {axis: number for number, axis in enumerate(sorted(kept))}
@@ -120,7 +120,7 @@ def write_arg_reduce(e: Emitter, o: Operation) -> None:
     axis = int(o.attrs.get("axis", 0)) % rank
     if o.attrs.get("select_last_index", 0):
         raise UnsupportedError(f"{o.op} {o.name} takes the last of equal values, LiteRT the first")
-    order = e.order(x) or natural_order(rank)
+    order = e.order(x) or order_naturally(rank)
     builtin, options = (
         ("ARG_MAX", "ArgMaxOptions") if o.op == "ArgMax" else ("ARG_MIN", "ArgMinOptions")
     )
@@ -130,7 +130,7 @@ def write_arg_reduce(e: Emitter, o: Operation) -> None:
     ]
     kind = e.model.number_of("TensorType", "INT64")
     if not o.attrs.get("keepdims", 1):
-        result = e.write(y, order_without(order, [axis]))
+        result = e.write(y, remove_from_order(order, [axis]))
         e.op(builtin, inputs, [result], options, outputType=kind)
         return
     shape, signature = (
@@ -149,9 +149,9 @@ def write_along_last_axis(e: Emitter, o: Operation) -> None:
     axis = int(o.attrs.get("axis", -1)) % rank
     if o.attrs.get("together"):
         raise UnsupportedError(f"{o.op} {o.name} runs over several axes; export opset 13")
-    order = e.order(x) or natural_order(rank)
+    order = e.order(x) or order_naturally(rank)
     if order[-1] != axis:
-        order = (*(a for a in natural_order(rank) if a != axis), axis)
+        order = (*(a for a in order_naturally(rank) if a != axis), axis)
     inputs, outputs = [e.read(x, order)], [e.write(y, order)]
     if o.op == "Softmax":
         e.op("SOFTMAX", inputs, outputs, "SoftmaxOptions", beta=1.0)

@@ -12,10 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.rewrite.tflite.emitter import Emitter, common_order
+from ptq.rewrite.tflite.emitter import Emitter, find_common_order
 from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError
 from ptq.rewrite.tflite.operations import Operation
-from ptq.rewrite.tflite.orders import Order, Shape, channels_last, natural_order, permute_shape
+from ptq.rewrite.tflite.orders import (
+    Order,
+    Shape,
+    order_channels_last,
+    order_naturally,
+    permute_shape,
+)
 from ptq.rewrite.tflite.signs import can_be_negative
 
 _PROBE_BATCH = 3
@@ -30,14 +36,14 @@ def write_view(e: Emitter, o: Operation) -> None:
     order = e.order(x)
     target = None
     if order is not None:
-        is_image = y in e.prefers_last or order != natural_order(e.rank(x))
+        is_image = y in e.prefers_last or order != order_naturally(e.rank(x))
         target = find_view_order(_with_batch(e, x), order, _with_batch(e, y), is_image)
     if target is None and order is not None and y in e.free_features:
         features = _find_features(_with_batch(e, x), order, _with_batch(e, y))
         if features is not None:
-            e.features[y], target = features, natural_order(e.rank(y))
+            e.features[y], target = features, order_naturally(e.rank(y))
     if target is None:
-        order, target = natural_order(e.rank(x)), natural_order(e.rank(y))
+        order, target = order_naturally(e.rank(x)), order_naturally(e.rank(y))
     source = e.read(x, order)
     e.reshape(source, permute_shape(e.signature(y), target), e.write(y, target), y)
 
@@ -62,7 +68,7 @@ def find_view_order(
     """
     positions = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
     stored = positions.transpose(order).ravel()
-    candidates = [channels_last(len(result)), natural_order(len(result))]
+    candidates = [order_channels_last(len(result)), order_naturally(len(result))]
     for candidate in dict.fromkeys(candidates if is_image else candidates[::-1]):
         if np.array_equal(positions.reshape(result).transpose(candidate).ravel(), stored):
             return candidate
@@ -82,16 +88,19 @@ def write_transpose(e: Emitter, o: Operation) -> None:
     x, y = str(o.inputs[0]), o.outputs[0]
     rank = e.rank(x)
     given = o.attrs.get("perm")
-    perm = tuple(int(p) for p in given) if given is not None else natural_order(rank)[::-1]
+    perm = tuple(int(p) for p in given) if given is not None else order_naturally(rank)[::-1]
     order = e.order(x)
     if order is None:  # a constant
-        order = natural_order(rank)
+        order = order_naturally(rank)
     # Stored axis j of x is axis order[j] of x, which is axis perm.index(order[j]) of y.
     seen = tuple(perm.index(axis) for axis in order)
-    if x not in e.listed.constants and seen in (natural_order(rank), channels_last(rank)):
+    if x not in e.listed.constants and seen in (
+        order_naturally(rank),
+        order_channels_last(rank),
+    ):
         e.alias(y, x, seen)
         return
-    wanted = channels_last(rank) if y in e.prefers_last else natural_order(rank)
+    wanted = order_channels_last(rank) if y in e.prefers_last else order_naturally(rank)
     turns = [order.index(perm[axis]) for axis in wanted]
     source = e.read(x, order)
     e.op("TRANSPOSE", [source, e.integers(turns, f"{y}_perm")], [e.write(y, wanted)],
@@ -102,7 +111,7 @@ def write_identity(e: Emitter, o: Operation) -> None:
     """Nothing: the result is the same tensor."""
     x, y = str(o.inputs[0]), o.outputs[0]
     if x in e.listed.constants or e.params(x) != e.params(y):
-        order = natural_order(e.rank(x)) if e.order(x) is None else e.order(x)
+        order = order_naturally(e.rank(x)) if e.order(x) is None else e.order(x)
         e.reshape(
             e.read(x, order), permute_shape(e.signature(y), order or ()), e.write(y, order), y
         )
@@ -113,7 +122,7 @@ def write_identity(e: Emitter, o: Operation) -> None:
 def write_concat(e: Emitter, o: Operation) -> None:
     """CONCATENATION."""
     y, names = o.outputs[0], [str(name) for name in o.inputs]
-    order = common_order(e, names)
+    order = find_common_order(e, names)
     axis = order.index(int(o.attrs["axis"]) % e.rank(y))
     dtype = None if e.params(y) else e.dtype(y)
     e.op(
@@ -126,7 +135,7 @@ def write_concat(e: Emitter, o: Operation) -> None:
 def write_split(e: Emitter, o: Operation) -> None:
     """SPLIT or SPLIT_V; outputs that nobody reads exist too."""
     x = str(o.inputs[0])
-    order = e.order(x) or natural_order(e.rank(x))
+    order = e.order(x) or order_naturally(e.rank(x))
     axis = int(o.attrs.get("axis", 0)) % e.rank(x)
     stored = e.literal(np.asarray(order.index(axis), np.int32), f"{x}_axis")
     source, sizes = e.read(x, order), o.attrs.get("split")
@@ -172,7 +181,7 @@ def write_slice_axes(e: Emitter, o: Operation) -> None:
     spans = [slice(None)] * rank
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         spans[axis] = slice(start, end, step)
-    order = e.order(x) or natural_order(rank)
+    order = e.order(x) or order_naturally(rank)
     grows = [i for i, length in enumerate(e.signature(x)) if length == -1]
     if any(spans[axis] != slice(None) for axis in grows):
         raise DependsOnBatchError(f"Slice {o.name} takes a part of the batch")
@@ -206,17 +215,17 @@ def write_gather(e: Emitter, o: Operation) -> None:
     """GATHER; positions from the end become positions from the start. A table of float64 is stored as float32."""
     x, indices, y = str(o.inputs[0]), str(o.inputs[1]), o.outputs[0]
     axis = int(o.attrs.get("axis", 0)) % e.rank(x)
-    order = e.order(x) or natural_order(e.rank(x))
+    order = e.order(x) or order_naturally(e.rank(x))
     array = e.constant(indices)
     rank = e.rank(indices)
     if rank > 1:
-        order = natural_order(e.rank(x))
+        order = order_naturally(e.rank(x))
     length = e.shape(x)[axis]
     if array is not None:
         wrapped = np.where(array < 0, array + length, array).astype(np.int32)
         positions = e.literal(wrapped, f"{indices}_positions")
     else:
-        positions = e.read(indices, natural_order(rank))
+        positions = e.read(indices, order_naturally(rank))
         if can_be_negative(e, indices):
             positions = _count_from_start(e, indices, positions, length)
     if rank == 1:
@@ -224,7 +233,7 @@ def write_gather(e: Emitter, o: Operation) -> None:
     elif rank == 0:
         target = tuple(a - (a > axis) for a in order if a != axis)
     else:
-        target = natural_order(e.rank(y))
+        target = order_naturally(e.rank(y))
     is_double = e.constant(x) is not None and e.dtype(x) == np.float64
     source = e.read(x, order, dtype=np.dtype(np.float32) if is_double else e.dtype(x))
     result = _narrow_result(e, y, target) if is_double else e.write(y, target)
@@ -260,7 +269,7 @@ def write_expand(e: Emitter, o: Operation) -> None:
     """BROADCAST_TO."""
     x, y = str(o.inputs[0]), o.outputs[0]
     _refuse_open_batch(e, o)
-    order = (e.order(x) if e.rank(x) == e.rank(y) else None) or natural_order(e.rank(y))
+    order = (e.order(x) if e.rank(x) == e.rank(y) else None) or order_naturally(e.rank(y))
     shape = e.integers(permute_shape(e.shape(y), order), f"{y}_shape")
     source = e.read(x, order, rank=e.rank(y))
     e.op("BROADCAST_TO", [source, shape], [e.write(y, order)])
@@ -269,7 +278,7 @@ def write_expand(e: Emitter, o: Operation) -> None:
 def write_tile(e: Emitter, o: Operation) -> None:
     """TILE."""
     x, y = str(o.inputs[0]), o.outputs[0]
-    order = e.order(x) or natural_order(e.rank(x))
+    order = e.order(x) or order_naturally(e.rank(x))
     repeats = [n // m for n, m in zip(e.shape(y), e.shape(x), strict=True)]
     amounts = e.integers(permute_shape(repeats, order), f"{y}_repeats")
     e.op("TILE", [e.read(x, order), amounts], [e.write(y, order)])

@@ -10,10 +10,15 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.rewrite.tflite.emitter import Emitter
-from ptq.rewrite.tflite.images import pad_image, read_image, temporary_image, write_image
+from ptq.rewrite.tflite.images import add_temporary_image, pad_image, read_image, write_image
 from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError
 from ptq.rewrite.tflite.operations import Operation
-from ptq.rewrite.tflite.orders import channels_last, natural_order, permute_shape, reads_images
+from ptq.rewrite.tflite.orders import (
+    is_image_operator,
+    order_channels_last,
+    order_naturally,
+    permute_shape,
+)
 from ptq.rewrite.tflite.samplings import find_sampling
 from ptq.rewrite.tflite.windows import read_averages, read_window
 
@@ -42,7 +47,7 @@ def write_pool(e: Emitter, o: Operation) -> None:
     source = pad_image(e, x, read_image(e, x), window.pads, filling)
     sizes, strides = ((1, *s)[-2:] for s in (window.kernel, window.strides))
     with write_image(e, y) as result:
-        pooled = result if counts is None else temporary_image(e, y, "means")
+        pooled = result if counts is None else add_temporary_image(e, y, "means")
         e.op(
             "MAX_POOL_2D" if o.op == "MaxPool" else "AVERAGE_POOL_2D",
             [source], [pooled], "Pool2DOptions",
@@ -78,7 +83,7 @@ def write_resize(e: Emitter, o: Operation) -> None:
         raise UnsupportedError(
             f"Resize {o.name} has antialias, keep_aspect_ratio_policy or positions that LiteRT does not have"
         )
-    order = channels_last(4)
+    order = order_channels_last(4)
     size = e.integers(result[2:], f"{y}_size")
     builtin, options = (
         ("RESIZE_BILINEAR", "ResizeBilinearOptions")
@@ -94,7 +99,7 @@ def write_resize(e: Emitter, o: Operation) -> None:
 def write_depth_to_space(e: Emitter, o: Operation) -> None:
     """DEPTH_TO_SPACE; mode CRD first sorts the channels."""
     x, y, block = str(o.inputs[0]), o.outputs[0], int(o.attrs["blocksize"])
-    order = channels_last(4)
+    order = order_channels_last(4)
     source = e.read(x, order)
     mode: Any = o.attrs.get("mode", "DCR")
     if mode in ("CRD", b"CRD"):
@@ -112,7 +117,7 @@ def write_depth_to_space(e: Emitter, o: Operation) -> None:
 
 def write_space_to_depth(e: Emitter, o: Operation) -> None:
     """SPACE_TO_DEPTH."""
-    x, y, order = str(o.inputs[0]), o.outputs[0], channels_last(4)
+    x, y, order = str(o.inputs[0]), o.outputs[0], order_channels_last(4)
     e.op(
         "SPACE_TO_DEPTH", [e.read(x, order)], [e.write(y, order)], "SpaceToDepthOptions",
         blockSize=int(o.attrs["blocksize"]),
@@ -123,7 +128,11 @@ def write_global_pool(e: Emitter, o: Operation) -> None:
     """MEAN or REDUCE_MAX over the spatial axes; of three axes in the stored order."""
     x, y = str(o.inputs[0]), o.outputs[0]
     rank = e.rank(x)
-    order = channels_last(rank) if reads_images(o.op, rank) else e.order(x) or natural_order(rank)
+    order = (
+        order_channels_last(rank)
+        if is_image_operator(o.op, rank)
+        else e.order(x) or order_naturally(rank)
+    )
     axes = e.integers(sorted(order.index(a) for a in range(2, rank)), f"{y}_axes")
     builtin = "MEAN" if o.op == "GlobalAveragePool" else "REDUCE_MAX"
     e.op(builtin, [e.read(x, order), axes], [e.write(y, order)], "ReducerOptions", keepDims=True)
@@ -132,7 +141,7 @@ def write_global_pool(e: Emitter, o: Operation) -> None:
 def write_pad(e: Emitter, o: Operation) -> None:
     """PAD, PADV2 or MIRROR_PAD."""
     x, y = str(o.inputs[0]), o.outputs[0]
-    order = e.order(x) or channels_last(e.rank(x))
+    order = e.order(x) or order_channels_last(e.rank(x))
     amounts = o.attrs.get("pads")
     if amounts is None:
         amounts = e.constant(o.inputs[1] if len(o.inputs) > 1 else None)

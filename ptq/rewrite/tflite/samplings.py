@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.kernels.resize import (
-    LitertSampling,
-    OnnxSampling,
-    ResizeAxis,
-    matching_litert_sampling,
-)
+from ptq.kernels.resize import LitertSampling, OnnxSampling, ResizeAxis, find_litert_sampling
 from ptq.model.axes import resize_unsupported_reason
 from ptq.rewrite.tflite.operations import Operation
 
@@ -49,7 +44,7 @@ def find_sampling(
         mode = "half_pixel"
     if resize_unsupported_reason({**o.attrs, "coordinate_transformation_mode": mode}):
         return None
-    return matching_litert_sampling(OnnxSampling(mode, nearest), image)
+    return find_litert_sampling(OnnxSampling(mode, nearest), image)
 
 
 def _is_whole(axis: ResizeAxis) -> bool:

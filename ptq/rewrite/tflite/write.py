@@ -18,7 +18,7 @@ from ptq.rewrite.tflite.emitter import Emitter, TableMaker
 from ptq.rewrite.tflite.flatbuffer import FlatbufferModel
 from ptq.rewrite.tflite.fuse_clamps import fuse_clamps
 from ptq.rewrite.tflite.inputs_outputs import (
-    integer_borders,
+    map_integer_borders,
     without_quantizers,
     write_float16_input,
     write_float16_output,
@@ -26,12 +26,12 @@ from ptq.rewrite.tflite.inputs_outputs import (
 from ptq.rewrite.tflite.layouts import (
     KEEPS_FEATURES,
     find_free_features,
-    values_preferring_last,
-    values_stored_last,
+    find_values_preferring_last,
+    find_values_stored_last,
 )
 from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError, measure_shapes
 from ptq.rewrite.tflite.operations import Operation, OperationList, list_operations
-from ptq.rewrite.tflite.orders import Order, channels_last, natural_order
+from ptq.rewrite.tflite.orders import Order, order_channels_last, order_naturally
 from ptq.rewrite.tflite.rows import ROWS
 from ptq.rewrite.tflite.standard_metadata import (
     NOTHING_KNOWN,
@@ -117,11 +117,11 @@ def _write(
     listed = list_operations(graph, measured.fixed, measured.grows, _has_integer_form)
     _check_types(listed)
     listed = fuse_clamps(listed)
-    images = values_preferring_last(listed, measured)
-    last = values_stored_last(listed, measured, images)
+    images = find_values_preferring_last(listed, measured)
+    last = find_values_stored_last(listed, measured, images)
     model = FlatbufferModel()
     e = Emitter(listed, measured, model, make_table, find_free_features(listed), images)
-    inner = integer_borders(listed) if options.io == "int8" and make_table else ({}, {})
+    inner = map_integer_borders(listed) if options.io == "int8" and make_table else ({}, {})
     inputs = {
         name: _write_input(e, name, inner[0].get(name, name), options) for name in listed.inputs
     }
@@ -130,7 +130,7 @@ def _write(
     sources = {name: inner[1].get(name, name) for name in listed.outputs}
     # an image stays channels last; a Transpose of the model is written, for it is what the model returns
     ends = {
-        name: e.order(source) if name in last else natural_order(e.rank(source))
+        name: e.order(source) if name in last else order_naturally(e.rank(source))
         for name, source in sources.items()
     }
     outputs = {
@@ -178,12 +178,12 @@ def _write_input(e: Emitter, name: str, inner: str, options: TfliteOptions) -> i
     if options.io == "float16" and e.dtype(name) == FLOAT32:
         return write_float16_input(e, name, is_image=is_image)
     rank = e.rank(name)
-    return e.write(inner, channels_last(rank) if is_image else natural_order(rank))
+    return e.write(inner, order_channels_last(rank) if is_image else order_naturally(rank))
 
 
 def _write_output(e: Emitter, name: str, order: Order | None, options: TfliteOptions) -> int:
     if options.io == "float16" and e.dtype(name) == FLOAT32:
-        return write_float16_output(e, name, order or natural_order(e.rank(name)))
+        return write_float16_output(e, name, order or order_naturally(e.rank(name)))
     return e.read(name, order)
 
 

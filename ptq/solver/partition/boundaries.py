@@ -16,13 +16,13 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    consumers_of,
+    get_name,
+    get_node_name,
+    get_operator,
+    get_shape,
     is_float32,
-    name_of,
-    node_name,
-    operator_of,
-    shape_of,
-    values_read_by,
+    list_consumers,
+    list_values_read,
 )
 
 Boundaries = Mapping[str, tuple[str, ...]]
@@ -49,7 +49,7 @@ def find_per_channel_boundaries(
         if len(writer.outputs) != 1:
             continue
         value = writer.outputs[0]
-        readers = consumers_of(value)
+        readers = list_consumers(value)
         if any(reader.graph is not writer.graph for reader in readers) or not _has_runs(value):
             continue
         in_float = [node for node in readers if node.name in floats]
@@ -58,19 +58,19 @@ def find_per_channel_boundaries(
             if not in_float and not value.is_graph_output():
                 continue
             if not any(_reaches_layout(node, floats, _float_readers) for node in in_float):
-                found[name_of(value)] = _node_names([writer, *integers])
+                found[get_name(value)] = _node_names([writer, *integers])
         elif integers and not _reaches_layout(writer, floats, _float_writers):
-            found[name_of(value)] = _node_names(integers)
+            found[get_name(value)] = _node_names(integers)
     return found
 
 
 def _node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(node_name(node) for node in nodes))
+    return tuple(dict.fromkeys(get_node_name(node) for node in nodes))
 
 
 def _has_runs(value: Value) -> bool:
     """Whether the tensor has several channels along axis 1, and enough values in each; an unknown size is enough."""
-    shape = shape_of(value)
+    shape = get_shape(value)
     if not is_float32(value) or shape is None or len(shape) < 3 or (shape[1] or 0) < 2:
         return False
     return None in shape[2:] or math.prod(n or 0 for n in shape[2:]) >= _MIN_RUN
@@ -83,9 +83,9 @@ def _reaches_layout(
     visited, ahead = {start}, [start]
     while ahead:
         node = ahead.pop()
-        if node.name not in floats or operator_of(node) == "Transpose":
+        if node.name not in floats or get_operator(node) == "Transpose":
             return True
-        if operator_of(node) not in _CHANNELS_FIRST:
+        if get_operator(node) not in _CHANNELS_FIRST:
             new = [other for other in neighbours(node) if other not in visited]
             visited.update(new)
             ahead += new
@@ -93,9 +93,11 @@ def _reaches_layout(
 
 
 def _float_readers(node: Node) -> list[Node]:
-    return [reader for value in node.outputs if is_float32(value) for reader in consumers_of(value)]
+    return [
+        reader for value in node.outputs if is_float32(value) for reader in list_consumers(value)
+    ]
 
 
 def _float_writers(node: Node) -> list[Node]:
-    makers = [value.producer() for value in values_read_by(node) if is_float32(value)]
+    makers = [value.producer() for value in list_values_read(node) if is_float32(value)]
     return [maker for maker in makers if maker is not None]

@@ -23,19 +23,19 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
-    constant_shape,
-    consumers_of,
+    get_attributes,
+    get_constant,
+    get_constant_shape,
+    get_name,
+    get_operator,
+    get_shape,
     is_constant,
-    name_of,
-    operator_of,
-    shape_of,
+    list_consumers,
 )
-from ptq.model.weights.layer_weights import summed_input_count
-from ptq.rewrite.prepare.shape_inference import symbolic_shape
+from ptq.model.weights.layer_weights import count_summed_inputs
+from ptq.rewrite.prepare.shape_inference import get_symbolic_shape
 from ptq.solver.partition.cost_table import OrtCostTable
-from ptq.solver.partition.kernel_key import kernel_key, kernel_kind
+from ptq.solver.partition.kernel_key import build_kernel_key, get_kernel_kind
 
 VIEWS = frozenset(["Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"])
 """Operators that only name the same bytes anew: they take no time."""
@@ -69,17 +69,17 @@ class TensorSizes:
         """The number of elements of a tensor; 1 if its shape is unknown."""
         if value is None:
             return 1.0
-        name = name_of(value)
+        name = get_name(value)
         if name not in self._known:
             self._known[name] = self.estimate(value)
         return self._known[name]
 
     def estimate(self, value: Value) -> float:
         """The same, computed anew: estimates of varying dimensions may have been added."""
-        shape = shape_of(value)
+        shape = get_shape(value)
         if not shape:
             return 1.0
-        name = name_of(value)
+        name = get_name(value)
         varying = sum(d is None for d in shape[1:])
         share = self.pixel_share.get(name, 1.0) if varying else 1.0
         share *= self.first_dims.get(name, 1.0) if shape[0] is None else 1.0
@@ -93,22 +93,22 @@ def estimate_sizes(graph: Graph) -> TensorSizes:
     shares: dict[str, float] = {}
     first_dims: dict[str, float] = {}
     size = TensorSizes(shares, first_dims)
-    batches = {(symbolic_shape(value) or (1,))[0] for value in graph.inputs}
+    batches = {(get_symbolic_shape(value) or (1,))[0] for value in graph.inputs}
     for node in graph.nodes:
-        before = [name_of(v) for v in node.inputs if v is not None and not is_constant(v)]
+        before = [get_name(v) for v in node.inputs if v is not None and not is_constant(v)]
         share = max((shares.get(name, 1.0) for name in before), default=1.0)
-        if operator_of(node) in _STRIDED_OPS:
-            share /= math.prod(attributes_of(node).get("strides", (1,)))
-        elif operator_of(node) == "ConvTranspose":
-            share *= math.prod(attributes_of(node).get("strides", (1,)))
-        elif operator_of(node) == "Resize" and len(node.inputs) > 2:
-            scales = constant_of(node.inputs[2])
+        if get_operator(node) in _STRIDED_OPS:
+            share /= math.prod(get_attributes(node).get("strides", (1,)))
+        elif get_operator(node) == "ConvTranspose":
+            share *= math.prod(get_attributes(node).get("strides", (1,)))
+        elif get_operator(node) == "Resize" and len(node.inputs) > 2:
+            scales = get_constant(node.inputs[2])
             share *= 1.0 if scales is None or not scales.size else float(scales.prod())
-        shares.update((name_of(v), share) for v in node.outputs)
+        shares.update((get_name(v), share) for v in node.outputs)
         for value in node.outputs:
-            symbols = symbolic_shape(value) or (1,)
+            symbols = get_symbolic_shape(value) or (1,)
             if not isinstance(symbols[0], int) and symbols[0] not in batches:
-                first_dims[name_of(value)] = _estimate_first_dim(node, value, size)
+                first_dims[get_name(value)] = _estimate_first_dim(node, value, size)
     return size
 
 
@@ -118,10 +118,10 @@ def _estimate_first_dim(node: Node, value: Value, size: TensorSizes) -> float:
     A view keeps the number of elements. Other operators keep the dimension of the inputs that name it alike; where
     none does, that of the inputs of the same rank.
     """
-    if operator_of(node) in VIEWS and node.inputs[0] is not None:
+    if get_operator(node) in VIEWS and node.inputs[0] is not None:
         return size.estimate(node.inputs[0]) / size.estimate(value)
-    shapes = {name_of(v): symbolic_shape(v) for v in node.inputs if v is not None}
-    own = symbolic_shape(value) or ()
+    shapes = {get_name(v): get_symbolic_shape(v) for v in node.inputs if v is not None}
+    own = get_symbolic_shape(value) or ()
     alike = [name for name, shape in shapes.items() if shape and shape[0] == own[0]]
     sources = alike or [name for name, shape in shapes.items() if len(shape or ()) == len(own)]
     return max((size.first_dims.get(name, 1.0) for name in sources), default=1.0)
@@ -171,11 +171,11 @@ class GraphCosts:
 
 def price_kernel(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
     """The passes of a node: those of its kernel where it was timed, else by all that was measured of its operator."""
-    timed = costs.kernels.get(kernel_key(node) or "") if costs.kernels else None
+    timed = costs.kernels.get(build_kernel_key(node) or "") if costs.kernels else None
     if timed is not None:
         return KernelCost(*timed)
     own = estimate_cost(node, spec, size, costs)
-    scale = costs.scales.get(kernel_kind(node)) if costs.scales else None
+    scale = costs.scales.get(get_kernel_kind(node)) if costs.scales else None
     if scale is None:
         return own
     return KernelCost(own.float_cost * scale[0], own.integer_cost * scale[1])
@@ -183,22 +183,24 @@ def price_kernel(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTabl
 
 def estimate_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
     """The passes of a node by the formulas, on the machine that they were fitted on."""
-    weight = constant_shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    weight = get_constant_shape(node.inputs[1]) if len(node.inputs) > 1 else None
     x, y = size(node.inputs[0]), size(node.outputs[0])
     call = costs.kernel_call
     if spec.op == "Conv" and weight is not None and weight[0]:
-        groups = int(attributes_of(node).get("group", 1))
+        groups = int(get_attributes(node).get("group", 1))
         own = _conv_cost(weight, groups, x, y, costs)
         return _with_calls(own, costs)
     if spec.op in ("Gemm", "MatMul") and weight is not None and len(weight) > 1:
-        summed, values = summed_input_count(node, weight), math.prod(weight)
+        summed, values = count_summed_inputs(node, weight), math.prod(weight)
         own = _matmul_cost(x * values / max(summed, 1), values, costs)
         return _with_calls(own, costs)
     if spec.op in VIEWS:
         return KernelCost(0.0, 0.0)
     largest = find_largest_tensor(node, size)
     in_float = largest * costs.float_operator + call
-    if spec.op == "MaxPool" and all(operator_of(n) in VIEWS for n in consumers_of(node.outputs[0])):
+    if spec.op == "MaxPool" and all(
+        get_operator(n) in VIEWS for n in list_consumers(node.outputs[0])
+    ):
         return KernelCost(in_float, y * costs.channels_first_pool + call)
     if spec.op == "AveragePool":
         return KernelCost(in_float, largest * costs.integer_average_pool + call)
@@ -210,7 +212,7 @@ def estimate_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTab
 def price_uniformly(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
     """The passes of a node by the kind of its operator alone, without kernel calls."""
     largest = find_largest_tensor(node, size)
-    in_float = 0.0 if operator_of(node) in VIEWS else costs.float_operator * largest
+    in_float = 0.0 if get_operator(node) in VIEWS else costs.float_operator * largest
     return KernelCost(in_float, _integer_operator_cost(spec, costs) * largest)
 
 

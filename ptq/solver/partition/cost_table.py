@@ -68,9 +68,9 @@ class OrtCostTable:
         gather_depth: Channels that are gathered at once.
         integer_conv_output: Passes of an integer Conv for each element of the output.
         kernels: Passes in float and on integers of single kernels that were timed, by operator and shape
-            (`kernel_key`); they replace the estimate.
-        scales: Factors of the estimates in float and on integers, by kind of kernel (`kernel_kind`): how this machine
-            differs from the one that the other numbers were measured on.
+            (`build_kernel_key`); they replace the estimate.
+        scales: Factors of the estimates in float and on integers, by kind of kernel (`get_kernel_kind`): how this
+            machine differs from the one that the other numbers were measured on.
     """
 
     name: str
@@ -199,6 +199,6 @@ def use_cost_table(table: OrtCostTable | None) -> Iterator[None]:
         _GIVEN.reset(token)
 
 
-def given_cost_table() -> OrtCostTable | None:
+def get_given_cost_table() -> OrtCostTable | None:
     """The table of the user that decides in this context; None for the shipped ones."""
     return _GIVEN.get()

@@ -9,8 +9,8 @@ from functools import cached_property
 from ptq.core.opspec import Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, name_of, node_name, operator_of, spec_of
-from ptq.model.qdq.qdq_units import returns_float
+from ptq.model.node import Node, get_name, get_node_name, get_operator, get_spec, list_consumers
+from ptq.model.qdq.qdq_units import has_float_result
 from ptq.solver.partition.cost_model import GraphCosts
 from ptq.solver.partition.float_layers import find_layers_faster_in_float
 from ptq.solver.partition.node_precision import (
@@ -22,7 +22,7 @@ from ptq.solver.partition.node_precision import (
 from ptq.solver.partition.normalization_pattern import find_normalization_nodes
 from ptq.solver.partition.partition import find_nodes_faster_in_float
 from ptq.solver.partition.residual_sums import find_inputs_added_by_kernels
-from ptq.solver.partition.shipped_tables import get_cost_table, measured_runtime
+from ptq.solver.partition.shipped_tables import describe_measured_runtime, get_cost_table
 
 _FLOAT_NEIGHBOURS = "neighbours are float; quantize/dequantize would cost more than int8 saves"
 
@@ -75,7 +75,7 @@ class Eligibility:
         floats: dict[str, str] = {}
         for node, verdict in self._verdicts:
             assert node.name
-            keys = (key for key in (node.name, operator_of(node)) if key in skip)
+            keys = (key for key in (node.name, get_operator(node)) if key in skip)
             decided = next((skip[key] for key in keys), verdict)
             if isinstance(decided, str):
                 floats[node.name] = decided
@@ -141,11 +141,11 @@ def _activations_after_float(
         producer = before.producer()
         if producer is None or not quantized.spec.is_activation or producer.name not in floats:
             continue
-        spec = spec_of(producer)
+        spec = get_spec(producer)
         if (
             spec is not None
             and spec.can_fuse_activation
-            and consumers_of(before) == [quantized.node]
+            and list_consumers(before) == [quantized.node]
         ):
             found[name] = f"follows {producer.name or ''}, which stays float"
     return found
@@ -162,7 +162,7 @@ def _slower_on_integers(
     names = find_nodes_faster_in_float(
         graph, specs, dict(_fused_activations(integers)), target, costs
     )
-    source, note = measured_runtime(target)
+    source, note = describe_measured_runtime(target)
     by_itself, by_neighbours = (
         f"{source} computes it faster in float{note}",
         _FLOAT_NEIGHBOURS + note,
@@ -192,10 +192,10 @@ def _unread_float_outputs(integers: Mapping[str, QuantizedNode], target: Target)
     """Outputs of kernels that return float, where no quantized node reads them as integers."""
     if not target.layers_return_float:
         return
-    read = {name_of(v) for i in integers.values() for v in i.inputs_with_role(Role.ACTIVATION)}
+    read = {get_name(v) for i in integers.values() for v in i.inputs_with_role(Role.ACTIVATION)}
     for quantized in integers.values():
-        if target.quantizes_inputs_only or returns_float(quantized.node, quantized.spec):
-            yield from (name_of(v) for v in quantized.node.outputs if name_of(v) not in read)
+        if target.quantizes_inputs_only or has_float_result(quantized.node, quantized.spec):
+            yield from (get_name(v) for v in quantized.node.outputs if get_name(v) not in read)
 
 
 def _fused_activations(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[str, str]]:
@@ -206,11 +206,11 @@ def _fused_activations(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[
         before = quantized.node.inputs[0]
         assert before is not None
         producer = before.producer()
-        writer = integers.get(node_name(producer)) if producer is not None else None
+        writer = integers.get(get_node_name(producer)) if producer is not None else None
         if (
             writer is not None
             and writer.spec.can_fuse_activation
-            and consumers_of(before) == [quantized.node]
+            and list_consumers(before) == [quantized.node]
             and not before.is_graph_output()
         ):
-            yield name, node_name(writer.node)
+            yield name, get_node_name(writer.node)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ptq.model.node import Node, constant_shape, consumers_of, node_name, operator_of
+from ptq.model.node import Node, get_constant_shape, get_node_name, get_operator, list_consumers
 from ptq.solver.partition.cost_model import KernelCost
 from ptq.solver.partition.partition_cost import PartitionProblem, is_product
 
@@ -50,8 +50,8 @@ def leave_first_layers_float(
 def _is_first_layer(problem: PartitionProblem, name: str) -> bool:
     """Whether the node is a convolution of few channels that reads an input, moved at most."""
     node = problem.nodes[name]
-    weight = constant_shape(node.inputs[1]) if len(node.inputs) > 1 else None
-    if operator_of(node) != "Conv" or not weight or weight[1] >= problem.costs.gather_depth:
+    weight = get_constant_shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    if get_operator(node) != "Conv" or not weight or weight[1] >= problem.costs.gather_depth:
         return False
     movers = _list_movers(problem, node)
     value = movers[-1].inputs[0] if movers else node.inputs[0]
@@ -62,7 +62,7 @@ def _list_movers(problem: PartitionProblem, node: Node) -> list[Node]:
     """The data movement before a node, the nearest first."""
     found, value = list[Node](), node.inputs[0]
     while value is not None and (maker := value.producer()) is not None:
-        spec = problem.specs.get(node_name(maker))
+        spec = problem.specs.get(get_node_name(maker))
         if spec is None or not spec.follows_neighbours:
             break
         found.append(maker)
@@ -76,10 +76,10 @@ def _nodes_near(problem: PartitionProblem, first: str) -> set[str]:
     near = dict.fromkeys([*ahead, *_list_movers(problem, ahead[0])])
     while ahead:
         for value in ahead.pop().outputs:
-            new = [n for n in consumers_of(value) if n not in near and not problem.sets_layout(n)]
+            new = [n for n in list_consumers(value) if n not in near and not problem.sets_layout(n)]
             near.update(dict.fromkeys(new))
             ahead += new
-    return {node_name(node) for node in near if node.name in problem.nodes}
+    return {get_node_name(node) for node in near if node.name in problem.nodes}
 
 
 def _has_product(problem: PartitionProblem, names: Collection[str]) -> bool:

@@ -19,8 +19,8 @@ from ptq.core.opspec import WEIGHT_INPUT, OpSpec, Role
 from ptq.core.target import Target
 from ptq.model.graph import Graph
 from ptq.model.machine.processor import name_machine
-from ptq.model.node import Node, node_name, operator_of, shape_of
-from ptq.model.weights.layer_weights import output_channel_count
+from ptq.model.node import Node, get_node_name, get_operator, get_shape
+from ptq.model.weights.layer_weights import count_output_channels
 from ptq.solver.partition.cost_model import TensorSizes, estimate_sizes
 from ptq.solver.partition.cost_table import compute_digest
 
@@ -82,7 +82,7 @@ def find_layers_faster_in_float(
     layers = [node for node in graph.nodes if node.name in products]
     reason = f"{target.source} computes it faster in float"
     found = {
-        node_name(node): reason
+        get_node_name(node): reason
         for node in layers
         if _is_faster_first(node, size, times) or _is_faster_row(node, size, times)
     }
@@ -91,8 +91,8 @@ def find_layers_faster_in_float(
 
 def _is_faster_first(node: Node, size: TensorSizes, times: LayerTimes) -> bool:
     source, weight = node.inputs[0], node.inputs[WEIGHT_INPUT]
-    shape = None if weight is None else shape_of(weight)
-    if operator_of(node) != "Conv" or source is None or not source.is_graph_input() or not shape:
+    shape = None if weight is None else get_shape(weight)
+    if get_operator(node) != "Conv" or source is None or not source.is_graph_input() or not shape:
         return False
     products = size(node.outputs[0]) * math.prod(side or 1 for side in shape[1:])
     longer = times.first_call + times.first_input * size(source)
@@ -101,9 +101,9 @@ def _is_faster_first(node: Node, size: TensorSizes, times: LayerTimes) -> bool:
 
 def _is_faster_row(node: Node, size: TensorSizes, times: LayerTimes) -> bool:
     weight = node.inputs[WEIGHT_INPUT]
-    shape = None if weight is None else shape_of(weight)
-    if operator_of(node) == "ConvTranspose" or not shape:
+    shape = None if weight is None else get_shape(weight)
+    if get_operator(node) == "ConvTranspose" or not shape:
         return False
     sides = tuple(side or 1 for side in shape)
-    is_row = size(node.outputs[0]) == output_channel_count(node, sides)
+    is_row = size(node.outputs[0]) == count_output_channels(node, sides)
     return is_row and math.prod(sides) <= times.row_weights

@@ -13,12 +13,12 @@ from ptq.model.node import (
     ARITHMETIC_OPS,
     Node,
     Value,
-    consumers_of,
+    get_name,
+    get_node_name,
+    get_operator,
+    get_spec,
     is_constant,
-    name_of,
-    node_name,
-    operator_of,
-    spec_of,
+    list_consumers,
 )
 
 
@@ -30,19 +30,19 @@ def find_input_arithmetic(graph: Graph) -> set[str]:
         values = [v for v in node.inputs if v is not None and not is_constant(v)]
         if len(values) != 1 or not _is_of_input(values[0], behind):
             continue
-        if operator_of(node) in ARITHMETIC_OPS:
-            found.add(node_name(node))
+        if get_operator(node) in ARITHMETIC_OPS:
+            found.add(get_node_name(node))
         elif not _moves_data(node):
             continue
-        behind.update(map(name_of, node.outputs))
+        behind.update(map(get_name, node.outputs))
     return found
 
 
 def _is_of_input(value: Value, behind: set[str]) -> bool:
-    is_read_once = len(consumers_of(value)) == 1 and not value.is_graph_output()
-    return is_read_once and (value.is_graph_input() or name_of(value) in behind)
+    is_read_once = len(list_consumers(value)) == 1 and not value.is_graph_output()
+    return is_read_once and (value.is_graph_input() or get_name(value) in behind)
 
 
 def _moves_data(node: Node) -> bool:
-    spec = spec_of(node)
-    return operator_of(node) == "Cast" or (spec is not None and spec.moves_integers)
+    spec = get_spec(node)
+    return get_operator(node) == "Cast" or (spec is not None and spec.moves_integers)

@@ -9,9 +9,9 @@ import numpy as np
 
 from ptq.core.opspec import OpSpec
 from ptq.core.target import Target
-from ptq.kernels.resize import OnnxSampling, ResizeAxis, matching_litert_sampling
+from ptq.kernels.resize import OnnxSampling, ResizeAxis, find_litert_sampling
 from ptq.model.axes import resize_unsupported_reason
-from ptq.model.node import Node, attributes_of, constant_of, is_constant, shape_of
+from ptq.model.node import Node, get_attributes, get_constant, get_shape, is_constant
 
 MASK_MAGNITUDE = 1e4
 """From this magnitude on a constant masks activations (-1e4, -1e9, the lowest float): no 8-bit range holds both."""
@@ -19,7 +19,7 @@ _TRIED_LENGTHS = range(1, 257)
 """Lengths for which a Resize is checked where an axis varies."""
 
 
-def unsupported_reason(node: Node, spec: OpSpec, target: Target) -> str | None:
+def explain_unsupported_node(node: Node, spec: OpSpec, target: Target) -> str | None:
     """The reason why the node has no integer kernel although its operator has one; None if it has one."""
     if target.float_activation_products and _is_product_of_activations(node, spec):
         return f"{target.source} gains nothing from integers in a product of two activations"
@@ -34,7 +34,7 @@ def _is_product_of_activations(node: Node, spec: OpSpec) -> bool:
 
 
 def _gemm(node: Node) -> str | None:
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     if any(attrs.get(name, 1.0) != 1.0 for name in ("alpha", "beta")):
         # ONNX Runtime runs it in float in a QDQ graph; its QGemm multiplies C by alpha too
         return "Gemm with alpha or beta has no integer kernel"
@@ -42,12 +42,12 @@ def _gemm(node: Node) -> str | None:
 
 
 def _pad(node: Node) -> str | None:
-    mode = attributes_of(node).get("mode", "constant")
+    mode = get_attributes(node).get("mode", "constant")
     return f"Pad in mode {mode} has no integer kernel" if mode != "constant" else None
 
 
 def _average_pool(node: Node) -> str | None:
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     if any(d != 1 for d in attrs.get("dilations", ())):
         return "AveragePool with dilations has no integer kernel"
     if attrs.get("ceil_mode") and attrs.get("count_include_pad") and _may_pass_padding(node):
@@ -58,8 +58,8 @@ def _average_pool(node: Node) -> str | None:
 
 def _may_pass_padding(node: Node) -> bool:
     """Whether the last window of a pool can pass the padding; true where a length is open."""
-    attrs, source = attributes_of(node), node.inputs[0]
-    shape = (shape_of(source) if source is not None else None) or (None,) * 3
+    attrs, source = get_attributes(node), node.inputs[0]
+    shape = (get_shape(source) if source is not None else None) or (None,) * 3
     kernel = attrs["kernel_shape"]
     rank = len(kernel)
     strides, pads = attrs.get("strides", (1,) * rank), attrs.get("pads", (0,) * 2 * rank)
@@ -68,7 +68,7 @@ def _may_pass_padding(node: Node) -> bool:
 
 
 def _litert_average_pool(node: Node) -> str | None:
-    attrs = attributes_of(node)
+    attrs = get_attributes(node)
     padded = any(attrs.get("pads", ())) or attrs.get("auto_pad", "NOTSET").startswith("SAME")
     return (
         "LiteRT's AVERAGE_POOL_2D does not count padding"
@@ -82,7 +82,7 @@ def _max_pool(node: Node) -> str | None:
 
 
 def _pow(node: Node) -> str | None:
-    exponents = [a for a in map(constant_of, node.inputs[1:]) if a is not None]
+    exponents = [a for a in map(get_constant, node.inputs[1:]) if a is not None]
     if any(a.size != 1 for a in exponents):
         return "Pow with several exponents is not a function of one value"
     return None
@@ -95,22 +95,22 @@ def _layer_normalization(node: Node) -> str | None:
 
 
 def _lp_normalization(node: Node) -> str | None:
-    p = attributes_of(node).get("p", 2)
+    p = get_attributes(node).get("p", 2)
     return f"LiteRT's L2_NORMALIZATION has p = 2, not {p}" if p != 2 else None
 
 
 def _reduction(node: Node) -> str | None:
     axes = node.inputs[1] if len(node.inputs) > 1 else None
-    constant = constant_of(axes)
+    constant = get_constant(axes)
     none = axes is None or (constant is not None and not constant.size)
-    if attributes_of(node).get("noop_with_empty_axes") and none:
+    if get_attributes(node).get("noop_with_empty_axes") and none:
         return "reduces along no axis"
     return None
 
 
 def _where(node: Node) -> str | None:
     for value in node.inputs[1:]:
-        array = constant_of(value)
+        array = get_constant(value)
         if array is not None and array.size and np.abs(array).max() >= MASK_MAGNITUDE:
             largest = float(array.flat[np.abs(array).argmax()])
             return f"its constant {largest:g} is a mask: 8 bits cannot hold it and the values"
@@ -118,12 +118,12 @@ def _where(node: Node) -> str | None:
 
 
 def _resize(node: Node) -> str | None:
-    return resize_unsupported_reason(attributes_of(node))
+    return resize_unsupported_reason(get_attributes(node))
 
 
 def _litert_resize(node: Node) -> str | None:
     """LiteRT resizes height and width only, in three systems of coordinates."""
-    attrs, found = attributes_of(node), _possible_axes(node)
+    attrs, found = get_attributes(node), _possible_axes(node)
     if found is None:
         return "LiteRT resizes by constant factors, or from fixed to constant sizes"
     batch, depth, *image = found
@@ -135,7 +135,7 @@ def _litert_resize(node: Node) -> str | None:
     sampling = OnnxSampling(coordinates, None if linear else rounding)
     # an axis that varies is checked length by length: LiteRT may have the factor for some lengths only
     if all(
-        matching_litert_sampling(sampling, pair)
+        find_litert_sampling(sampling, pair)
         for pair in zip(*_repeat_to_longest(image), strict=True)
     ):
         return None
@@ -155,12 +155,12 @@ def _possible_axes(node: Node) -> list[list[ResizeAxis]] | None:
     None if the rank, or both scales and sizes, are unknown.
     """
     source = node.inputs[0]
-    shape = shape_of(source) if source is not None else None
-    given = [constant_of(value) for value in (*node.inputs, None, None, None)[2:4]]
+    shape = get_shape(source) if source is not None else None
+    given = [get_constant(value) for value in (*node.inputs, None, None, None)[2:4]]
     scales, sizes = (None if g is None or not g.size else g.reshape(-1) for g in given)
     if shape is None or (scales is None and sizes is None):
         return None
-    resized = [int(a) % len(shape) for a in attributes_of(node).get("axes", range(len(shape)))]
+    resized = [int(a) % len(shape) for a in get_attributes(node).get("axes", range(len(shape)))]
     if any(g is not None and g.size != len(resized) for g in (scales, sizes)):
         return None
     found: list[list[ResizeAxis]] = [

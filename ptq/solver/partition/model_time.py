@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from ptq.core.ops import OPS
 from ptq.core.target import Target
 from ptq.model.graph import Graph
-from ptq.model.node import node_name, spec_name
+from ptq.model.node import get_node_name, get_spec_name
 from ptq.solver.partition.cost_model import estimate_sizes, price_kernel
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.partition_cost import PartitionProblem
@@ -35,8 +35,8 @@ class ModelTime:
             target: The target to quantize for.
             table: Measured times.
         """
-        nodes = {node_name(n): n for n in graph.nodes if spec_name(n) in OPS}
-        specs = {name: OPS[spec_name(node)] for name, node in nodes.items()}
+        nodes = {get_node_name(n): n for n in graph.nodes if get_spec_name(n) in OPS}
+        specs = {name: OPS[get_spec_name(node)] for name, node in nodes.items()}
         size = estimate_sizes(graph)
         self._costs = {
             name: price_kernel(node, specs[name], size, table) for name, node in nodes.items()

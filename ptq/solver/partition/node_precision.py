@@ -13,21 +13,21 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    constant_shape,
-    dtype_of,
-    infinite_attribute,
+    find_infinite_attribute,
+    get_constant_shape,
+    get_dtype,
+    get_name,
+    get_node_name,
+    get_shape,
+    get_spec,
+    get_spec_name,
     is_constant,
-    name_of,
-    node_name,
-    shape_of,
-    spec_name,
-    spec_of,
 )
 from ptq.model.session.runtime_types import explain_unknown_type
 from ptq.model.weights.finite_constants import has_non_finite
-from ptq.model.weights.layer_weights import output_channel_count
-from ptq.solver.partition.kernel_limits import unsupported_reason
-from ptq.solver.partition.shipped_tables import measured_runtime
+from ptq.model.weights.layer_weights import count_output_channels
+from ptq.solver.partition.kernel_limits import explain_unsupported_node
+from ptq.solver.partition.shipped_tables import describe_measured_runtime
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +62,9 @@ class QuantizedNode:
             tensors: The parameters of each tensor.
             edges: The parameters of inputs that are requantized, by node and position.
         """
-        name = node_name(self.node)
+        name = get_node_name(self.node)
         return [
-            edges.get((name, o.position)) or tensors[name_of(o.value)]
+            edges.get((name, o.position)) or tensors[get_name(o.value)]
             for o in self.operands
             if o.role is Role.ACTIVATION
         ]
@@ -86,24 +86,24 @@ def assess_nodes(graph: Graph, refused: Mapping[str, str]) -> list[tuple[Node, N
 
 def assess_for_target(node: Node, verdict: NodeVerdict, target: Target) -> NodeVerdict:
     """The verdict on a node of `assess_nodes` for a target."""
-    spec = spec_of(node)
+    spec = get_spec(node)
     if spec is None:
         return verdict
     if spec.op in target.float_is_faster:
-        source, note = measured_runtime(target)
+        source, note = describe_measured_runtime(target)
         return f"{source} computes {spec.op} faster in float{note}"
     if not target.can_quantize(spec):
         return f"{target.source} has no integer kernel for {spec.op}"
     if isinstance(verdict, str):
         return verdict
-    return unsupported_reason(node, spec, target) or verdict
+    return explain_unsupported_node(node, spec, target) or verdict
 
 
 def _assess_node(node: Node, refused: Mapping[str, str]) -> NodeVerdict:
-    spec = spec_of(node)
+    spec = get_spec(node)
     if spec is None:
-        return f"operator {spec_name(node)} is not supported"
-    if infinite := infinite_attribute(node):
+        return f"operator {get_spec_name(node)} is not supported"
+    if infinite := find_infinite_attribute(node):
         return infinite
     operands = []
     for position, value in enumerate(node.inputs):
@@ -115,7 +115,7 @@ def _assess_node(node: Node, refused: Mapping[str, str]) -> NodeVerdict:
         operands.append(Operand(position, value, role))
     if not any(o.role is Role.ACTIVATION and not is_constant(o.value) for o in operands):
         return "has no activation input (constants or indices only)"
-    for name in map(name_of, node.outputs if spec.output_rule is not OutputRule.NONE else ()):
+    for name in map(get_name, node.outputs if spec.output_rule is not OutputRule.NONE else ()):
         if name in refused:
             return refused[name]
     return QuantizedNode(node, spec, tuple(operands))
@@ -133,13 +133,13 @@ def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, s
     """Why an input forbids integers; None if it does not."""
     if role is Role.KEEP:
         return None
-    name = name_of(value)
+    name = get_name(value)
     if name in refused:
         return refused[name]
     if value.type is None:
         return explain_unknown_type(value)
-    if dtype_of(value) != FLOAT32:
-        return f"{name} is {dtype_of(value)}, not float32"
+    if get_dtype(value) != FLOAT32:
+        return f"{name} is {get_dtype(value)}, not float32"
     constant = value.const_value if is_constant(value) else None
     if role is Role.ACTIVATION and constant is None:
         return f"{role.value} {name} is empty" if _is_always_empty(node, value) else None
@@ -157,7 +157,7 @@ def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, s
 
 def _is_always_empty(node: Node, value: Value) -> bool:
     """Whether the tensor never holds a value. An input of Concat may be empty at first, as a cache is."""
-    return node.op_type != "Concat" and 0 in (shape_of(value) or ())
+    return node.op_type != "Concat" and 0 in (get_shape(value) or ())
 
 
 def _has_one_per_channel(shape: tuple[int, ...], channels: int) -> bool:
@@ -167,5 +167,5 @@ def _has_one_per_channel(shape: tuple[int, ...], channels: int) -> bool:
 
 def _output_channels(node: Node) -> int:
     """The number of output channels by the weight's shape; -1 if the weight is not constant."""
-    shape = constant_shape(node.inputs[1])
-    return -1 if shape is None else output_channel_count(node, shape)
+    shape = get_constant_shape(node.inputs[1])
+    return -1 if shape is None else count_output_channels(node, shape)

@@ -15,12 +15,12 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     ARITHMETIC_OPS,
     Node,
-    constant_of,
+    get_constant,
+    get_node_name,
+    get_operator,
     is_constant,
-    node_name,
-    operator_of,
-    producers_of,
-    readers_of,
+    list_producers,
+    list_readers,
 )
 
 _REDUCTIONS = frozenset(
@@ -41,28 +41,28 @@ def find_normalization_nodes(graph: Graph) -> frozenset[str]:
     statistics = set(found)
     # graph order: the readers of a statistic come after it
     for node in graph.nodes:
-        made = [maker for maker in producers_of(node) if maker in found]
-        if not made or node in found or operator_of(node) not in _STATISTICS_OPS:
+        made = [maker for maker in list_producers(node) if maker in found]
+        if not made or node in found or get_operator(node) not in _STATISTICS_OPS:
             continue
         if any(maker in statistics for maker in made):
             found[node] = None
             variable = [value for value in node.inputs if not is_constant(value)]
             if all(value is None or value.producer() in statistics for value in variable):
                 statistics.add(node)
-        elif operator_of(node) in ARITHMETIC_OPS and any(is_constant(v) for v in node.inputs):
+        elif get_operator(node) in ARITHMETIC_OPS and any(is_constant(v) for v in node.inputs):
             found[node] = None
     for node in reversed(graph.nodes):
         if node not in found and _is_reduction_or_square(node) and _is_read_only_by(node, found):
             found[node] = None
-    return frozenset(node_name(node) for node in found)
+    return frozenset(get_node_name(node) for node in found)
 
 
 def _is_root(node: Node) -> bool:
     """Whether the node is a square root, or a norm that contains one."""
-    if operator_of(node) == "Pow":
-        exponent = constant_of(node.inputs[1])
+    if get_operator(node) == "Pow":
+        exponent = get_constant(node.inputs[1])
         return exponent is not None and exponent.size == 1 and abs(float(exponent.item())) == 0.5
-    return operator_of(node) in ("ReduceL2", "Sqrt")
+    return get_operator(node) in ("ReduceL2", "Sqrt")
 
 
 def _statistics_nodes(root: Node) -> list[Node]:
@@ -71,10 +71,10 @@ def _statistics_nodes(root: Node) -> list[Node]:
 
     def follows_reduction(node: Node) -> bool:
         if node not in on_path:
-            on_path[node] = operator_of(node) in _REDUCTIONS
-            if not on_path[node] and operator_of(node) in _STATISTICS_OPS:
+            on_path[node] = get_operator(node) in _REDUCTIONS
+            if not on_path[node] and get_operator(node) in _STATISTICS_OPS:
                 # a list, so that every producer is visited
-                on_producers = [follows_reduction(maker) for maker in producers_of(node)]
+                on_producers = [follows_reduction(maker) for maker in list_producers(node)]
                 on_path[node] = any(on_producers)
         return on_path[node]
 
@@ -84,13 +84,13 @@ def _statistics_nodes(root: Node) -> list[Node]:
 
 def _is_reduction_or_square(node: Node) -> bool:
     """Whether the node is a reduction, a difference, a square or a magnitude."""
-    if operator_of(node) == "Mul":
+    if get_operator(node) == "Mul":
         return node.inputs[0] is node.inputs[1]
-    return operator_of(node) in _REDUCTIONS | {"Abs", "Pow", "Sub"}
+    return get_operator(node) in _REDUCTIONS | {"Abs", "Pow", "Sub"}
 
 
 def _is_read_only_by(node: Node, readers: dict[Node, None]) -> bool:
     """Whether only the given nodes read the node's outputs."""
     return not any(value.is_graph_output() for value in node.outputs) and all(
-        reader in readers for reader in readers_of(node)
+        reader in readers for reader in list_readers(node)
     )

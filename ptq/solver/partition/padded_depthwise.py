@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from ptq.core.target import Target
 from ptq.core.types import QType
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, constant_shape, name_of, node_name, operator_of
+from ptq.model.node import (
+    Node,
+    get_attributes,
+    get_constant_shape,
+    get_name,
+    get_node_name,
+    get_operator,
+)
 from ptq.observers import TensorStats
 from ptq.solver.partition.cost_model import estimate_sizes
 
@@ -28,28 +35,28 @@ def find_padded_depthwise_below_zero(
         return found
     size = estimate_sizes(graph)
     for node in graph.nodes:
-        source = node.inputs[0] if operator_of(node) == "Conv" else None
-        observed = None if source is None else stats.get(name_of(source))
+        source = node.inputs[0] if get_operator(node) == "Conv" else None
+        observed = None if source is None else stats.get(get_name(source))
         if source is None or observed is None or not observed.count or not _is_padded(node):
             continue
         if size(source) + size(node.outputs[0]) > _CACHED_ELEMENTS:
             continue
         if is_depthwise(node) and _needs_zero_point(observed, target.activation):
-            found[node_name(node)] = (
+            found[get_node_name(node)] = (
                 f"{target.source} computes a padded depthwise Conv faster in float "
-                f"where its input {name_of(source)} is below zero"
+                f"where its input {get_name(source)} is below zero"
             )
     return found
 
 
 def is_depthwise(node: Node) -> bool:
     """Whether each output channel of a Conv reads one input channel."""
-    shape = constant_shape(node.inputs[1])
-    return shape is not None and shape[1] == 1 and attributes_of(node).get("group", 1) > 1
+    shape = get_constant_shape(node.inputs[1])
+    return shape is not None and shape[1] == 1 and get_attributes(node).get("group", 1) > 1
 
 
 def _is_padded(node: Node) -> bool:
-    attributes = attributes_of(node)
+    attributes = get_attributes(node)
     same = str(attributes.get("auto_pad", "NOTSET")).startswith("SAME")
     return same or any(attributes.get("pads", ()))
 

@@ -25,19 +25,14 @@ from dataclasses import replace
 from ptq.core.opspec import OpSpec
 from ptq.core.target import Target
 from ptq.core.union_find import UnionFind
-from ptq.model.border_casts import casts_to_outputs, input_behind_cast
+from ptq.model.border_casts import find_casts_to_outputs, find_input_behind_cast
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers_of, is_constant, node_name, shape_of
-from ptq.solver.partition.cost_model import (
-    GraphCosts,
-    KernelCost,
-    estimate_sizes,
-    price_kernel,
-)
+from ptq.model.node import Node, Value, get_node_name, get_shape, is_constant, list_consumers
+from ptq.solver.partition.cost_model import GraphCosts, KernelCost, estimate_sizes, price_kernel
 from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, OrtCostTable
 from ptq.solver.partition.first_layers import leave_first_layers_float
 from ptq.solver.partition.input_arithmetic import find_input_arithmetic
-from ptq.solver.partition.partition_cost import PartitionProblem, float_tensors, is_product
+from ptq.solver.partition.partition_cost import PartitionProblem, is_product, list_float_tensors
 from ptq.solver.partition.shipped_tables import get_cost_table
 
 _PRODUCT_WEIGHTS = tuple(1.25**n for n in range(12))
@@ -64,7 +59,7 @@ def find_nodes_faster_in_float(
         target: The target.
         costs: The costs of the nodes. None keeps all integers but data movement that no integers surround.
     """
-    nodes = {node_name(node): node for node in graph.nodes if node.name in specs}
+    nodes = {get_node_name(node): node for node in graph.nodes if node.name in specs}
     products = {name for name in nodes if is_product(specs[name])}
     border = _list_border(nodes) if target.integer_border else set[str]()
     if costs is None or not products:
@@ -91,10 +86,10 @@ def _list_border(nodes: Mapping[str, Node]) -> set[str]:
         name
         for name, node in nodes.items()
         if any(
-            value is not None and (value.is_graph_input() or input_behind_cast(value))
+            value is not None and (value.is_graph_input() or find_input_behind_cast(value))
             for value in node.inputs
         )
-        or any(value.is_graph_output() or casts_to_outputs(value) for value in node.outputs)
+        or any(value.is_graph_output() or find_casts_to_outputs(value) for value in node.outputs)
     }
 
 
@@ -185,7 +180,7 @@ class FloatTimeModel:
         table = get_cost_table(target)
         measured = (table or ORT_1_31_AVX512_VNNI).without_kernel_calls()
         size = estimate_sizes(graph)
-        nodes = {node_name(node): node for node in graph.nodes if node.name in specs}
+        nodes = {get_node_name(node): node for node in graph.nodes if node.name in specs}
         costs = {
             name: price_kernel(node, specs[name], size, measured) for name, node in nodes.items()
         }
@@ -219,9 +214,9 @@ class FloatTimeModel:
         for _ in range(2):
             with_fused = names | {a for a, maker in fused.items() if maker in names}
             with_fused |= {fused[name] for name in with_fused if name in fused}
-            values = float_tensors(nodes[name] for name in sorted(with_fused) if name in nodes)
-            near = (n for v in values for n in (*consumers_of(v), v.producer()) if n is not None)
-            names = with_fused.union(node_name(n) for n in near)
+            values = list_float_tensors(nodes[name] for name in sorted(with_fused) if name in nodes)
+            near = (n for v in values for n in (*list_consumers(v), v.producer()) if n is not None)
+            names = with_fused.union(get_node_name(n) for n in near)
         return names
 
     def _passes(self, more: frozenset[str], floats: frozenset[str]) -> float:
@@ -239,9 +234,12 @@ class FloatTimeModel:
         return cost_of(after, costs, changed) - cost_of(before, costs, changed)
 
     def _neighbours(self, names: Collection[str]) -> list[str]:
-        values = float_tensors(self._problem.nodes[name] for name in sorted(names))
+        values = list_float_tensors(self._problem.nodes[name] for name in sorted(names))
         near = {
-            node_name(n) for v in values for n in (*consumers_of(v), v.producer()) if n is not None
+            get_node_name(n)
+            for v in values
+            for n in (*list_consumers(v), v.producer())
+            if n is not None
         }
         specs = self._problem.specs
         return sorted(name for name in near if name in specs and not is_product(specs[name]))
@@ -249,7 +247,7 @@ class FloatTimeModel:
 
 def _fits_cache(nodes: Collection[Node], costs: OrtCostTable) -> bool:
     """Whether every float tensor that the nodes read or write has a fixed size that fits the cache."""
-    shapes = [shape_of(value) for value in float_tensors(nodes)]
+    shapes = [get_shape(value) for value in list_float_tensors(nodes)]
     return all(
         shape is not None
         and None not in shape[1:]

@@ -19,11 +19,11 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    consumers_of,
+    get_node_name,
+    get_operator,
     is_constant,
     is_float32,
-    node_name,
-    operator_of,
+    list_consumers,
 )
 from ptq.solver.partition.cost_model import VIEWS, KernelCost, TensorSizes, find_largest_tensor
 from ptq.solver.partition.cost_table import OrtCostTable
@@ -94,7 +94,7 @@ class PartitionProblem:
             for other in self._required_nodes(name):
                 if other in free:
                     cut.add_edge(name, other, math.inf)
-        for value in float_tensors(self.nodes.values()):
+        for value in list_float_tensors(self.nodes.values()):
             _add_crossing(cut, value, vertices, self)
         integers = cut.source_side()
         return {name for name in self.nodes if name not in free or name in integers}
@@ -105,7 +105,7 @@ class PartitionProblem:
             return [self.fused[name]]
         if self.specs[name].op != "MaxPool":
             return []
-        readers = (node_name(reader) for reader in consumers_of(self.nodes[name].outputs[0]))
+        readers = (get_node_name(reader) for reader in list_consumers(self.nodes[name].outputs[0]))
         return [
             *(n for n in readers if n in self.nodes and is_product(self.specs[n])),
             *sorted(self._layout_producers(name)),
@@ -118,16 +118,16 @@ class PartitionProblem:
         while ahead:
             makers = {value.producer() for value in ahead.pop().inputs if value}
             new = [m for m in makers if m is not None and m.name not in visited]
-            visited.update(node_name(m) for m in new)
-            found.update(node_name(m) for m in new if m.name in self.nodes)
+            visited.update(get_node_name(m) for m in new)
+            found.update(get_node_name(m) for m in new if m.name in self.nodes)
             ahead += [m for m in new if not self.sets_layout(m)]
         return found
 
     def sets_layout(self, node: Node) -> bool:
         """Whether the node is a product, which sets the layout of its output, on integers or in float."""
-        spec = self.specs.get(node_name(node))
+        spec = self.specs.get(get_node_name(node))
         # they set the layout of their output, also where they cannot be quantized
-        return operator_of(node) in LINEAR_OPS if spec is None else is_product(spec)
+        return get_operator(node) in LINEAR_OPS if spec is None else is_product(spec)
 
     def cost_of(
         self,
@@ -153,10 +153,10 @@ class PartitionProblem:
                 total += own.integer_cost
             elif name not in self.silus or not {*self.silus[name]}.isdisjoint(kept):
                 total += own.float_cost
-        for value in float_tensors(self.nodes[name] for name in some):
+        for value in list_float_tensors(self.nodes[name] for name in some):
             maker = value.producer()
             made = maker is not None and maker.name in kept
-            read = {reader.name in kept for reader in consumers_of(value)}
+            read = {reader.name in kept for reader in list_consumers(value)}
             read |= {False} if value.is_graph_output() else set()
             if not made and True in read:
                 total += self.quantize_cost(value)
@@ -168,7 +168,7 @@ class PartitionProblem:
         """The passes where integer nodes read a tensor that is written in float."""
         maker = value.producer()
         # ONNX Runtime moves the quantizer before a MaxPool
-        if maker is not None and operator_of(maker) == "MaxPool":
+        if maker is not None and get_operator(maker) == "MaxPool":
             pooled = maker.inputs[0] or value
             pool = self.size(value) * self.costs.channels_first_pool
             return self._crossing_cost(pooled, [maker]) + pool
@@ -176,18 +176,20 @@ class PartitionProblem:
 
     def dequantize_cost(self, value: Value) -> float:
         """The passes where float nodes read a tensor that is written in integers."""
-        return self._crossing_cost(value, consumers_of(value))
+        return self._crossing_cost(value, list_consumers(value))
 
     def _crossing_cost(self, value: Value, beyond: Iterable[Node | None]) -> float:
         """The passes of a quantizer with the given nodes on its float side."""
-        floats = (self.nodes.get(self.fused.get(node_name(n), node_name(n))) for n in beyond if n)
-        in_blocks = any(operator_of(node) == "Conv" for node in floats if node is not None)
+        floats = (
+            self.nodes.get(self.fused.get(get_node_name(n), get_node_name(n))) for n in beyond if n
+        )
+        in_blocks = any(get_operator(node) == "Conv" for node in floats if node is not None)
         per_element = 1 + self.costs.block_boundary * in_blocks
         kernels = _CROSSING_KERNELS + in_blocks
         return self.size(value) * per_element + self.costs.kernel_call * kernels
 
 
-def float_tensors(nodes: Iterable[Node]) -> list[Value]:
+def list_float_tensors(nodes: Iterable[Node]) -> list[Value]:
     """The float32 tensors that the nodes read or write, without constants."""
     values = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
     return [v for v in values if v is not None and is_float32(v) and not is_constant(v)]
@@ -198,13 +200,13 @@ def _add_crossing(
 ) -> None:
     """Add the cost where a tensor is written on one side and read on the other."""
     readers: set[str | int] = {FLOATS} if value.is_graph_output() else set()
-    readers |= {vertices.get(node_name(reader), FLOATS) for reader in consumers_of(value)}
+    readers |= {vertices.get(get_node_name(reader), FLOATS) for reader in list_consumers(value)}
     any_integer, any_float = f"{value.name} as integers", f"{value.name} as floats"
     for reader in readers:
         cut.add_edge(reader, any_integer, math.inf)
         cut.add_edge(any_float, reader, math.inf)
     maker = value.producer()
-    name = node_name(maker) if maker is not None else ""
+    name = get_node_name(maker) if maker is not None else ""
     writer = vertices.get(name, FLOATS)
     specs = problem.specs
     if name in specs and specs[name].float_output_form is not None and problem.target.float_outputs:

@@ -16,13 +16,13 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
-    constant_of,
+    get_attributes,
+    get_constant,
+    get_node_name,
+    get_operator,
+    get_shape,
+    get_spec,
     is_float32,
-    node_name,
-    operator_of,
-    shape_of,
-    spec_of,
 )
 
 _REASON = "it computes with positions, which in larger inputs exceed any calibrated range"
@@ -46,12 +46,12 @@ def find_nodes_with_positions(graph: Graph) -> dict[str, str]:
     """The nodes that read numbers which grow with the size of the input, with the reason to keep them float."""
     growing, shares, found = set[Value](), set[Value](), dict[str, str]()
     for node in graph.nodes:
-        if operator_of(node) in ("Shape", "Size"):
+        if get_operator(node) in ("Shape", "Size"):
             growing.update(node.outputs)
             continue
         sums_more = _sums_open_axes(node)
         if sums_more or any(is_float32(v) for v in _list_operands(node) if v in growing):
-            found[node_name(node)] = _REASON if not sums_more else _SUM_REASON
+            found[get_node_name(node)] = _REASON if not sums_more else _SUM_REASON
         values, divisor = _list_values(node), _divisor_of(node)
         if divisor in growing:
             # a share of the size: times a position it does not grow
@@ -64,12 +64,12 @@ def find_nodes_with_positions(graph: Graph) -> dict[str, str]:
 
 def _sums_open_axes(node: Node) -> bool:
     """Whether the node sums float values over an axis whose length the model leaves open; the batch is none."""
-    value = node.inputs[0] if operator_of(node) in _SUMS else None
-    shape = None if value is None or not is_float32(value) else shape_of(value)
+    value = node.inputs[0] if get_operator(node) in _SUMS else None
+    shape = None if value is None or not is_float32(value) else get_shape(value)
     if value is None or shape is None or _is_weighted_by_softmax(value):
         return False
     given = node.inputs[1] if len(node.inputs) > 1 else None
-    axes = attributes_of(node).get("axes", None if given is None else constant_of(given))
+    axes = get_attributes(node).get("axes", None if given is None else get_constant(given))
     if axes is None:
         return None in shape[1:]
     return any(shape[axis] is None for axis in np.asarray(axes).reshape(-1) if axis % len(shape))
@@ -78,18 +78,18 @@ def _sums_open_axes(node: Node) -> bool:
 def _is_weighted_by_softmax(value: Value) -> bool:
     """Whether a value is a product with what a Softmax computes: its sum is a mean, as in attention pooling."""
     maker = value.producer()
-    for factor in maker.inputs if maker is not None and operator_of(maker) == "Mul" else ():
+    for factor in maker.inputs if maker is not None and get_operator(maker) == "Mul" else ():
         source = None if factor is None else factor.producer()
-        while source is not None and operator_of(source) in _KEEPING_NUMBERS:
+        while source is not None and get_operator(source) in _KEEPING_NUMBERS:
             source = None if source.inputs[0] is None else source.inputs[0].producer()
-        if source is not None and operator_of(source) == "Softmax":
+        if source is not None and get_operator(source) == "Softmax":
             return True
     return False
 
 
 def _list_operands(node: Node) -> Iterator[Value]:
     """The inputs that would be quantized."""
-    spec = spec_of(node)
+    spec = get_spec(node)
     for position, value in enumerate(node.inputs):
         role = None if spec is None else spec.role_of(position)
         if value is not None and role in (Role.ACTIVATION, Role.WEIGHT):
@@ -98,7 +98,7 @@ def _list_operands(node: Node) -> Iterator[Value]:
 
 def _list_values(node: Node) -> Collection[Value | None]:
     """The inputs with which the output grows; none where its values are bounded, as those of a comparison are."""
-    operator, spec = operator_of(node), spec_of(node)
+    operator, spec = get_operator(node), get_spec(node)
     if operator == "Div":
         return node.inputs[:1]
     if operator in _ALL_INPUTS:
@@ -107,14 +107,14 @@ def _list_values(node: Node) -> Collection[Value | None]:
         return [node.inputs[k] for k in _SOME_INPUTS[operator] if k < len(node.inputs)]
     if operator == "Clip":
         upper = node.inputs[2] if len(node.inputs) > 2 else None
-        return node.inputs[:1] if upper is None or constant_of(upper) is None else ()
+        return node.inputs[:1] if upper is None or get_constant(upper) is None else ()
     moves = spec is not None and spec.moves_integers
     return node.inputs[:1] if moves or operator in _FIRST_INPUT else ()
 
 
 def _divisor_of(node: Node) -> Value | None:
     """The input that the output shrinks with."""
-    operator = operator_of(node)
+    operator = get_operator(node)
     if operator == "Div":
         return node.inputs[1]
     return node.inputs[0] if operator == "Reciprocal" else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, node_name, operator_of
+from ptq.model.node import Node, get_node_name, get_operator, list_consumers
 
 _ADDING_OPS = ("Conv", "ConvTranspose")
 
@@ -24,11 +24,11 @@ def find_inputs_added_by_kernels(graph: Graph, integers: Collection[str]) -> dic
     order = {node: place for place, node in enumerate(graph.nodes)}
     found = {}
     for node in graph.nodes:
-        if operator_of(node) != "Add" or node.name not in integers:
+        if get_operator(node) != "Add" or node.name not in integers:
             continue
         writers = [(order[maker], at) for at in (0, 1) if (maker := _adder(node, at, integers))]
         if writers:
-            found[node_name(node)] = max(writers)[1]
+            found[get_node_name(node)] = max(writers)[1]
     return found
 
 
@@ -40,6 +40,6 @@ def _adder(node: Node, position: int, integers: Collection[str]) -> Node | None:
         return None
     if value is other or other.const_value is not None:
         return None
-    if operator_of(maker) not in _ADDING_OPS or maker.name not in integers:
+    if get_operator(maker) not in _ADDING_OPS or maker.name not in integers:
         return None
-    return maker if consumers_of(value) == [node] and not value.is_graph_output() else None
+    return maker if list_consumers(value) == [node] and not value.is_graph_output() else None

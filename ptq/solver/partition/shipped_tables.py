@@ -16,7 +16,7 @@ from ptq.solver.partition.cost_table import (
     ORT_1_31_AVX512_VNNI,
     ORT_1_32_AVX512_VNNI,
     OrtCostTable,
-    given_cost_table,
+    get_given_cost_table,
 )
 
 
@@ -101,10 +101,10 @@ def get_cost_table(target: Target) -> OrtCostTable | None:
     """The table that decides what stays float on the target; None where no cost decides."""
     if target.costs is None:
         return None
-    return given_cost_table() or get_shipped_table()
+    return get_given_cost_table() or get_shipped_table()
 
 
-def measured_runtime(target: Target) -> tuple[str, str]:
+def describe_measured_runtime(target: Target) -> tuple[str, str]:
     """The runtime that the target's costs were measured on, and a remark if another version is installed."""
     table = get_cost_table(target)
     return (target.source, "") if table is None else (table.source, table.version_note())
@@ -116,7 +116,7 @@ def describe_choice(target: Target) -> str:
     Otherwise it is empty.
     The reason of each node that the table leaves float names another version of ONNX Runtime itself.
     """
-    given = given_cost_table() is not None
+    given = get_given_cost_table() is not None
     if target.costs is None:
         return (
             f"cost_table has no effect: no times decide for target {target.name}" if given else ""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from ptq.core.target import Target
 from ptq.core.types import INT8
-from ptq.model.border_casts import casts_to_outputs
+from ptq.model.border_casts import find_casts_to_outputs
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, node_name, operator_of
+from ptq.model.node import get_name, get_node_name, get_operator
 from ptq.observers import TensorStats
 from ptq.observers.attention_mask import is_masked
 
@@ -24,7 +24,9 @@ def find_unquantizable_tensors(graph: Graph, stats: Mapping[str, TensorStats]) -
         if observed.nonfinite_count
     }
     for node in graph.nodes:
-        name = name_of(node.inputs[0]) if operator_of(node) == "Softmax" and node.inputs[0] else ""
+        name = (
+            get_name(node.inputs[0]) if get_operator(node) == "Softmax" and node.inputs[0] else ""
+        )
         if name in stats and is_masked(stats[name]):
             found[name] = (
                 f"{name} is masked: too wide for 8 bits to resolve the values without the mask"
@@ -38,12 +40,12 @@ def find_float_divisions(graph: Graph, target: Target) -> dict[str, str]:
         return {}
     reason = "LiteRT's integers make the lowest or highest value of a quotient below half an LSB"
     return {
-        node_name(node): reason
+        get_node_name(node): reason
         for node in graph.nodes
-        if operator_of(node) == "Div"
+        if get_operator(node) == "Div"
         and not (
             target.integer_border
-            and (node.outputs[0].is_graph_output() or casts_to_outputs(node.outputs[0]))
+            and (node.outputs[0].is_graph_output() or find_casts_to_outputs(node.outputs[0]))
         )
     }
 
@@ -52,14 +54,14 @@ def find_small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[
     """Div nodes whose divisor comes too near to zero for 8 bits, with the reason."""
     found = {}
     for node in graph.nodes:
-        divisor = node.inputs[1] if operator_of(node) == "Div" else None
-        observed = None if divisor is None else stats.get(name_of(divisor))
+        divisor = node.inputs[1] if get_operator(node) == "Div" else None
+        observed = None if divisor is None else stats.get(get_name(divisor))
         if divisor is None or observed is None or not observed.count:
             continue
         least = max(observed.min, -observed.max, 0.0)
         lsb = (max(observed.max, 0.0) - min(observed.min, 0.0)) / INT8.lsb_count
         if least < _MIN_DIVISOR_LSB * lsb:
-            found[node_name(node)] = (
-                f"its divisor {name_of(divisor)} came within {_MIN_DIVISOR_LSB} LSB of zero"
+            found[get_node_name(node)] = (
+                f"its divisor {get_name(divisor)} came within {_MIN_DIVISOR_LSB} LSB of zero"
             )
     return found

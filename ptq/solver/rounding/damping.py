@@ -17,7 +17,7 @@ from ptq.solver.rounding.gptq_rounding import (
     Matrix,
     Single,
     SortedCovariance,
-    output_error,
+    compute_output_error,
 )
 from ptq.solver.rounding.weighted_sums import LinearOp
 
@@ -70,7 +70,7 @@ class ScaledWeights:
         return ScaledWeights(*(np.tile(array, (count, 1, 1)) for array in arrays))
 
 
-def scaled_weights(
+def scale_weights(
     linear: LinearOp, params: QuantParams, target: NDArray[np.float32] | None = None
 ) -> ScaledWeights:
     """The node's weights, or the ``target`` weights instead, in LSB with the bounds of their integers."""
@@ -84,7 +84,7 @@ def scaled_weights(
     return ScaledWeights(np.divide(weights, scale, dtype=np.float32), lo, hi, scale)
 
 
-def smallest_dtype(scaled: ScaledWeights) -> np.dtype[np.integer[Any]]:
+def find_smallest_dtype(scaled: ScaledWeights) -> np.dtype[np.integer[Any]]:
     """The smallest integer type that holds all integers within the bounds."""
     ends = scaled.lo.min(), scaled.hi.max()
     return np.promote_types(*(np.min_scalar_type(int(end)) for end in ends))
@@ -111,7 +111,7 @@ def choose_damping(
         few = scaled.select(scaled.spread(), block.inputs)
         moment = block.training.second_moment(centred=centred)
         factors = DampedCholesky(SortedCovariance(moment), DAMPINGS)
-        found = gptq_or_nearest(factors, few.repeat_groups(len(DAMPINGS)))
+        found = choose_gptq_or_nearest(factors, few.repeat_groups(len(DAMPINGS)))
         moment = block.held_out.second_moment(centred=centred)
         energies += measure_energies(few, np.split(found, len(DAMPINGS)), moment, guard)
     best = int(np.argmin(energies[2:]))
@@ -131,7 +131,7 @@ def measure_energies(
     """
     compared = [np.zeros_like(scaled.weights), round_to_nearest(scaled), *roundings]
     errors = np.concatenate([scaled.weights - guard(some) for some in compared], axis=2)
-    squares = output_error(moment, errors)
+    squares = compute_output_error(moment, errors)
     by_rounding = squares.reshape(len(squares), len(compared), -1) * np.square(scaled.scale)
     energies: Energies = by_rounding.sum(axis=(0, 2))
     return energies
@@ -149,13 +149,13 @@ def round_weights(
     Returns:
         Integers of the shape of the weights; energies of the sums, of the error of nearest integers, and of theirs.
     """
-    integers, energies = np.empty(scaled.weights.shape, smallest_dtype(scaled)), np.zeros(3)
+    integers, energies = np.empty(scaled.weights.shape, find_smallest_dtype(scaled)), np.zeros(3)
     for block in blocks:
         moment = block.all_samples.second_moment(centred=centred)
         factor = DampedCholesky(SortedCovariance(moment), [damping])
         for sums in scaled.sum_slices():
             some = scaled.select(sums, block.inputs)
-            integers[:, block.inputs, sums] = gptq_or_nearest(factor, some)
+            integers[:, block.inputs, sums] = choose_gptq_or_nearest(factor, some)
         if guard is not None:
             few = scaled.select(scaled.spread(), block.inputs)
             found = integers[:, block.inputs, scaled.spread()]
@@ -163,7 +163,7 @@ def round_weights(
     return integers, energies
 
 
-def gptq_or_nearest(factor: DampedCholesky, scaled: ScaledWeights) -> Single:
+def choose_gptq_or_nearest(factor: DampedCholesky, scaled: ScaledWeights) -> Single:
     """For each sum the second-order integers, or the nearest ones where these have no larger error."""
     gptq = factor.round(scaled.weights, scaled.lo, scaled.hi)
     nearest = round_to_nearest(scaled)

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.decibels import sqnr_db
+from ptq.core.decibels import to_sqnr_db
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
-from ptq.kernels.thread_pool import parallel_map
+from ptq.kernels.thread_pool import map_in_parallel
 from ptq.model.graph import Graph
-from ptq.model.node import Node, name_of, node_name
+from ptq.model.node import Node, get_name, get_node_name
 from ptq.model.weights.shared_weights import find_weight_families
 from ptq.observers.input_statistics import (
     CovarianceBlock,
@@ -38,11 +38,11 @@ from ptq.solver.rounding.damping import (
     SaturationGuard,
     ScaledWeights,
     choose_damping,
+    find_smallest_dtype,
     has_held_out,
     round_to_nearest,
     round_weights,
-    scaled_weights,
-    smallest_dtype,
+    scale_weights,
 )
 from ptq.solver.rounding.weighted_sums import LinearOp
 
@@ -137,11 +137,11 @@ class GptqRounder:
     def mean_shift(self, graph: Graph, plan: Plan) -> dict[str, NDArray[np.float64]]:
         """By node, what rounding adds to the mean of each channel of the node's input, where that was measured."""
         shifts = self._mean_shifts
-        read = {node_name(node): node.inputs[0] for node in graph.nodes if node.name in shifts}
+        read = {get_node_name(node): node.inputs[0] for node in graph.nodes if node.name in shifts}
         return {
             name: shifts[name].mean
             for name, value in read.items()
-            if value is not None and plan.tensors.get(name_of(value)) == shifts[name].params
+            if value is not None and plan.tensors.get(get_name(value)) == shifts[name].params
         }
 
     def choose_roundings(
@@ -156,10 +156,10 @@ class GptqRounder:
             plan: The plan of the graph.
             corrected: Whether biases are corrected.
         """
-        nodes = {node_name(node): node for node in graph.nodes}
+        nodes = {get_node_name(node): node for node in graph.nodes}
         wanted = list(self._keys(graph, plan, nodes, corrected))
         missing = [key for key in wanted if key not in self._roundings]
-        found = parallel_map(lambda key: self._choose_rounding(nodes, *key), missing)
+        found = map_in_parallel(lambda key: self._choose_rounding(nodes, *key), missing)
         self._roundings.update(zip(missing, found, strict=True))
         by_node = {name: self._roundings[key] for key in wanted for name in key[0]}
         return {name: by_node[name] for name in nodes if name in by_node}
@@ -198,8 +198,8 @@ class GptqRounder:
         linear = LinearOp(nodes[name])
         blocks = self._pooled_blocks(known)
         target = self._target_weights.get(name)
-        scaled = scaled_weights(linear, params, target)
-        plain = scaled if target is None else scaled_weights(linear, params)
+        scaled = scale_weights(linear, params, target)
+        plain = scaled if target is None else scale_weights(linear, params)
         guard = _saturation_guard(linear, plain)
         del plain
         validated = has_held_out(blocks) and linear.length <= self._validated_inputs
@@ -214,7 +214,7 @@ class GptqRounder:
         if loses and target is None:
             return WeightRounding(None, *figures)
         if loses:
-            integers = np.empty(scaled.weights.shape, smallest_dtype(scaled))
+            integers = np.empty(scaled.weights.shape, find_smallest_dtype(scaled))
         elif validated:
             integers, _ = round_weights(scaled, blocks, centred, damping)
         for sums in scaled.sum_slices():
@@ -271,4 +271,8 @@ def _nearest_integers(plain: ScaledWeights) -> Iterator[NDArray[Any]]:
 
 def _sqnr_db(signal: float, error: float) -> float:
     """SQNR in dB of two energies, at most that of `_MAX_SNR`."""
-    return sqnr_db(signal, max(error, signal / _MAX_SNR)) if signal > 0 else sqnr_db(_MAX_SNR, 1.0)
+    return (
+        to_sqnr_db(signal, max(error, signal / _MAX_SNR))
+        if signal > 0
+        else to_sqnr_db(_MAX_SNR, 1.0)
+    )

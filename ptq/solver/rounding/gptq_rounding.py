@@ -77,7 +77,7 @@ class DampedCholesky:
         self._order = np.tile(covariance.order, (len(dampings), 1))
         damped = np.tile(covariance.values, (len(dampings), 1, 1))
         by = np.multiply.outer(np.asarray(dampings), covariance.mean_variance).reshape(-1)
-        self._lower: Single = cholesky(add_damping(damped, by))
+        self._lower: Single = factorize_cholesky(add_damping(damped, by))
 
     def round(self, weights: Single, lo: Single, hi: Single) -> RoundedWeights:
         """Round weights in the order of falling variance of their inputs.
@@ -180,7 +180,7 @@ def _reorder_both(values: Single, order: NDArray[np.intp]) -> Single:
     return sorted_values
 
 
-def output_error(covariance: Matrix, errors: Matrix) -> Matrix:
+def compute_output_error(covariance: Matrix, errors: Matrix) -> Matrix:
     """The mean squared error of each sum, shape (groups, sums), for errors of weights of shape (groups, K, sums)."""
     squares: Matrix = (errors * multiply(covariance, errors)).sum(axis=1)
     return squares
@@ -193,7 +193,7 @@ def add_damping(covariance: Real, by: NDArray[np.float64]) -> Real:
     return covariance
 
 
-def cholesky(matrix: Real) -> Real:
+def factorize_cholesky(matrix: Real) -> Real:
     """The lower Cholesky factor of each positive definite matrix (groups, K, K), computed in blocks."""
     size = matrix.shape[1]
     if size <= _BLOCK:

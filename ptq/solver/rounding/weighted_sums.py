@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from ptq.core.opspec import WEIGHT_INPUT
 from ptq.core.types import UINT8, QuantParams
 from ptq.kernels.int16_saturation import clip_pair_sums
-from ptq.kernels.window import WindowAxis, window_axes
-from ptq.model.node import Node, attributes_of, constant_shape, operator_of, require_constant
-from ptq.model.weights.layer_weights import output_channel_count, summed_input_count
-from ptq.model.weights.matrix_layout import input_output_matrix
+from ptq.kernels.window import WindowAxis, build_window_axes
+from ptq.model.node import Node, get_attributes, get_constant_shape, get_operator, require_constant
+from ptq.model.weights.layer_weights import count_output_channels, count_summed_inputs
+from ptq.model.weights.matrix_layout import view_input_output_matrix
 
 _OUTSIDE = -(2**48)
 """What makes the sum of a tap's places negative."""
@@ -40,17 +40,17 @@ class LinearOp:
 
     def __init__(self, node: Node) -> None:
         """Read shapes and attributes of the node once, since reading them from a graph is slow."""
-        shape = constant_shape(node.inputs[WEIGHT_INPUT])
+        shape = get_constant_shape(node.inputs[WEIGHT_INPUT])
         assert shape is not None
         self.node = node
-        self._attributes = attributes_of(node)
+        self._attributes = get_attributes(node)
         self._shape = shape
         self._taps_by_size: dict[tuple[int, ...], list[NDArray[np.int64]]] = {}
-        self._convolves = operator_of(node) == "Conv"
+        self._convolves = get_operator(node) == "Conv"
         self.groups = int(self._attributes.get("group", 1)) if self._convolves else 1
-        self.length = summed_input_count(node, shape)
+        self.length = count_summed_inputs(node, shape)
         self.taps = math.prod(shape[2:]) if self._convolves else 1
-        self.outputs_per_group = output_channel_count(node, shape) // self.groups
+        self.outputs_per_group = count_output_channels(node, shape) // self.groups
         self.input_channels = self.groups * self.length // self.taps
 
     def weight_columns(self) -> NDArray[Any]:
@@ -59,14 +59,14 @@ class LinearOp:
         if self._convolves:
             grouped: NDArray[Any] = weight.reshape(self.groups, self.outputs_per_group, self.length)
             return grouped.transpose(0, 2, 1)
-        whole: NDArray[Any] = input_output_matrix(weight, self._attributes)[None]
+        whole: NDArray[Any] = view_input_output_matrix(weight, self._attributes)[None]
         return whole
 
     def from_columns(self, columns: NDArray[Any]) -> NDArray[Any]:
         """The inverse of `weight_columns`: an array of shape (groups, K, sums), laid out as the node's weight."""
         if self._convolves:
             return columns.transpose(0, 2, 1).reshape(self._shape)
-        return input_output_matrix(columns[0], self._attributes)
+        return view_input_output_matrix(columns[0], self._attributes)
 
     def avoid_saturation(self, integers: NDArray[Any]) -> NDArray[Any]:
         """The integers with no two neighbours whose products saturate int16.
@@ -182,7 +182,7 @@ class LinearOp:
         """`_place_taps` of an input of some spatial sizes."""
         if sizes not in self._taps_by_size:
             attrs = self._attributes
-            axes = window_axes(
+            axes = build_window_axes(
                 sizes,
                 self._shape[2:],
                 strides=attrs.get("strides"),

@@ -16,7 +16,7 @@ The range [-1, 1] in 255 LSB puts both ends half an LSB outside; 1e-4 is for flo
 """
 
 
-def covered_range(params: QuantParams) -> tuple[float, float]:
+def get_covered_range(params: QuantParams) -> tuple[float, float]:
     """The real values of the lowest and the highest integer, of parameters per tensor."""
     scale, zero = float(params.scale), int(params.zero_point)
     return scale * (params.qtype.lo - zero), scale * (params.qtype.hi - zero)
@@ -25,7 +25,7 @@ def covered_range(params: QuantParams) -> tuple[float, float]:
 def can_fold(quantized: QuantizedNode, output: QuantParams) -> bool:
     """Whether the output's integers do what the activation does: its bounds contain 0 and their range."""
     lo, hi = find_clamp_bounds(quantized)
-    lowest, highest = covered_range(output)
+    lowest, highest = get_covered_range(output)
     tolerance = float(output.scale) * _FOLD_TOLERANCE_LSB
     return lo <= 0 <= hi and lowest >= lo - tolerance and highest <= hi + tolerance
 

@@ -12,12 +12,12 @@ from ptq.core.opspec import RUNS_ON_INTEGERS
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Value,
-    constant_of,
-    consumers_of,
-    name_of,
-    node_name,
-    operator_of,
-    spec_of,
+    get_constant,
+    get_name,
+    get_node_name,
+    get_operator,
+    get_spec,
+    list_consumers,
 )
 from ptq.observers import TensorStats
 
@@ -31,13 +31,13 @@ def find_concats_with_unlike_ranges(
     """Concats that only outputs read and whose inputs have too different ranges, with the reason."""
     found = {}
     for node in graph.nodes:
-        if operator_of(node) != "Concat" or not _leads_only_to_outputs(node.outputs[0]):
+        if get_operator(node) != "Concat" or not _leads_only_to_outputs(node.outputs[0]):
             continue
         lengths = {}
         for value in node.inputs:
             length = None if value is None else _range_length(value, stats)
             if value is not None and length:
-                lengths[name_of(value)] = length
+                lengths[get_name(value)] = length
         if not lengths:
             continue
         widest, finest = (
@@ -45,7 +45,7 @@ def find_concats_with_unlike_ranges(
             min(lengths, key=lengths.__getitem__),
         )
         if lengths[widest] > _MAX_RANGE_RATIO * lengths[finest]:
-            found[node_name(node)] = (
+            found[get_node_name(node)] = (
                 f"joins {widest} and {finest}, whose range is less than 1/{_MAX_RANGE_RATIO} of that"
             )
     return found
@@ -53,8 +53,8 @@ def find_concats_with_unlike_ranges(
 
 def _leads_only_to_outputs(value: Value) -> bool:
     """Whether the value reaches only outputs of the model, through data movement at most."""
-    for node in consumers_of(value):
-        spec = spec_of(node)
+    for node in list_consumers(value):
+        spec = get_spec(node)
         if (
             spec is None
             or spec.qlinear is not RUNS_ON_INTEGERS
@@ -66,9 +66,9 @@ def _leads_only_to_outputs(value: Value) -> bool:
 
 def _range_length(value: Value, stats: Mapping[str, TensorStats]) -> float | None:
     """The length of the range with 0 in it; None if it is unknown."""
-    observed, array, maker = stats.get(name_of(value)), constant_of(value), value.producer()
+    observed, array, maker = stats.get(get_name(value)), get_constant(value), value.producer()
     if array is not None and array.size:
         return float(max(array.max(), 0) - min(array.min(), 0))
     if observed is not None and observed.count:
         return max(observed.max, 0.0) - min(observed.min, 0.0)
-    return 1.0 if maker is not None and operator_of(maker) in ("Sigmoid", "Softmax") else None
+    return 1.0 if maker is not None and get_operator(maker) in ("Sigmoid", "Softmax") else None

@@ -8,9 +8,9 @@ from dataclasses import replace
 from ptq.core.opspec import OutputRule, Role
 from ptq.core.target import Target
 from ptq.core.types import QuantParams, Range
-from ptq.model.node import Value, constant_of, is_constant, name_of, spec_of
+from ptq.model.node import Value, get_constant, get_name, get_spec, is_constant
 from ptq.observers import Observer, TensorStats
-from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
+from ptq.observers.qparams import compute_asymmetric_qparams, compute_symmetric_qparams
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
 
 
@@ -19,10 +19,10 @@ def find_tensors_holding_values(value: Value, observed: Container[str]) -> list[
 
     A tensor that was not observed holds what data movement brought from the inputs of its producer.
     """
-    if is_constant(value) or name_of(value) in observed:
+    if is_constant(value) or get_name(value) in observed:
         return [value]
     node = value.producer()
-    spec = spec_of(node) if node is not None else None
+    spec = get_spec(node) if node is not None else None
     if (
         node is None
         or spec is None
@@ -59,7 +59,7 @@ def compute_group_qparams(
     Raises:
         StatsError: No finite value was observed.
     """
-    return range_to_qparams(_group_range(group, groups, stats, observer, target), target)
+    return convert_range_to_qparams(_group_range(group, groups, stats, observer, target), target)
 
 
 def _group_range(
@@ -73,20 +73,22 @@ def _group_range(
     found = Range(0.0, 0.0)
     for name in group.observed_tensors:
         for source in find_tensors_holding_values(groups.values[name], stats) or ():
-            array = constant_of(source)
+            array = get_constant(source)
             if array is not None:
                 found = found.union(Range(float(array.min()), float(array.max())))
-            elif stats[name_of(source)].count:
+            elif stats[get_name(source)].count:
                 symmetric = target.symmetric_divisor is not None
                 found = found.union(
-                    observer(stats[name_of(source)], target.activation, symmetric=symmetric)
+                    observer(stats[get_name(source)], target.activation, symmetric=symmetric)
                 )
     return found
 
 
-def range_to_qparams(covered: Range, target: Target) -> QuantParams:
+def convert_range_to_qparams(covered: Range, target: Target) -> QuantParams:
     """The parameters that cover the range: with a zero point, or S = threshold / n around 0."""
     if target.symmetric_divisor is None:
-        return asymmetric_qparams(covered, target.activation)
-    params = symmetric_qparams(covered, replace(target.activation, hi=target.symmetric_divisor))
+        return compute_asymmetric_qparams(covered, target.activation)
+    params = compute_symmetric_qparams(
+        covered, replace(target.activation, hi=target.symmetric_divisor)
+    )
     return replace(params, qtype=target.activation)

@@ -12,7 +12,7 @@ from ptq.model.litert_limits import (
     find_comparison_limit,
     find_sum_limit,
 )
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.solver.partition.node_precision import QuantizedNode
 from ptq.solver.scales.clamp_bounds import find_clamp_bounds
 
@@ -41,7 +41,7 @@ def find_nodes_beyond_litert(
             reason = find_comparison_limit(scales)
         else:
             last = nodes[activations.get(name, name)].node
-            output = tensors[name_of(last.outputs[0])]
+            output = tensors[get_name(last.outputs[0])]
             if quantized.spec.op == "Clip":
                 bits = output.qtype.bits
                 reason = (

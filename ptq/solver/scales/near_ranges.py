@@ -12,10 +12,10 @@ from ptq.core.opspec import OutputRule, Role
 from ptq.core.plan import Why
 from ptq.core.target import Target
 from ptq.core.types import QuantParams, Range
-from ptq.model.node import name_of, node_name
-from ptq.observers.qparams import asymmetric_qparams
+from ptq.model.node import get_name, get_node_name
+from ptq.observers.qparams import compute_asymmetric_qparams
 from ptq.solver.partition.eligibility import PrecisionAssignment
-from ptq.solver.scales.clamp_bounds import can_fold, covered_range
+from ptq.solver.scales.clamp_bounds import can_fold, get_covered_range
 from ptq.solver.scales.scale_groups import ScaleGroups
 
 MOST_WIDENED = 1.25
@@ -78,7 +78,7 @@ def _list_inputs(assignment: PrecisionAssignment, target: Target) -> Iterator[tu
     for name, quantized in assignment.quantized_nodes.items():
         if target.output_rule(quantized.spec) is OutputRule.ONE_GROUP:
             for value in quantized.inputs_with_role(Role.ACTIVATION):
-                yield name, name_of(quantized.node.outputs[0]), name_of(value)
+                yield name, get_name(quantized.node.outputs[0]), get_name(value)
 
 
 def _holds_input(groups: ScaleGroups, name: str, changes: bool) -> bool:
@@ -95,7 +95,7 @@ def _may_share(
         return False
     members = [member for name in pair for member in groups.members_of(name)]
     makers = (groups.values[member].producer() for member in members)
-    names = [node_name(maker) for maker in makers if maker is not None]
+    names = [get_node_name(maker) for maker in makers if maker is not None]
     return all(
         can_fold(assignment.quantized_nodes[name], joint)
         for name in names
@@ -107,14 +107,14 @@ def _join(one: QuantParams, other: QuantParams) -> QuantParams | None:
     """The parameters that cover both ranges; None where widths differ."""
     if one.qtype != other.qtype:
         return None
-    (low, high), (least, most) = covered_range(one), covered_range(other)
+    (low, high), (least, most) = get_covered_range(one), get_covered_range(other)
     if low <= least and most <= high:
         return one
     if least <= low and high <= most:
         return other
-    return asymmetric_qparams(Range(min(low, least), max(high, most)), one.qtype)
+    return compute_asymmetric_qparams(Range(min(low, least), max(high, most)), one.qtype)
 
 
 def _length(params: QuantParams) -> float:
-    low, high = covered_range(params)
+    low, high = get_covered_range(params)
     return high - low

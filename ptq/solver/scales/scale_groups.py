@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from ptq.core.opspec import FixedQParams, OutputRule, Role
 from ptq.core.target import Target
 from ptq.core.union_find import UnionFind
-from ptq.model.node import Node, Value, constant_of, consumers_of, is_constant, name_of, node_name
+from ptq.model.node import (
+    Node,
+    Value,
+    get_constant,
+    get_name,
+    get_node_name,
+    is_constant,
+    list_consumers,
+)
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.node_precision import QuantizedNode
 
@@ -51,7 +59,7 @@ class ScaleGroups:
 
     def add(self, value: Value) -> str:
         """Add a tensor as a group of its own."""
-        name = name_of(value)
+        name = get_name(value)
         self.values.setdefault(name, value)
         if name not in self._ties:
             self._ties.add(name)
@@ -116,7 +124,7 @@ def find_scale_groups(assignment: PrecisionAssignment, target: Target) -> ScaleG
     groups = ScaleGroups()
     for quantized in assignment.quantized_nodes.values():
         for value in quantized.inputs_with_role(Role.ACTIVATION):
-            if name_of(value) not in groups.values:
+            if get_name(value) not in groups.values:
                 groups.observe(groups.add(value))
         _add_outputs(groups, quantized, target, assignment)
     for quantized in assignment.quantized_nodes.values():
@@ -133,9 +141,9 @@ def _add_outputs(
     assert node.name
     if rule is OutputRule.NONE:
         return
-    first = name_of(quantized.inputs_with_role(Role.ACTIVATION)[0])
+    first = get_name(quantized.inputs_with_role(Role.ACTIVATION)[0])
     for value in node.outputs:
-        if name_of(value) in assignment.float_outputs:
+        if get_name(value) in assignment.float_outputs:
             continue
         name = groups.add(value)
         if node.name in assignment.fused_activations or _is_calibrated_backward(quantized, target):
@@ -155,7 +163,7 @@ def _is_calibrated_backward(quantized: QuantizedNode, target: Target) -> bool:
     first = quantized.inputs_with_role(Role.ACTIVATION)[0]
     return (
         quantized.spec.op in target.backward_calibration
-        and consumers_of(first) == [quantized.node]
+        and list_consumers(first) == [quantized.node]
         and not first.is_graph_output()
         and not first.is_graph_input()
     )
@@ -172,13 +180,13 @@ def _share_input_scales(
     """
     node = quantized.node
     assert node.name
-    output = name_of(node.outputs[0])
-    names = [name_of(value) for value in quantized.inputs_with_role(Role.ACTIVATION)]
+    output = get_name(node.outputs[0])
+    names = [get_name(value) for value in quantized.inputs_with_role(Role.ACTIVATION)]
     if target.follows_litert_spec:
         sharing = _shareable_inputs(groups, quantized)
         activations = [o for o in quantized.operands if o.role is Role.ACTIVATION]
         groups.requantized_inputs += [
-            (node.name, o.position) for o in activations if name_of(o.value) not in sharing
+            (node.name, o.position) for o in activations if get_name(o.value) not in sharing
         ]
     else:
         sharing = [name for name in names if _is_read_only_by(groups, name, node, assignment)]
@@ -198,12 +206,12 @@ def _shareable_inputs(groups: ScaleGroups, quantized: QuantizedNode) -> list[str
     either: it would put unrelated tensors into one group.
     """
     values = quantized.inputs_with_role(Role.ACTIVATION)
-    prescribed = {groups.fixed_qparams_of(name_of(value)) for value in values}
+    prescribed = {groups.fixed_qparams_of(get_name(value)) for value in values}
     return [
-        name_of(value)
+        get_name(value)
         for value in values
-        if (len(prescribed) == 1 or groups.fixed_qparams_of(name_of(value)) is None)
-        and (not is_constant(value) or consumers_of(value) == [quantized.node])
+        if (len(prescribed) == 1 or groups.fixed_qparams_of(get_name(value)) is None)
+        and (not is_constant(value) or list_consumers(value) == [quantized.node])
     ]
 
 
@@ -216,7 +224,7 @@ def _is_read_only_by(
         not value.is_graph_output()
         and all(
             reader is node or _stays_in_group(groups, name, reader, assignment)
-            for reader in consumers_of(value)
+            for reader in list_consumers(value)
         )
         for value in values
     )
@@ -226,13 +234,13 @@ def _stays_in_group(
     groups: ScaleGroups, name: str, reader: Node, assignment: PrecisionAssignment
 ) -> bool:
     """Whether the reader is a folded activation or data movement whose output is in the tensor's group."""
-    quantized = assignment.quantized_nodes.get(node_name(reader))
+    quantized = assignment.quantized_nodes.get(get_node_name(reader))
     if quantized is None or not (
         reader.name in assignment.fused_activations
         or quantized.spec.output_rule is OutputRule.SAME_AS_INPUT
     ):
         return False
-    return groups.find_root(name_of(reader.outputs[0])) == groups.find_root(name)
+    return groups.find_root(get_name(reader.outputs[0])) == groups.find_root(name)
 
 
 def _fused_bounds(
@@ -243,6 +251,6 @@ def _fused_bounds(
     for member in groups.members_of(name):
         producer = groups.values[member].producer()
         if producer is not None and producer.name in assignment.fused_activations:
-            limits = [constant_of(value) for value in producer.inputs[1:]]
+            limits = [get_constant(value) for value in producer.inputs[1:]]
             bounds.add(f"{producer.op_type}{[None if b is None else b.item() for b in limits]}")
     return frozenset(bounds)

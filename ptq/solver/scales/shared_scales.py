@@ -13,7 +13,7 @@ import numpy as np
 from ptq.core.opspec import WEIGHT_INPUT, Role
 from ptq.core.plan import Why
 from ptq.core.types import QuantParams
-from ptq.model.node import constant_of, name_of
+from ptq.model.node import get_constant, get_name
 from ptq.solver.partition.node_precision import QuantizedNode
 from ptq.solver.scales.weight_qparams import QParamsWithReason, compute_bias_qparams
 
@@ -44,8 +44,8 @@ def compute_shared_weight_qparams(
         for name in uses:
             yield name, WEIGHT_INPUT, (shared, why)
             for operand in nodes[name].operands:
-                bias = constant_of(operand.value) if operand.role is Role.BIAS else None
+                bias = get_constant(operand.value) if operand.role is Role.BIAS else None
                 source = nodes[name].inputs_with_role(Role.ACTIVATION)[0]
                 if bias is not None:
-                    derived = compute_bias_qparams(bias, tensors[name_of(source)], shared)
+                    derived = compute_bias_qparams(bias, tensors[get_name(source)], shared)
                     yield name, operand.position, derived

@@ -18,15 +18,15 @@ from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
-    attributes_of,
-    constant_of,
-    constant_shape,
-    dtype_of,
-    name_of,
-    node_name,
-    operator_of,
+    get_attributes,
+    get_constant,
+    get_constant_shape,
+    get_dtype,
+    get_name,
+    get_node_name,
+    get_operator,
 )
-from ptq.observers.qparams import symmetric_qparams
+from ptq.observers.qparams import compute_symmetric_qparams
 
 INT8_TABLE_REASON = "reads rows of an int8 table, which become float"
 """Why such a node counts as a float node."""
@@ -58,7 +58,7 @@ def find_tables(
     solved: dict[str, tuple[QuantParams, Why] | None] = {}
     nodes = dict.fromkeys(graph.nodes if target.quantizes_tables else ())
     for node in nodes:
-        name, table = node_name(node), node.inputs[0] if node.inputs else None
+        name, table = get_node_name(node), node.inputs[0] if node.inputs else None
         if table is None or name in quantized or not _reads_rows(node):
             continue
         readers = [use.node for use in table.uses() if use.node.name not in quantized]
@@ -68,22 +68,24 @@ def find_tables(
             for one in readers
         ):
             continue
-        if name_of(table) not in solved:
-            array = constant_of(table)
+        if get_name(table) not in solved:
+            array = get_constant(table)
             assert array is not None
-            solved[name_of(table)] = _solve_table(array, target, per_tensor)
-        found = solved[name_of(table)]
+            solved[get_name(table)] = _solve_table(array, target, per_tensor)
+        found = solved[get_name(table)]
         if found is not None:
             yield name, *found
 
 
 def _reads_rows(node: Node) -> bool:
     """Whether the node reads rows of a large matrix of float32."""
-    table = node.inputs[0] if operator_of(node) == "Gather" else None
-    shape = constant_shape(table)
-    if table is None or shape is None or len(shape) != 2 or dtype_of(table) != np.float32:
+    table = node.inputs[0] if get_operator(node) == "Gather" else None
+    shape = get_constant_shape(table)
+    if table is None or shape is None or len(shape) != 2 or get_dtype(table) != np.float32:
         return False
-    return attributes_of(node).get("axis", 0) in (0, -2) and shape[0] * shape[1] * 4 >= _LEAST_BYTES
+    return (
+        get_attributes(node).get("axis", 0) in (0, -2) and shape[0] * shape[1] * 4 >= _LEAST_BYTES
+    )
 
 
 def _solve_table(
@@ -93,7 +95,7 @@ def _solve_table(
     largest = np.maximum(table.max(axis=0), -table.min(axis=0))
     if not np.isfinite(largest).all():
         return None
-    params = symmetric_qparams(
+    params = compute_symmetric_qparams(
         largest.max() if per_tensor else largest, target.weight, None if per_tensor else 1
     )
     rows = table[:: -(-len(table) // _TRIED_ROWS)].astype(np.float64)

@@ -18,15 +18,15 @@ from ptq.core.opspec import BIAS_INPUT, WEIGHT_INPUT, Role
 from ptq.core.plan import Plan, Why
 from ptq.core.target import Target
 from ptq.core.types import INT32, QuantParams, Range
-from ptq.kernels.int16_saturation import largest_pair_sum
+from ptq.kernels.int16_saturation import find_largest_pair_sum
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, node_name, require_constant
+from ptq.model.node import get_name, get_node_name, require_constant
 from ptq.model.weights.layer_weights import (
-    channel_axis,
-    channel_pair_matrix,
-    summation_order_matrix,
+    build_channel_pair_matrix,
+    get_channel_axis,
+    view_summation_order_matrix,
 )
-from ptq.observers.qparams import SCALE_FLOOR, asymmetric_qparams, symmetric_qparams
+from ptq.observers.qparams import SCALE_FLOOR, compute_asymmetric_qparams, compute_symmetric_qparams
 from ptq.solver.partition.node_precision import QuantizedNode
 
 QParamsWithReason = tuple[QuantParams, Why]
@@ -87,13 +87,13 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
     """
     solved = dict(plan.operands)
     for node in graph.nodes:
-        name = node_name(node)
+        name = get_node_name(node)
         if (name, WEIGHT_INPUT) not in solved or (name, BIAS_INPUT) not in solved:
             continue
         source, value = node.inputs[0], node.inputs[BIAS_INPUT]
         first = plan.edges.get((name, 0))
         if first is None and source is not None:
-            first = plan.tensors.get(name_of(source))
+            first = plan.tensors.get(get_name(source))
         if first is None or value is None:
             continue
         bias = require_constant(value)
@@ -110,7 +110,9 @@ def _channel_axis(quantized: QuantizedNode, rank: int) -> int | None:
     """The axis of a weight along which each output channel may have its own scale; None if it may not."""
     # QLinearMatMul takes one scale for each column only where all batches share the columns
     return (
-        None if quantized.spec.op == "MatMul" and rank != 2 else channel_axis(quantized.node, rank)
+        None
+        if quantized.spec.op == "MatMul" and rank != 2
+        else get_channel_axis(quantized.node, rank)
     )
 
 
@@ -118,10 +120,10 @@ def _largest_pair_sums(
     quantized: QuantizedNode, array: NDArray[Any], target: Target
 ) -> NDArray[Any] | None:
     """The largest sum of two neighbouring weights of one sign, by output channel; None if pairs are not added."""
-    orders = [summation_order_matrix(quantized.node, array)]
+    orders = [view_summation_order_matrix(quantized.node, array)]
     if target.pairs_channels:
-        orders.append(channel_pair_matrix(quantized.node, array))
-    sums = [largest_pair_sum(columns) for columns in orders if columns is not None]
+        orders.append(build_channel_pair_matrix(quantized.node, array))
+    sums = [find_largest_pair_sum(columns) for columns in orders if columns is not None]
     return np.maximum.reduce(sums) if sums else None
 
 
@@ -136,14 +138,14 @@ def _weight_qparams(
             np.min(array, axis=other_axes, initial=0.0), np.max(array, axis=other_axes, initial=0.0)
         )
         detail = f"minimum and maximum{scope}"
-        return asymmetric_qparams(extremes, target.weight, axis), Why("observed", detail)
+        return compute_asymmetric_qparams(extremes, target.weight, axis), Why("observed", detail)
     ends = np.stack([array.min(axis=other_axes), array.max(axis=other_axes)]).astype(np.float64)
     threshold = np.abs(ends).max(axis=0)
     detail = f"largest absolute value{scope}"
     if paired is not None:
         threshold = paired.astype(np.float64).max(axis=None if axis is None else ())
         detail = f"largest absolute sum of two neighbouring weights{scope}"
-    return symmetric_qparams(threshold, target.weight, axis), Why("observed", detail)
+    return compute_symmetric_qparams(threshold, target.weight, axis), Why("observed", detail)
 
 
 def _zero_weight_qparams(

@@ -17,13 +17,13 @@ from ptq.core.plan import Why
 from ptq.core.target import Target
 from ptq.core.types import QType, QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import is_constant, name_of
+from ptq.model.node import get_name, is_constant
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.normalization_pattern import find_normalization_nodes
 from ptq.solver.scales.scale_groups import ScaleGroups
 
 
-def wide_target(target: Target) -> Target | None:
+def get_wide_target(target: Target) -> Target | None:
     """The target with its wide activations; None if it has none."""
     if target.wide_activation is None:
         return None
@@ -42,11 +42,11 @@ def find_wide_tensors(
     """
     nodes = assignment.quantized_nodes
     return {
-        name_of(value): name
+        get_name(value): name
         for name in find_normalization_nodes(graph)
         if name in nodes and nodes[name].spec.output_rule is not OutputRule.NONE
         for value in nodes[name].node.outputs
-        if name_of(value) in groups.values
+        if get_name(value) in groups.values
     }
 
 
@@ -63,7 +63,7 @@ def find_requested_tensors(
         nodes: The nodes, each with the reason.
     """
     computed = assignment.quantized_nodes
-    written = {name_of(v) for quantized in computed.values() for v in quantized.node.outputs}
+    written = {get_name(v) for quantized in computed.values() for v in quantized.node.outputs}
     found: dict[str, str] = {}
     for name, reason in nodes.items():
         quantized = computed.get(name)
@@ -71,11 +71,11 @@ def find_requested_tensors(
             continue
         outputs = () if quantized.spec.output_rule is OutputRule.NONE else quantized.node.outputs
         outside = [
-            v for v in quantized.inputs_with_role(Role.ACTIVATION) if name_of(v) not in written
+            v for v in quantized.inputs_with_role(Role.ACTIVATION) if get_name(v) not in written
         ]
         for value in (*outputs, *outside):
-            if name_of(value) in groups.values and not is_constant(value):
-                found.setdefault(name_of(value), reason)
+            if get_name(value) in groups.values and not is_constant(value):
+                found.setdefault(get_name(value), reason)
     return found
 
 

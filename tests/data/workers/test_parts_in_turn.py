@@ -18,7 +18,7 @@ from ptq.data.workers.run_part import SharedJob, run_part
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
 from ptq.data.workers.worker_pool import ProcessPool
-from ptq.kernels.thread_pool import limit_threads, thread_count, use_given_threads
+from ptq.kernels.thread_pool import get_thread_count, limit_threads, use_given_threads
 
 SAMPLES = [Sample(str(k), {"x": np.full(1, k)}) for k in range(6)]
 HERE = threading.get_ident()
@@ -117,7 +117,7 @@ def test_kernels_have_the_threads_of_all_workers_while_this_process_works_alone(
 
     @use_given_threads
     def count(*, threads: int = 0, workers: int = 1) -> int:
-        return thread_count()
+        return get_thread_count()
 
     assert (count(), count(threads=2), count(threads=2, workers=3)) == (16, 2, 6)
     assert count(workers=3) == 16

@@ -7,7 +7,7 @@ import pytest
 
 from ptq.data import Sample
 from ptq.data.workers.sample_parts import ConsecutiveParts, PartCutter
-from ptq.data.workers.sharing_gain import SharingGain, count_bytes, moving_seconds
+from ptq.data.workers.sharing_gain import SharingGain, count_bytes, estimate_moving
 
 
 def test_the_bytes_of_a_result_are_those_of_its_pickle() -> None:
@@ -64,7 +64,7 @@ def test_what_does_not_pay_to_share_is_one_part() -> None:
 
 def test_the_size_of_a_result_counts_before_the_first_part_if_it_is_known() -> None:
     unknown = SharingGain(opening=0.1)
-    large = SharingGain(opening=0.1, moving=moving_seconds(10**8))
+    large = SharingGain(opening=0.1, moving=estimate_moving(10**8))
     assert [one.pays(32, 0.1) for one in (unknown, large)] == [True, False]
     large.record(0.1, 1, 0)
     assert large.pays(32), "the measured size replaces it"

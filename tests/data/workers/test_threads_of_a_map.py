@@ -85,7 +85,7 @@ def test_a_search_that_ends_early_runs_few_samples_more() -> None:
 
 def test_kernels_of_a_job_run_on_its_thread_alone() -> None:
     found = []
-    job = _Job(lambda _: found.append(thread_pool.worker_count(1e12)))
+    job = _Job(lambda _: found.append(thread_pool.choose_worker_count(1e12)))
     list(_map(job).map(SAMPLES))
     assert {*found} == {1}
 

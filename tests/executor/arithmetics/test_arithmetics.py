@@ -13,9 +13,9 @@ from ptq.core.targets import TARGETS
 from ptq.executor.arithmetics import (
     ALL_ARITHMETICS,
     ARITHMETICS,
+    add_version,
     get_arithmetic,
-    kernels_of_arithmetic,
-    versioned_name,
+    get_kernels,
 )
 from ptq.executor.arithmetics.ort_versions import NEWEST
 from ptq.model.machine.ort_version import INSTALLED
@@ -37,7 +37,7 @@ def test_every_target_names_an_arithmetic() -> None:
 
 def test_an_unknown_arithmetic_is_a_usage_error_that_lists_them() -> None:
     with pytest.raises(UsageError, match="tflite-micro"):
-        kernels_of_arithmetic("float")
+        get_kernels("float")
 
 
 def test_a_version_of_onnx_runtime_follows_the_name() -> None:
@@ -50,12 +50,12 @@ def test_a_version_of_onnx_runtime_follows_the_name() -> None:
 
 
 def test_ort_is_the_installed_version() -> None:
-    name = versioned_name("ort")
+    name = add_version("ort")
     assert name == "ort@{}.{}".format(*min(INSTALLED, NEWEST))
     assert get_arithmetic("ort").kernels.keys() == get_arithmetic(name).kernels.keys()
     assert get_arithmetic("ort").kernels["Softmax"] is get_arithmetic(name).kernels["Softmax"]
-    assert versioned_name("litert") == "litert"
-    assert versioned_name("ort@1.28") == "ort@1.28"
+    assert add_version("litert") == "litert"
+    assert add_version("ort@1.28") == "ort@1.28"
 
 
 @pytest.mark.parametrize("name", ["ort@1.19", "ort@1.99", "ort@", "ort@new", "litert@1.31"])

@@ -13,7 +13,7 @@ import pytest
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, INT32, UINT8, QuantParams
 from ptq.executor.arithmetics import litert
-from ptq.executor.arithmetics.litert_elementwise import activation_bounds
+from ptq.executor.arithmetics.litert_elementwise import compute_activation_bounds
 from ptq.executor.arithmetics.node_site import Site
 
 
@@ -45,7 +45,7 @@ def test_gemm_differs_between_litert_and_gemmlowp_at_a_negative_tie() -> None:
     x, w = np.array([[-1]], np.int8), np.array([[1]], np.int8)
     site = Site("Gemm", {}, (params(0.5), params(1.0)), (params(1.0),), (None, w))
     assert litert.KERNELS["Gemm"](site)([x, w]).item() == -1
-    assert litert.gemmlowp_gemm(site)([x, w]).item() == 0
+    assert litert.make_gemmlowp_gemm_kernel(site)([x, w]).item() == 0
 
 
 def test_average_pool_rounds_raw_integers_away_from_zero() -> None:
@@ -83,17 +83,17 @@ def test_clip_rounds_its_bounds_to_the_outputs_integers() -> None:
 
 
 def test_fused_activation_bounds_round_half_away_from_zero() -> None:
-    assert activation_bounds(params(4.0, 10), -2.0, 6.0) == (9, 12)
-    assert activation_bounds(params(0.01, 100), 0.0, 6.0) == (100, 127)
+    assert compute_activation_bounds(params(4.0, 10), -2.0, 6.0) == (9, 12)
+    assert compute_activation_bounds(params(0.01, 100), 0.0, 6.0) == (100, 127)
 
 
 @pytest.mark.parametrize("huge", [np.inf, float(np.finfo(np.float32).max)])
 def test_bounds_beyond_the_type_are_those_of_the_type(huge: float) -> None:
     for y in (params(0.01, 100), params(1e-6, -128), params(1e6, 5)):
-        assert activation_bounds(y, -huge, huge) == (-128, 127)
-        assert activation_bounds(y, 0.0, huge) == (int(y.zero_point), 127)
-        assert activation_bounds(y, huge, None) == (127, 127)
-        assert activation_bounds(y, None, -huge) == (-128, -128)
+        assert compute_activation_bounds(y, -huge, huge) == (-128, 127)
+        assert compute_activation_bounds(y, 0.0, huge) == (int(y.zero_point), 127)
+        assert compute_activation_bounds(y, huge, None) == (127, 127)
+        assert compute_activation_bounds(y, None, -huge) == (-128, -128)
 
 
 def test_quantize_takes_ties_away_from_zero() -> None:

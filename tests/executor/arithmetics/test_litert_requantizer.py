@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from ptq.core.types import INT8, UINT8, QType, QuantParams
-from ptq.executor.arithmetics.litert_requantizer import float64_requantizer, gemmlowp_requantizer
+from ptq.executor.arithmetics.litert_requantizer import (
+    make_float64_requantizer,
+    make_gemmlowp_requantizer,
+)
 from ptq.executor.arithmetics.node_site import Site
 from ptq.kernels.fixed_point import rescale
 from ptq.kernels.requantizer import Requantizer
@@ -42,7 +45,7 @@ def test_gemmlowp_requantizer_is_two_roundings_of_every_accumulator(
     reals[:2] = scale
     reach = min(int(300 / scale), 2**24 - 1)
     acc = rng.integers(-reach, reach, (4000, channels))
-    requantize = gemmlowp_requantizer(site(zero_point, INT8), reals)
+    requantize = make_gemmlowp_requantizer(site(zero_point, INT8), reals)
     exact = np.clip(rescale(acc, reals) + zero_point, -128, 127)
     np.testing.assert_array_equal(requantize_in_slices(requantize, acc, channels, dtype), exact)
     np.testing.assert_array_equal(requantize(acc.astype(dtype), slice(0, channels)), exact)
@@ -57,14 +60,16 @@ def test_gemmlowp_requantizer_rounds_values_at_and_near_every_tie(
     real = numerator / 512
     reach = int(300 / real)
     acc = np.arange(-reach, reach).reshape(-1, 1)
-    got = gemmlowp_requantizer(site(zero_point, INT8), real)(acc.astype(np.float32), slice(0, 1))
+    got = make_gemmlowp_requantizer(site(zero_point, INT8), real)(
+        acc.astype(np.float32), slice(0, 1)
+    )
     exact = np.clip(rescale(acc, real) + zero_point, -128, 127)
     np.testing.assert_array_equal(got, exact)
 
 
 def test_gemmlowp_requantizer_of_large_accumulators_saturates() -> None:
     acc = np.array([[2**31 - 1], [-(2**31)]], np.int32)
-    requantize = gemmlowp_requantizer(site(3, UINT8), 0.001)
+    requantize = make_gemmlowp_requantizer(site(3, UINT8), 0.001)
     assert requantize(acc, slice(0, 1)).tolist() == [[255], [0]]
 
 
@@ -72,20 +77,20 @@ def test_gemmlowp_requantizer_of_large_accumulators_saturates() -> None:
 def test_float64_requantizer_rounds_every_tie_away_from_zero(numerator: int) -> None:
     real = Fraction(numerator, 128)
     acc = np.arange(-6000, 6000).reshape(-1, 1)
-    got = float64_requantizer(site(0, INT8), float(real))(acc.astype(np.float32), slice(0, 1))
+    got = make_float64_requantizer(site(0, INT8), float(real))(acc.astype(np.float32), slice(0, 1))
     exact = [int(abs(real * int(a)) + Fraction(1, 2)) * (1 if a > 0 else -1) for a in acc[:, 0]]
     np.testing.assert_array_equal(got[:, 0], np.clip(exact, -128, 127))
 
 
 def test_a_clamp_narrows_the_output() -> None:
     acc = np.arange(-300, 300, dtype=np.float32).reshape(-1, 2)
-    got = gemmlowp_requantizer(site(4, INT8, clamp=(4, 40)), 0.5)(acc, slice(0, 2))
+    got = make_gemmlowp_requantizer(site(4, INT8, clamp=(4, 40)), 0.5)(acc, slice(0, 2))
     assert (got.min(), got.max()) == (4, 40)
 
 
 def test_an_accumulator_that_is_not_contiguous_is_requantized_in_its_own_order() -> None:
     acc = np.arange(-500, 500).reshape(20, 50).T
-    requantize = gemmlowp_requantizer(site(0, INT8), np.linspace(0.1, 0.4, 20))
+    requantize = make_gemmlowp_requantizer(site(0, INT8), np.linspace(0.1, 0.4, 20))
     expected = requantize(np.ascontiguousarray(acc).astype(np.int32), slice(0, 20))
     np.testing.assert_array_equal(requantize(acc.astype(np.int32), slice(0, 20)), expected)
 
@@ -93,7 +98,7 @@ def test_an_accumulator_that_is_not_contiguous_is_requantized_in_its_own_order()
 def test_single_channels_are_requantized_as_among_all_channels() -> None:
     scales = np.array([0.5, 0.25, 0.125, 1.5])
     acc = np.arange(-600, 600).reshape(-1, 4).astype(np.int32)
-    for make in (gemmlowp_requantizer, float64_requantizer):
+    for make in (make_gemmlowp_requantizer, make_float64_requantizer):
         requantize = make(site(2, INT8), scales)
         among = requantize(acc.copy(), slice(0, 4))
         np.testing.assert_array_equal(

@@ -16,7 +16,7 @@ from qlinear import (
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, UINT8, QType, QuantParams
 from ptq.executor.arithmetics.node_site import Site
-from ptq.executor.arithmetics.ort import KERNELS, float32_requantizer
+from ptq.executor.arithmetics.ort import KERNELS, make_float32_requantizer
 
 
 @pytest.fixture(params=range(24))
@@ -281,7 +281,7 @@ def test_an_output_without_parameters_is_refused_by_name() -> None:
 def test_ties_fall_to_the_even_step_whatever_the_zero_point(qtype: QType, zero_point: int) -> None:
     """Against numpy's rint of the same float32 product."""
     y = QuantParams.per_tensor(1.0, zero_point, qtype)
-    requantize = float32_requantizer(Site("Conv", {}, (), (y,)), np.array([0.5], np.float32))
+    requantize = make_float32_requantizer(Site("Conv", {}, (), (y,)), np.array([0.5], np.float32))
     acc = np.arange(-1200, 1200, dtype=np.float32).reshape(-1, 2)
     steps = np.clip(np.rint(acc / 2), qtype.lo - zero_point, qtype.hi - zero_point)
     np.testing.assert_array_equal(requantize(acc, slice(0, 2)), steps + zero_point)

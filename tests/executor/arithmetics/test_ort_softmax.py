@@ -13,10 +13,10 @@ from qlinear import (
 )
 
 from ptq.core.types import INT8, UINT8, QuantParams
-from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.executor.arithmetics import get_kernels
 from ptq.executor.arithmetics.node_site import Site
 
-KERNELS = kernels_of_arithmetic("ort")  # the installed version's
+KERNELS = get_kernels("ort")  # the installed version's
 
 
 @pytest.fixture(params=range(24))

@@ -15,7 +15,7 @@ from sites import int8_params, run_node
 from ptq.core.errors import UnsupportedError
 from ptq.core.ops import OPS, UNARY
 from ptq.executor.arithmetics import ARITHMETICS
-from ptq.kernels.real_functions import FUNCTIONS, real_function
+from ptq.kernels.real_functions import FUNCTIONS, get_real_function
 
 Q = np.arange(-128, 128, dtype=np.int8)
 ATTRIBUTES: dict[str, dict[str, Any]] = {"Pow": {"exponent": 2.0}, "Elu": {"alpha": 0.7}}
@@ -49,7 +49,7 @@ def settings(name: str, op: str) -> Iterator[tuple[float, int, float, int]]:
         if name == "litert" and op in ("Sigmoid", "Tanh"):
             yield step, zero, *((1 / 256, -128) if op == "Sigmoid" else (1 / 128, 0))
             continue
-        y = real_function(op, ATTRIBUTES.get(op, {}))(step * (Q.astype(np.float64) - zero))
+        y = get_real_function(op, ATTRIBUTES.get(op, {}))(step * (Q.astype(np.float64) - zero))
         y = np.clip(y[np.isfinite(y)], -20, 20)
         lo, hi = min(y.min(initial=0), 0.0), max(y.max(initial=0), 1e-3)
         if symmetric:
@@ -63,7 +63,7 @@ def steps(name: str, op: str, step: float, zero: int, y: Any, attrs: dict[str, A
     x = np.float64(np.float32(step)) * (Q.astype(np.float64) - zero)
     if op in JUMPS and not name.startswith("tpu"):
         x = x.astype(np.float32).astype(np.float64)
-    real = real_function(op, attrs)(x)
+    real = get_real_function(op, attrs)(x)
     exact = real / float(y.scale) + int(y.zero_point)
     return np.clip(np.where(np.isnan(exact), -128, exact), -128, 127)
 

@@ -22,7 +22,7 @@ from ptq.core.targets import TARGETS
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, describe_fallback, summarize_placement
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.model.session.provider_session import parse_rejections
 from ptq.model.session.session import Session
 
@@ -264,7 +264,7 @@ class _Provider:
 
     def __init__(self, graph: Graph) -> None:
         self._session = Session(graph, threads=1)
-        self._nodes = [(node.name or "", operator_of(node)) for node in graph.nodes]
+        self._nodes = [(node.name or "", get_operator(node)) for node in graph.nodes]
 
     def run(self, feed: Any, outputs: Any = None) -> Any:
         return self._session.run(feed, outputs)

@@ -12,7 +12,7 @@ from qdq_builder import QdqBuilder
 import ptq
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.open import open_model
 from ptq.model.session.session import Session
 
@@ -31,7 +31,7 @@ def test_every_operator_runs_in_onnxruntime(case: str) -> None:
 
 def _compare(content: bytes, feed: dict[str, np.ndarray], share: float = 0.1) -> None:
     read = open_model(content)
-    ours = dict(zip(map(name_of, read.outputs), Session(read).run(feed), strict=True))
+    ours = dict(zip(map(get_name, read.outputs), Session(read).run(feed), strict=True))
     for name, array in LitertModel(content, kernels="reference").run(feed).items():
         assert ours[name].shape == array.shape
         assert ours[name].dtype == array.dtype

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from networks import build_network, gaussian_array
 
-from ptq.calibration.calibration import FOLDS, tensors_to_collect
+from ptq.calibration.calibration import FOLDS, list_tensors_to_collect
 from ptq.calibration.collect import BatchBuffers
 from ptq.calibration.measured_tensors import MeasuredTensors, measure_tensors
 from ptq.calibration.observe_splits import observe_splits
@@ -55,7 +55,7 @@ def samples(plain: PreparedModel) -> Samples:
 
 
 def measure(plain: PreparedModel, samples: Samples, run: RunOptions = RUN) -> MeasuredTensors:
-    wanted, ranked = tensors_to_collect(plain.graph), rank_by_digest(samples)
+    wanted, ranked = list_tensors_to_collect(plain.graph), rank_by_digest(samples)
     axes = {**dict.fromkeys(wanted.tensors, 1), **wanted.channel_axes}
     measured = MeasuredTensors([{} for _ in range(FOLDS)], [0] * FOLDS)
     names = [ranked[fold::FOLDS] for fold in range(FOLDS)]
@@ -103,7 +103,7 @@ def test_the_statistics_of_a_candidate_follow_from_those_of_the_plain_model(
     found = derive_statistics(plain.graph, candidate, measure(plain, samples), samples, RUN)
     ranked = rank_by_digest(samples)
     names = [ranked[half::HALVES] for half in range(HALVES)]
-    wanted = tensors_to_collect(candidate.graph)
+    wanted = list_tensors_to_collect(candidate.graph)
     for got, expected in zip(
         found, observe_splits(candidate.graph, samples, wanted, names, run=RUN), strict=True
     ):
@@ -125,12 +125,12 @@ def test_only_scaled_tensors_keep_the_statistics_of_few_samples(
     every = samples.names
     few, whole = (
         observe_splits(
-            candidate.graph, samples, tensors_to_collect(candidate.graph), names, run=RUN
+            candidate.graph, samples, list_tensors_to_collect(candidate.graph), names, run=RUN
         )[0]
         for names in ([every[:4], every[4:]], [every])
     )
     [wider] = observe_splits(
-        plain.graph, samples, tensors_to_collect(plain.graph), [every], run=RUN
+        plain.graph, samples, list_tensors_to_collect(plain.graph), [every], run=RUN
     )
     found = add_wider_statistics(few, plain.graph, candidate, wider)
     assert found.samples == few.samples == 4

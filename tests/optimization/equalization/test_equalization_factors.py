@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of
+from ptq.model.node import get_constant
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.optimization.equalization.equalization_factors import compute_equalization_factors
 from ptq.rewrite.edit import set_constant
@@ -51,7 +51,7 @@ def samples(seed: int) -> np.ndarray:
 
 
 def hidden(graph: Graph, x: np.ndarray, bound: float = np.inf) -> np.ndarray:
-    weight = np.asarray(constant_of(graph.nodes[0].inputs[1]), np.float64)
+    weight = np.asarray(get_constant(graph.nodes[0].inputs[1]), np.float64)
     return np.clip(x @ weight.reshape(CHANNELS, -1).T, 0, bound)
 
 
@@ -60,7 +60,7 @@ def decibels(before: Graph, after: Graph, groups: int, bound: float = np.inf) ->
 
     def sums(graph: Graph, rounded: bool) -> np.ndarray:
         h = hidden(graph, samples(9), bound)
-        w = np.asarray(constant_of(graph.nodes[2].inputs[1]), np.float64).reshape(CHANNELS, -1)
+        w = np.asarray(get_constant(graph.nodes[2].inputs[1]), np.float64).reshape(CHANNELS, -1)
         if rounded:
             steps = np.abs(w).max(axis=1, keepdims=True) / 127
             h, w = np.rint(h / h.max() * 255) * h.max() / 255, np.rint(w / steps) * steps

@@ -19,7 +19,7 @@ from ptq.optimization.mixed_precision.attribution.error_attribution import SAMPL
 from ptq.optimization.mixed_precision.budget_search import (
     MAX_FLOAT_SHARE,
     REASON_PREFIX,
-    fewest_float_nodes,
+    find_fewest_float_nodes,
     search_for_budget,
 )
 from ptq.optimization.mixed_precision.float_trials import Trials
@@ -68,7 +68,7 @@ def steps() -> list[int]:
 
 @pytest.fixture(scope="module")
 def found(trials: Trials, steps: list[int]) -> BudgetSearch:
-    return fewest_float_nodes(
+    return find_fewest_float_nodes(
         trials, 2.0, run=RunOptions(threads=1), advance=lambda: steps.append(1)
     )
 
@@ -105,7 +105,7 @@ def test_with_one_group_of_them_less_it_would_not_be_kept(
 
 def test_a_budget_that_holds_anyway_costs_one_measurement(held_out: list[Sample]) -> None:
     plain = _ground(Graph.load(SAMPLE_DATA / "fashion_mobilenet.onnx"))
-    found = fewest_float_nodes(
+    found = find_fewest_float_nodes(
         _trials(plain, held_out[:60], Recipe()), 5.0, run=RunOptions(threads=1)
     )
     assert (found.reached, dict(found.floats)) == (True, {})
@@ -122,7 +122,7 @@ def test_a_budget_out_of_reach_leaves_half_in_integers(
         run=RunOptions(evaluation_batch=8, threads=1),
         metric=_worse(),
     )
-    found = fewest_float_nodes(trials, 0.5, run=RunOptions(threads=1))
+    found = find_fewest_float_nodes(trials, 0.5, run=RunOptions(threads=1))
     assert not found.reached
     nodes = len(ground.prepared.graph.nodes)
     assert len(found.floats) <= MAX_FLOAT_SHARE * nodes

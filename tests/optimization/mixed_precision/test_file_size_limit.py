@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from networks import build_network, gaussian_array, prepare_and_calibrate, random_feeds
 
-from ptq.model.proto.serialize import serialized_size
+from ptq.model.proto.serialize import count_serialized_bytes
 from ptq.optimization.mixed_precision.knee.file_size_limit import KeptSaving
 from ptq.solver.quantizer import QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
@@ -29,7 +29,7 @@ def _make() -> QuantizedModel:
 def _find_most(nodes: set[str]) -> float:
     """The bytes that these nodes take back: the least share of the saving that allows them, times the saving."""
     made = _make()
-    saved = serialized_size(made.calibrated_model.source.model) - serialized_size(
+    saved = count_serialized_bytes(made.calibrated_model.source.model) - count_serialized_bytes(
         made.quantized_graph.model
     )
     low, high = 0.0, 4.0

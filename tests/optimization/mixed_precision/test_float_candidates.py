@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ptq.optimization.mixed_precision.attribution.float_candidates import (
-    cheap_extras,
-    cheapest_cover,
     count_fused_as_one,
-    greedy_candidates,
+    find_cheap_extras,
+    find_cheapest_cover,
+    list_greedy_candidates,
     rank_candidates,
 )
 from ptq.rewrite.instrument.error_sources import ErrorSource
@@ -46,18 +46,18 @@ def test_a_move_wins_all_that_vanishes_with_it() -> None:
 
 def test_moves_follow_by_what_they_win_for_what_they_cost() -> None:
     given = _given(("t", {"a", "b"}, 5.0), ("u", {"c"}, 4.0), ("v", {"b", "c"}, 3.0))
-    moves = list(greedy_candidates(*given, _each, _any))
+    moves = list(list_greedy_candidates(*given, _each, _any))
     assert [sorted(m.nodes) for m in moves] == [["c"], ["a", "b"]]
     assert [m.error_share for m in moves] == [4.0, 8.0]
     dear = _given(("t", {"z"}, 5.0), ("u", {"a"}, 1.0))
-    assert [sorted(m.nodes) for m in greedy_candidates(*dear, _each, _any)] == [["a"], ["z"]]
+    assert [sorted(m.nodes) for m in list_greedy_candidates(*dear, _each, _any)] == [["a"], ["z"]]
 
 
 def test_moves_end_where_so_many_nodes_are_float() -> None:
     given, both = _given(("t", {"a", "b"}, 5.0), ("u", {"c"}, 1.0)), frozenset(["a", "b"])
 
     def at_most_one(fused: dict[str, frozenset[str]]) -> list[list[str]]:
-        moves = greedy_candidates(
+        moves = list_greedy_candidates(
             *given, _each, lambda nodes: count_fused_as_one(nodes, fused) <= 1
         )
         return [sorted(m.nodes) for m in moves]
@@ -69,7 +69,7 @@ def test_moves_end_where_so_many_nodes_are_float() -> None:
 
 
 def test_what_wins_nothing_is_no_move() -> None:
-    assert list(greedy_candidates(*_given(("t", {"a"}, 0.0)), _each, _any)) == []
+    assert list(list_greedy_candidates(*_given(("t", {"a"}, 0.0)), _each, _any)) == []
 
 
 def _sources(*touching: str) -> list[ErrorSource]:
@@ -78,27 +78,29 @@ def _sources(*touching: str) -> list[ErrorSource]:
 
 def test_what_wins_enough_for_the_least_is_taken() -> None:
     shares = np.array([[5.0, 5.0, 1.0]])
-    assert cheapest_cover(_sources("z", "a", "b"), shares, np.array([4.0]), _each) == [
+    assert find_cheapest_cover(_sources("z", "a", "b"), shares, np.array([4.0]), _each) == [
         frozenset("a")
     ]
 
 
 def test_a_step_that_later_ones_make_needless_is_taken_back() -> None:
     shares = np.array([[2.0, 7.0]])  # "a" wins more for its cost, but "z" alone is enough
-    assert cheapest_cover(_sources("a", "z"), shares, np.array([7.0]), _each) == [frozenset("z")]
+    assert find_cheapest_cover(_sources("a", "z"), shares, np.array([7.0]), _each) == [
+        frozenset("z")
+    ]
 
 
 def test_every_output_gets_what_it_needs_and_no_more() -> None:
     sources, needs = _sources("a", "b", "c"), np.array([3.0, 0.0, 2.0])
     shares = np.array([[3.0, 1.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 2.0]])
-    assert sorted(map(sorted, cheapest_cover(sources, shares, needs, _each))) == [["a"], ["c"]]
+    assert sorted(map(sorted, find_cheapest_cover(sources, shares, needs, _each))) == [["a"], ["c"]]
 
 
 def test_what_can_not_be_won_is_not_waited_for() -> None:
-    assert cheapest_cover(_sources("a"), np.array([[1.0]]), np.array([2.0]), _each) == [
+    assert find_cheapest_cover(_sources("a"), np.array([[1.0]]), np.array([2.0]), _each) == [
         frozenset("a")
     ]
-    assert cheapest_cover(_sources("a"), np.array([[0.0]]), np.array([2.0]), _each) == []
+    assert find_cheapest_cover(_sources("a"), np.array([[0.0]]), np.array([2.0]), _each) == []
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -114,7 +116,7 @@ def test_no_step_is_superfluous_and_few_are_cheaper_than_all_subsets_of_nodes_al
             (s for n, s in zip(names, shares.T, strict=True) if set(n) <= nodes), np.zeros(2)
         )
 
-    steps = cheapest_cover(_sources(*names), shares, needs, _each)
+    steps = find_cheapest_cover(_sources(*names), shares, needs, _each)
     nodes = frozenset[str]().union(*steps)
     enough = [
         subset
@@ -133,12 +135,12 @@ def test_no_step_is_superfluous_and_few_are_cheaper_than_all_subsets_of_nodes_al
 def test_beside_what_is_needed_goes_what_wins_much_for_next_to_nothing() -> None:
     sources = _sources("a", "b", "c", "z")
     shares = np.array([[9.0, 0.5, 0.01, 0.5], [9.0, 0.0, 0.0, 0.0]])
-    found = cheap_extras(sources, shares, frozenset("a"), _each, least=0.1, most=1.0)
+    found = find_cheap_extras(sources, shares, frozenset("a"), _each, least=0.1, most=1.0)
     assert found == frozenset("b")
     assert (
-        cheap_extras(sources, shares, frozenset("a"), _each, least=0.6, most=math.inf)
+        find_cheap_extras(sources, shares, frozenset("a"), _each, least=0.6, most=math.inf)
         == frozenset()
     )
-    assert cheap_extras(sources, shares, frozenset("a"), _each, least=0.1, most=11.0) == frozenset(
-        "bz"
-    )
+    assert find_cheap_extras(
+        sources, shares, frozenset("a"), _each, least=0.1, most=11.0
+    ) == frozenset("bz")

@@ -22,7 +22,7 @@ from ptq.optimization.mixed_precision.frontier.frontier_points import (
     trace_curve,
 )
 from ptq.rewrite.instrument.error_sources import ErrorSource
-from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.instrument.logits import build_logits_graph
 from ptq.solver.quantizer import apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 
@@ -100,7 +100,7 @@ def test_the_error_is_that_of_the_logits(last: str) -> None:
 
     graphs = ground.prepared.graph, made.quantized_graph
     before, after = (
-        np.concatenate([Session(logits_graph(graph)).run(feed)[0] for feed in feeds[:12]])
+        np.concatenate([Session(build_logits_graph(graph)).run(feed)[0] for feed in feeds[:12]])
         for graph in graphs
     )
     assert error.measure(made) == pytest.approx(sqnr_db(before, after), abs=1e-3)

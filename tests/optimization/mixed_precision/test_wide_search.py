@@ -12,7 +12,7 @@ import ptq
 from ptq.core.types import UINT8, UINT16
 from ptq.evaluation.presentation.report_wording import describe_search
 from ptq.executor.runtimes.registry import open_in_runtime
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 
 TEXT = """
 a = Conv(x, u)
@@ -69,10 +69,10 @@ def test_the_executor_computes_the_integers_of_the_model(found: ptq.Result) -> N
 
 def test_all_operators_of_the_model_keep_quantizers(found: ptq.Result) -> None:
     for node in found.graph.nodes:
-        if operator_of(node) == "Conv":
+        if get_operator(node) == "Conv":
             maker = node.inputs[0].producer() if node.inputs[0] is not None else None
             assert maker is not None
-            assert operator_of(maker).endswith("DequantizeLinear")
+            assert get_operator(maker).endswith("DequantizeLinear")
 
 
 def test_the_range_method_that_is_asked_for_sets_ranges_of_16_bits_too() -> None:

@@ -21,7 +21,7 @@ from ptq.core.run_options import RunOptions
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.model.session.exposed_session import with_extra_outputs
 from ptq.model.session.session import Session
-from ptq.optimization.self_check.boundary_error import integer_to_float_tensors
+from ptq.optimization.self_check.boundary_error import find_integer_to_float_tensors
 from ptq.optimization.self_check.self_check import quantize_with_self_check
 from ptq.solver import quantizer
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan
@@ -67,7 +67,7 @@ def test_a_length_that_rounding_changes_leaves_nothing_float(ground: CalibratedM
 
 def test_the_edges_are_what_integers_hand_to_floats(ground: CalibratedModel) -> None:
     made = handed(ground)
-    between = integer_to_float_tensors(made)
+    between = find_integer_to_float_tensors(made)
     assert list(between) == ["c5"]
     before = Session(with_extra_outputs(ground.prepared.graph, list(between)), threads=1)
     after = Session(with_extra_outputs(made.quantized_graph, list(between.values())), threads=1)

@@ -224,7 +224,9 @@ def test_bisection_searches_a_model_whose_error_cannot_be_attributed(
 def test_error_attribution_that_finds_too_little_is_not_repeated_for_ever(
     handed: Handed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fallback_search, "cheapest_cover", lambda *_: [frozenset(["Gemm_c10"])])
+    monkeypatch.setattr(
+        fallback_search, "find_cheapest_cover", lambda *_: [frozenset(["Gemm_c10"])]
+    )
     made, _ = handed(coarse(c3=64.0))
     assert "Gemm_c10" not in made.plan.floats
     assert min(reached(made)) > 10

@@ -19,12 +19,12 @@ from ptq.core.targets import TARGETS
 from ptq.core.types import QType, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.metadata import read_record
-from ptq.model.node import dtype_of, shape_of
+from ptq.model.node import get_dtype, get_shape
 from ptq.model.session.session import Session
 from ptq.rewrite.border.element_types import (
     BORDER,
-    border_feed,
     open_with_float_border,
+    to_border_feed,
     with_float16_border,
     with_integer_border,
 )
@@ -63,7 +63,7 @@ def test_integer_inputs_and_outputs_are_those_of_the_plan(target: str) -> None:
     assert record is not None
     [x], [y] = result.graph.inputs, result.graph.outputs
     kind = TARGETS[target].activation.dtype
-    assert (x.name, y.name, dtype_of(x)) == ("x", "y", kind)
+    assert (x.name, y.name, get_dtype(x)) == ("x", "y", kind)
     before, planned = params_of(record["inputs"]["x"]), result.plan.tensors["x"]
     assert (before.scale, before.zero_point) == (planned.scale, planned.zero_point)
     integers = before.quantize(DATA["x"])
@@ -74,7 +74,7 @@ def test_integer_inputs_and_outputs_are_those_of_the_plan(target: str) -> None:
         assert record["outputs"] == {}
         np.testing.assert_array_equal(found, expected)
     else:
-        assert found.dtype == kind == dtype_of(y)
+        assert found.dtype == kind == get_dtype(y)
         np.testing.assert_array_equal(params_of(record["outputs"]["y"]).dequantize(found), expected)
     assert any("x is " in line for line in result.report.changes)
 
@@ -82,7 +82,7 @@ def test_integer_inputs_and_outputs_are_those_of_the_plan(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_halves_are_cast_at_the_border(target: str) -> None:
     result, plain = quantize(target, io="float16"), quantize(target)
-    assert {dtype_of(v) for v in (*result.graph.inputs, *result.graph.outputs)} == {
+    assert {get_dtype(v) for v in (*result.graph.inputs, *result.graph.outputs)} == {
         np.dtype(np.float16)
     }
     half = DATA["x"].astype(np.float16)
@@ -155,8 +155,8 @@ def test_litert_computes_the_values_of_the_executor_behind_halves() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_fixed_batch_is_in_every_shape(target: str) -> None:
     graph = quantize(target, static_batch=2).graph
-    assert [(shape_of(v) or ())[0] for v in (*graph.inputs, *graph.outputs)] == [2, 2]
-    named = {n for node in graph.nodes for v in node.outputs for n in shape_of(v) or ()}
+    assert [(get_shape(v) or ())[0] for v in (*graph.inputs, *graph.outputs)] == [2, 2]
+    named = {n for node in graph.nodes for v in node.outputs for n in get_shape(v) or ()}
     assert all(isinstance(n, int | None) for n in named)
     [found] = Session(graph, threads=1).run({"x": DATA["x"][:2]})
     assert len(found) == 2
@@ -216,10 +216,10 @@ def test_the_casts_at_the_border_come_back() -> None:
     halves = with_float16_border(quantize("qnn").graph)
     again = open_with_float_border(halves.to_proto())
     assert BORDER not in again.metadata
-    assert {dtype_of(v) for v in (*again.inputs, *again.outputs)} == {np.dtype(np.float32)}
+    assert {get_dtype(v) for v in (*again.inputs, *again.outputs)} == {np.dtype(np.float32)}
     feed = {"x": DATA["x"][:2]}
     [found] = Session(again, threads=1, optimize="basic").run(feed)
-    [expected] = Session(halves, threads=1, optimize="basic").run(border_feed(halves, feed))
+    [expected] = Session(halves, threads=1, optimize="basic").run(to_border_feed(halves, feed))
     assert expected.dtype == np.float16
     np.testing.assert_array_equal(found, expected.astype(np.float32))
 
@@ -228,9 +228,9 @@ def test_a_feed_of_integers_is_what_the_quantizers_write() -> None:
     graph = with_integer_border(quantize("qnn").graph)
     record = read_record(graph, BORDER)
     assert record is not None
-    fed = border_feed(graph, DATA)["x"]
+    fed = to_border_feed(graph, DATA)["x"]
     np.testing.assert_array_equal(fed, params_of(record["inputs"]["x"]).quantize(DATA["x"]))
-    assert border_feed(quantize("qnn").graph, DATA)["x"] is DATA["x"]
+    assert to_border_feed(quantize("qnn").graph, DATA)["x"] is DATA["x"]
 
 
 def test_the_quantizers_at_the_border_come_back(tmp_path: Path) -> None:
@@ -269,14 +269,14 @@ def test_a_first_layer_that_is_faster_in_float_reads_integers() -> None:
     }
     assert "Conv_c" in ptq.quantize(model, data, **given).plan.floats
     graph = ptq.quantize(model, data, io="int8", **given).graph
-    assert [dtype_of(value) for value in (*graph.inputs, *graph.outputs)] == [np.uint8] * 2
+    assert [get_dtype(value) for value in (*graph.inputs, *graph.outputs)] == [np.uint8] * 2
 
 
 def test_without_metadata_the_border_is_not_recorded() -> None:
     assert BORDER not in quantize("qnn", io="float16", metadata=False).graph.metadata
     result = quantize("qnn", io="int8", metadata=False)
     assert BORDER not in result.graph.metadata
-    assert dtype_of(result.graph.inputs[0]) == np.uint8
+    assert get_dtype(result.graph.inputs[0]) == np.uint8
 
 
 def test_another_fixed_batch_is_refused_before_the_run() -> None:
@@ -317,7 +317,7 @@ def test_an_input_of_another_length_than_the_batch_keeps_it(
     result = ptq.quantize(
         model, tmp_path, target="litert", static_batch=4, form=form, effort="fast", threads=1, force=True
     )  # type: ignore[call-overload] # fmt: skip
-    shapes = {v.name: shape_of(v) for v in result.graph.inputs}
+    shapes = {v.name: get_shape(v) for v in result.graph.inputs}
     assert shapes == {"x": (4, 24), "table": (5 if rows == 5 else None, 16)}
     if result.tflite is not None:
         from ptq.model.tflite.parsed import parse_tflite
@@ -335,7 +335,7 @@ def test_inputs_with_other_names_of_the_batch_have_it_too() -> None:
     )
     data = {"x": gaussian_array(12, 24), "z": gaussian_array(12, 16, seed=1)}
     result = ptq.quantize(model, data, static_batch=4, effort="fast", threads=1, force=True)
-    assert [shape_of(v) for v in result.graph.inputs] == [(4, 24), (4, 16)]
+    assert [get_shape(v) for v in result.graph.inputs] == [(4, 24), (4, 16)]
 
 
 @pytest.mark.parametrize("given", [{"io": "int8"}, {"io": "float16"}, {"static_batch": 2}], ids=str)
@@ -412,15 +412,15 @@ def test_integers_take_the_place_of_a_float16_or_float64_border(kind: type, targ
     [x], [y] = result.graph.inputs, result.graph.outputs
     record = read_record(result.graph, BORDER)
     assert record is not None
-    assert (x.name, y.name, dtype_of(x)) == ("x", "y", integer)
+    assert (x.name, y.name, get_dtype(x)) == ("x", "y", integer)
     integers = params_of(record["inputs"]["x"]).quantize(data["x"].astype(np.float32))
     [found] = Session(result.graph, threads=1, optimize="basic").run({"x": integers})
     [expected] = Session(plain.graph, threads=1, optimize="basic").run(data)
     if target == "openvino":
-        assert (dtype_of(y), record["outputs"]) == (kind, {})
+        assert (get_dtype(y), record["outputs"]) == (kind, {})
         assert any("not quantized, so float: y" in line for line in result.report.changes)
     else:
-        assert dtype_of(y) == integer
+        assert get_dtype(y) == integer
         found = params_of(record["outputs"]["y"]).dequantize(found).astype(kind)
     np.testing.assert_array_equal(found, expected)
 

@@ -14,10 +14,10 @@ import ptq
 from ptq.core.plan import Plan
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of, operator_of
+from ptq.model.node import get_constant, get_operator
 from ptq.model.session.session import Session
 from ptq.observers.input_means import InputMean
-from ptq.rewrite.emit.bias_correction import channel_axes, correct_biases
+from ptq.rewrite.emit.bias_correction import correct_biases, list_channel_axes
 from ptq.rewrite.prepare.add_zero_bias import add_zero_bias
 
 
@@ -78,13 +78,13 @@ def test_nothing_is_corrected_without_means() -> None:
 
 
 def test_the_tensors_to_sum_are_the_inputs_of_weighted_nodes() -> None:
-    assert channel_axes(Graph.from_proto(network(0))) == {"x": 1, "r1": 1, "f": 1}
+    assert list_channel_axes(Graph.from_proto(network(0))) == {"x": 1, "r1": 1, "f": 1}
 
 
 def test_a_bias_of_zeros_is_given_to_nodes_without_one() -> None:
     graph = Graph.from_proto(network(0))
     add_zero_bias(graph)
-    biases = [constant_of(n.inputs[2]) for n in graph.nodes if operator_of(n) in ("Conv", "Gemm")]
+    biases = [get_constant(n.inputs[2]) for n in graph.nodes if get_operator(n) in ("Conv", "Gemm")]
     assert [b is not None and b.shape for b in biases] == [(8,), (8,), (10,)]
     assert not np.any(biases[0])
     x = images(3, 2)
@@ -141,7 +141,7 @@ def test_a_bias_that_uses_of_one_weight_share_subtracts_the_mean_of_their_shifts
         }
         changed, count = correct_biases(graph, plan, means, None)
         assert count == 2
-        found = {n.name: constant_of(n.inputs[2]) for n in changed.nodes if n.name in params}
+        found = {n.name: get_constant(n.inputs[2]) for n in changed.nodes if n.name in params}
         return [np.asarray(found[name], np.float64) for name in ("one", "two")]
 
     rng_of_means = rng.normal(size=(3, 8))

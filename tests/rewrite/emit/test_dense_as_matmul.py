@@ -11,7 +11,7 @@ from networks import build_network, gaussian_array
 
 import ptq
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.model.session.session import Session
 from ptq.rewrite.emit.dense_as_matmul import write_dense_as_matmul
 
@@ -41,7 +41,7 @@ def quantize(shape: Any, target: str = "openvino", text: str = LAYERS) -> ptq.Re
 
 
 def operators(result: ptq.Result) -> Counter[str]:
-    return Counter(map(operator_of, result.graph.nodes))
+    return Counter(map(get_operator, result.graph.nodes))
 
 
 @pytest.mark.parametrize("shape", [(1, 12, 24), ("N", 12, 24), ("N", "T", 24)])
@@ -139,7 +139,7 @@ def rewrite(text: str) -> tuple[Graph, Graph]:
 def test_products_of_a_few_channels_in_float_lose_their_reshapes_too() -> None:
     before, after = rewrite(ROWS)
     after.remove_unused()
-    found = Counter(map(operator_of, after.nodes))
+    found = Counter(map(get_operator, after.nodes))
     assert (found["MatMul"], found["Gemm"], found["Reshape"]) == (2, 0, 0)
     ours, theirs = (Session(graph).run({"x": X})[0] for graph in (after, before))
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
@@ -157,4 +157,4 @@ def test_products_of_a_few_channels_in_float_lose_their_reshapes_too() -> None:
 )
 def test_rows_stay_where_anything_else_reads_them(old: str, new: str) -> None:
     before, after = rewrite(ROWS.replace(old, new))
-    assert list(map(operator_of, after.nodes)) == list(map(operator_of, before.nodes))
+    assert list(map(get_operator, after.nodes)) == list(map(get_operator, before.nodes))

@@ -21,7 +21,7 @@ from ptq.core.plan import Plan
 from ptq.core.targets import TARGETS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import attributes_of, constant_of
+from ptq.model.node import get_attributes, get_constant
 from ptq.model.session.session import Session
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.solver.recipe import Recipe
@@ -57,7 +57,7 @@ def find(graph: Graph, op: str) -> list[Any]:
 
 def kind_of_table(graph: Graph) -> Any:
     [gather] = find(graph, "Gather")
-    table = constant_of(gather.inputs[0])
+    table = get_constant(gather.inputs[0])
     assert table is not None
     return table.dtype
 
@@ -65,13 +65,13 @@ def kind_of_table(graph: Graph) -> Any:
 def test_a_table_is_stored_in_int8_with_a_scale_for_each_column() -> None:
     done = quantize(f"e = Gather(t, ids)\n{LAYERS}")
     [gather] = find(done.qdq, "Gather")
-    table = constant_of(gather.inputs[0])
+    table = get_constant(gather.inputs[0])
     assert table is not None
     assert table.dtype == np.int8
     reader = next(iter(gather.outputs[0].uses())).node
     assert reader.op_type == "DequantizeLinear"
-    assert attributes_of(reader)["axis"] == 2
-    scale = constant_of(reader.inputs[1])
+    assert get_attributes(reader)["axis"] == 2
+    scale = get_constant(reader.inputs[1])
     assert scale is not None
     np.testing.assert_array_equal(scale, np.abs(TABLE).max(axis=0) / np.float32(127))
     np.testing.assert_array_equal(table, np.rint(TABLE / scale))
@@ -104,7 +104,7 @@ def test_rows_that_are_an_output_keep_its_name_and_type() -> None:
 def test_a_tied_matrix_has_integers_of_its_own() -> None:
     nodes = "e = Gather(t, ids)\nh = Reshape(e, rows)\ny = Gemm <transB=1>(h, t)"
     done = quantize(nodes, rows=np.array([5, 32]))
-    stored = {v.name: constant_of(v) for node in done.qdq.nodes for v in node.inputs if v}
+    stored = {v.name: get_constant(v) for node in done.qdq.nodes for v in node.inputs if v}
     kinds = [array.dtype for array in stored.values() if array is not None and array.size == 64000]
     assert kinds == [np.int8, np.int8]
     assert find_disagreements(done) == []

@@ -9,7 +9,7 @@ import pytest
 from networks import build_network, gaussian_array, quantize_network
 
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.model.session.session import Session
 from ptq.rewrite.emit.keep_reduced_axes import keep_reduced_axes
 
@@ -39,7 +39,7 @@ def test_reductions_of_some_axes_keep_them_and_nothing_else_changes(
     plain = Graph.from_proto(model)
     kept = plain.copy()
     keep_reduced_axes(kept)
-    assert Counter(map(operator_of, kept.nodes))["Squeeze"] == squeezed
+    assert Counter(map(get_operator, kept.nodes))["Squeeze"] == squeezed
     for one, other in zip(plain.outputs, kept.outputs, strict=True):
         assert (one.name, one.shape) == (other.name, other.shape)
     expected, found = (Session(graph, threads=1).run({"x": X}) for graph in (plain, kept))
@@ -54,6 +54,6 @@ def test_files_that_openvino_may_read_keep_reduced_axes(target: str, count: int)
         w=gaussian_array(64, 128),
     )
     assert (
-        Counter(map(operator_of, quantize_network(model, target=target).qdq.nodes))["Squeeze"]
+        Counter(map(get_operator, quantize_network(model, target=target).qdq.nodes))["Squeeze"]
         == count
     )

@@ -13,8 +13,8 @@ from ptq.core.errors import PlanError
 from ptq.core.plan import Plan
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.executor import Executor
-from ptq.model.node import name_of, operator_of
-from ptq.model.qdq.qdq_units import quantized_source
+from ptq.model.node import get_name, get_operator
+from ptq.model.qdq.qdq_units import find_quantized_source
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.verification.lint import lint_graph
 
@@ -29,8 +29,8 @@ def done() -> QuantizedNetwork:
 
 def inputs_of(done: QuantizedNetwork, plan: Plan, op: str) -> list[QuantParams]:
     """What the inputs of the operator mean in the written graph."""
-    (node,) = (n for n in to_qdq(done.prepared, plan).nodes if operator_of(n) == op)
-    found = [quantized_source(value) for value in node.inputs]
+    (node,) = (n for n in to_qdq(done.prepared, plan).nodes if get_operator(n) == op)
+    found = [find_quantized_source(value) for value in node.inputs]
     return [f.params for f in found if f is not None]
 
 
@@ -94,5 +94,5 @@ def test_an_edge_that_the_graph_does_not_have_is_refused(
 
 
 def test_the_names_of_what_others_read_stay(done: QuantizedNetwork) -> None:
-    outputs = [name_of(value) for value in done.qdq.outputs]
+    outputs = [get_name(value) for value in done.qdq.outputs]
     assert outputs == ["m", "y"]

@@ -10,7 +10,7 @@ from networks import find_disagreements, optimized_kernels
 
 from ptq.core.ops import OPS
 from ptq.model.machine.ort_version import INSTALLED, Version
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.model.session.session import Session
 from ptq.rewrite.emit import to_qlinear
 
@@ -98,7 +98,7 @@ def test_what_has_no_integer_form_keeps_its_quantizers() -> None:
 def test_no_operator_with_an_integer_form_is_left_between_quantizers(name: str) -> None:
     left = []
     for node in quantized_case(name).qlinear.nodes:
-        spec = OPS.get(operator_of(node))
+        spec = OPS.get(get_operator(node))
         if spec is None or spec.qlinear is None or not spec.qlinear.op:
             continue
         before = node.inputs[0].producer() if node.inputs[0] is not None else None

@@ -9,8 +9,8 @@ from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 from networks import to_samples
 
 from ptq.model.graph import Graph
-from ptq.rewrite.emit.vnni_saturation import saturable_nodes
-from ptq.rewrite.shift_to_uint8 import weights_to_uint8
+from ptq.rewrite.emit.vnni_saturation import find_saturable_nodes
+from ptq.rewrite.shift_to_uint8 import shift_weights_to_uint8
 from ptq.verification.conversion import convert_graph
 from ptq.verification.portability import measure_portability
 
@@ -35,7 +35,7 @@ def test_two_weights_that_are_added_reach_it_from_129_on(form, op, pair, reached
     w = columns.T if "transB" in op else columns
     worst = max(abs(255 * sum(v for v in pair if v > 0)), abs(255 * sum(v for v in pair if v < 0)))
     assert reached == (worst > 32767)
-    assert bool(saturable_nodes(_matmul(np.ascontiguousarray(w), form, op))) == reached
+    assert bool(find_saturable_nodes(_matmul(np.ascontiguousarray(w), form, op))) == reached
 
 
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
@@ -45,18 +45,18 @@ def test_neighbours_of_a_convolution_are_channels_and_not_positions(form):
         w[place] = 127
         graph = foreign_graph(INPUT_QDQ + WD + "r = Conv(xd, wd)" + OUTPUT_QDQ, (1, 4, 8, 8), w=w)
         graph = graph if form == "qdq" else convert_graph(graph, "qoperator")
-        assert bool(saturable_nodes(graph)) == reached
+        assert bool(find_saturable_nodes(graph)) == reached
 
 
 def test_depthwise_convolutions_and_uint8_weights_never_reach_it():
     w = np.full((3, 1, 3, 3), 127, np.int8)
     assert (
-        saturable_nodes(
+        find_saturable_nodes(
             foreign_graph(INPUT_QDQ + WD + "r = Conv<group = 3>(xd, wd)" + OUTPUT_QDQ, w=w)
         )
         == ()
     )
-    assert saturable_nodes(weights_to_uint8(_matmul(random_integers(6, 6), "qdq"))) == ()
+    assert find_saturable_nodes(shift_weights_to_uint8(_matmul(random_integers(6, 6), "qdq"))) == ()
 
 
 @pytest.mark.parametrize("name", ["residual", "relu"])
@@ -64,4 +64,4 @@ def test_weights_alone_find_the_nodes_that_the_data_find(name):
     done = quantized_case(name)
     for graph in (done.qdq, done.qlinear):
         risks = measure_portability(graph, to_samples(done.feeds[:1])).saturable
-        assert set(saturable_nodes(graph)) == {risk.node for risk in risks}
+        assert set(find_saturable_nodes(graph)) == {risk.node for risk in risks}

@@ -11,7 +11,7 @@ from networks import build_network, gaussian_array
 
 import ptq
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant_of, consumers_of, operator_of
+from ptq.model.node import Node, get_constant, get_operator, list_consumers
 from ptq.model.session.session import Session
 
 X = gaussian_array(64, 6, 8, 8, seed=4)
@@ -28,14 +28,14 @@ def quantize(text: str, x: Any = X, target: str = "openvino", **constants: Any) 
 def activation_pairs(graph: Graph) -> Iterator[tuple[Node, Node]]:
     """Each QuantizeLinear with a DequantizeLinear that reads it."""
     for node in graph.nodes:
-        if operator_of(node) == "QuantizeLinear":
-            yield from ((node, reader) for reader in consumers_of(node.outputs[0]))
+        if get_operator(node) == "QuantizeLinear":
+            yield from ((node, reader) for reader in list_consumers(node.outputs[0]))
 
 
 def zero_points(graph: Graph) -> list[tuple[int, int]]:
     found = []
     for pair in activation_pairs(graph):
-        before, after = (constant_of(node.inputs[2]) for node in pair)
+        before, after = (get_constant(node.inputs[2]) for node in pair)
         assert before is not None
         assert after is not None
         found.append((int(before), int(after)))

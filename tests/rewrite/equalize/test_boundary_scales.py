@@ -22,17 +22,13 @@ from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of, name_of, operator_of
+from ptq.model.node import get_constant, get_name, get_operator
 from ptq.model.session.exposed_session import CollectedTensors
 from ptq.model.session.session import Session
 from ptq.rewrite.emit.to_qdq import to_qdq
-from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
+from ptq.rewrite.equalize.boundary_scales import find_boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
-from ptq.rewrite.equalize.scale_channels import (
-    factors_by_group,
-    factors_by_tensor,
-    scale_channels,
-)
+from ptq.rewrite.equalize.scale_channels import scale_channels, to_group_factors, to_tensor_factors
 from ptq.solver.assign import list_tensors_to_observe
 from ptq.solver.partition.boundaries import find_per_channel_boundaries
 from ptq.solver.recipe import Recipe
@@ -96,13 +92,13 @@ def parted(name: str, spread: float = 2.0) -> ScaledNetwork:
     nodes, real, outputs, _ = NETWORKS[name]
     model = build_network(BEFORE + nodes, outputs=[*outputs], **GIVEN)
     plain = Graph.from_proto(model).with_shapes()
-    floats = [node.name or "" for node in plain.nodes if name_of(node.outputs[0]) in real]
+    floats = [node.name or "" for node in plain.nodes if get_name(node.outputs[0]) in real]
     parting = find_per_channel_boundaries(plain, floats)
     found = group_channels(plain, boundaries=parting)
     factors = 2 ** np.random.default_rng(7).uniform(-spread, spread, found.group_count)
     factors[FIXED] = 1
-    given = factors_by_tensor(found, factors)
-    np.testing.assert_array_equal(factors_by_group(found, given), factors)
+    given = to_tensor_factors(found, factors)
+    np.testing.assert_array_equal(to_group_factors(found, given), factors)
     scaled = scale_channels(plain, factors, parting)
     row = TARGETS["ort"]
     these = random_feeds(model)
@@ -113,7 +109,7 @@ def parted(name: str, spread: float = 2.0) -> ScaledNetwork:
         run=RunOptions(threads=1),
     )
     skip = dict.fromkeys(
-        [*floats, *(n.name or "" for n in boundary_scale_nodes(scaled, parting))], "float"
+        [*floats, *(n.name or "" for n in find_boundary_scale_nodes(scaled, parting))], "float"
     )
     plan = solve(scaled, seen.tensors, row, Recipe(method="minmax", float_nodes=skip))
     plan = replace(plan, channel_factors=given, boundaries=parting)
@@ -127,7 +123,7 @@ def parted(name: str, spread: float = 2.0) -> ScaledNetwork:
 def test_the_function_stays_in_float(name: str) -> None:
     net = parted(name)
     assert set(net.plan.boundaries) == set(NETWORKS[name][3])
-    weights = [constant_of(graph.nodes[0].inputs[1]) for graph in (net.plain, net.scaled)]
+    weights = [get_constant(graph.nodes[0].inputs[1]) for graph in (net.plain, net.scaled)]
     assert np.abs(np.log2(np.abs(weights[1] / weights[0]).max(axis=(1, 2, 3)))).max() > 0.5
     feed = {"x": gaussian_array(1, 3, 8, 8, seed=5)}
     for one, other in zip(
@@ -148,16 +144,16 @@ def test_all_forms_compute_the_same_and_quantizers_do_what_multiplications_did(n
             np.testing.assert_allclose(ours[output], other, rtol=1e-5, atol=1e-6)
     assert worst_sqnr_db(net.done) > 25
     scales = [
-        constant_of(node.inputs[1]).size
+        get_constant(node.inputs[1]).size
         for node in net.qdq.nodes
-        if operator_of(node) in ("QuantizeLinear", "DequantizeLinear")
-        and constant_of(node.inputs[0]) is None
+        if get_operator(node) in ("QuantizeLinear", "DequantizeLinear")
+        and get_constant(node.inputs[0]) is None
     ]
     assert sorted(size for size in scales if size > 1) == sorted(
         4 if of == "y" else C for of in NETWORKS[name][3]
     )
-    assert not any("factors" in name_of(v) for n in net.qdq.nodes for v in n.inputs if v)
-    convolutions = {name_of(n.outputs[0]) for n in net.plain.nodes if operator_of(n) == "Conv"}
+    assert not any("factors" in get_name(v) for n in net.qdq.nodes for v in n.inputs if v)
+    convolutions = {get_name(n.outputs[0]) for n in net.plain.nodes if get_operator(n) == "Conv"}
     integers = convolutions - set(NETWORKS[name][1])
     assert optimized_kernels(net.qdq)["QLinearConv"] == len(integers)
 
@@ -177,4 +173,4 @@ def test_both_forms_convert_into_each_other(name: str) -> None:
 @pytest.mark.parametrize("shape", [(), (3,)])
 def test_products_without_channels_have_no_boundary_scale(shape):
     model = build_network("y = Mul(x, two)", {"x": shape}, two=np.full(shape, 2, np.float32))
-    assert boundary_scale_nodes(Graph.from_proto(model), {"x": ("n",)}) == []
+    assert find_boundary_scale_nodes(Graph.from_proto(model), {"x": ("n",)}) == []

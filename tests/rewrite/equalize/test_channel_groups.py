@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import PlanError
-from ptq.model.node import constant_of
+from ptq.model.node import get_constant
 from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
-from ptq.rewrite.equalize.scale_channels import (
-    factors_by_group,
-    factors_by_tensor,
-    scale_channels,
-)
+from ptq.rewrite.equalize.scale_channels import scale_channels, to_group_factors, to_tensor_factors
 
 BETWEEN = {
     "a rectifier": "z = Relu(a)",
@@ -75,7 +71,7 @@ def test_channels_take_any_factors_and_the_function_stays(between, parsed, same_
     assert "a" in found.groups
     assert len(found.readers) > 0
     after = scale_channels(graph, random_factors(found, rng))
-    before, now = (constant_of(g.nodes[0].inputs[1]) for g in (graph, after))
+    before, now = (get_constant(g.nodes[0].inputs[1]) for g in (graph, after))
     assert np.abs(np.log2(np.abs(now / before).max(axis=(1, 2, 3)))).max() > 0.5
     same_function(graph, after, {"x": rng.standard_normal((2, 3, 6, 6)).astype(np.float32)})
 
@@ -135,7 +131,7 @@ def test_factors_survive_as_those_of_layers_outputs(parsed, rng):
     found = group_channels(model(parsed, rng, BETWEEN["joined"]))
     factors = random_factors(found, rng)
     np.testing.assert_array_equal(
-        factors_by_group(found, factors_by_tensor(found, factors)), factors
+        to_group_factors(found, to_tensor_factors(found, factors)), factors
     )
 
 
@@ -151,4 +147,4 @@ def test_factors_survive_as_those_of_layers_outputs(parsed, rng):
 )
 def test_factors_of_another_model_are_refused(factors, said, parsed, rng):
     with pytest.raises(PlanError, match=said):
-        factors_by_group(group_channels(model(parsed, rng, BETWEEN["a residual"])), factors)
+        to_group_factors(group_channels(model(parsed, rng, BETWEEN["a residual"])), factors)

@@ -10,9 +10,9 @@ import ptq
 from ptq.calibration.channel_spreads import SpreadCollector
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
-from ptq.model.node import constant_of
+from ptq.model.node import get_constant
 from ptq.model.session.session import Session
-from ptq.optimization.equalization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
+from ptq.optimization.equalization.layer_pair_factors import balance_layer_pairs, list_pair_tensors
 from ptq.rewrite.edit import set_attributes
 from ptq.rewrite.equalize.cross_layer_equalization import equalize_layers
 from ptq.rewrite.equalize.layer_pairs import find_layer_pairs
@@ -62,10 +62,10 @@ def seen_in(graph, x):
 def equalize(graph, x):
     """The graph with the factors that these samples give, and the number of pairs that were scaled."""
     samples = [Sample(str(k), {"x": one[None]}) for k, one in enumerate(x)]
-    spreads = SpreadCollector(graph, tensors_of_pairs(graph), RunOptions(threads=1)).collect(
+    spreads = SpreadCollector(graph, list_pair_tensors(graph), RunOptions(threads=1)).collect(
         samples
     )
-    factors = layer_pair_factors(graph, [spreads])
+    factors = balance_layer_pairs(graph, [spreads])
     least = {name: spread.least.astype(np.float64) for name, spread in spreads.items()}
     return equalize_layers(graph, factors, least), len(factors)
 
@@ -145,7 +145,7 @@ def test_channels_that_a_clip_has_cut_stay_and_the_others_stay_within(
     margin = 1.5  # channels this near to a bound may be cut on other samples
     cut = ((margin * least <= low) & (low != 0)) | ((margin * greatest >= high) & (high != 0))
     assert 0 < cut.sum() < 8
-    before, now = (constant_of(find_layer_pairs(g)[0].first.inputs[1]) for g in (graph, after))
+    before, now = (get_constant(find_layer_pairs(g)[0].first.inputs[1]) for g in (graph, after))
     changed = np.any(before != now, axis=(1, 2, 3))
     assert not changed[cut].any()
     assert changed[~cut].all()

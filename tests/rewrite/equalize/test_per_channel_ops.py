@@ -15,7 +15,7 @@ from networks import (
 
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.model.session.session import Session
 from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
 from ptq.rewrite.equalize.scale_channels import scale_channels
@@ -58,7 +58,7 @@ def scaled(graph: Graph, spread: float = 2.0) -> Graph:
 def test_the_function_stays_in_float(between: str) -> None:
     graph = Graph.from_proto(model(between)).with_shapes()
     after = scaled(graph)
-    assert "HardSwish" not in {operator_of(node) for node in after.nodes}
+    assert "HardSwish" not in {get_operator(node) for node in after.nodes}
     feed = {"x": gaussian_array(2, 3, 8, 8, seed=5)[:1]}
     one, other = (Session(g, threads=1).run(feed)[0] for g in (graph, after))
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
@@ -76,12 +76,12 @@ def test_all_forms_compute_the_same_integers_and_nothing_in_float(between: str) 
 
 def test_a_summand_has_a_convolution_where_every_channel_has_one_of_its_own() -> None:
     after = scaled(Graph.from_proto(model(BETWEEN["a summand before padding"])).with_shapes())
-    assert "Add" not in {operator_of(node) for node in after.nodes}
+    assert "Add" not in {get_operator(node) for node in after.nodes}
 
 
 def test_few_channels_and_closed_gates_keep_theirs() -> None:
     graph = Graph.from_proto(model("h = HardSwish(c)")).with_shapes()
-    [node] = [node for node in graph.nodes if operator_of(node) == "HardSwish"]
+    [node] = [node for node in graph.nodes if get_operator(node) == "HardSwish"]
     assert group_channels(graph).gated_nodes == [node]
     assert group_channels(graph, {node.name}).gated_nodes == []
     few = {

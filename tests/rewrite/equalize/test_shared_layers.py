@@ -7,17 +7,13 @@ import pytest
 from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of
+from ptq.model.node import get_constant
 from ptq.model.session.session import Session
 from ptq.model.weights.shared_weights import find_weight_families
 from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups, group_channels
 from ptq.rewrite.equalize.layer_pairs import find_layer_pairs
-from ptq.rewrite.equalize.scale_channels import (
-    factors_by_group,
-    factors_by_tensor,
-    scale_channels,
-)
-from ptq.rewrite.equalize.split_outliers import split_channels, split_sites, tied_sites
+from ptq.rewrite.equalize.scale_channels import scale_channels, to_group_factors, to_tensor_factors
+from ptq.rewrite.equalize.split_outliers import group_tied_sites, split_channels, split_sites
 from ptq.rewrite.prepare.prepare import prepare
 
 TWO_BRANCHES = """
@@ -71,7 +67,7 @@ def test_scaled_layers_still_share_and_compute_the_same():
     factors = np.ones(found.group_count)
     factors[found.groups["a"]] = np.exp2(gaussian_array(6, seed=5))
     plain = group_channels(graph)
-    scaled = scale_channels(graph, factors_by_group(plain, factors_by_tensor(found, factors)))
+    scaled = scale_channels(graph, to_group_factors(plain, to_tensor_factors(found, factors)))
     feed = {"x": gaussian_array(1, 3, 8, 8, seed=6)}
     before, after = (Session(g, threads=1).run(feed)[0] for g in (graph, scaled))
     np.testing.assert_allclose(before, after, rtol=1e-4, atol=1e-5)
@@ -79,7 +75,7 @@ def test_scaled_layers_still_share_and_compute_the_same():
     for one, other, position in (("a1", "b1", 1), ("a1", "b1", 2), ("a3", "b3", 1)):
         assert nodes[one].inputs[position] is nodes[other].inputs[position]
     first = {node.name: node for node in graph.nodes}["a1"]
-    assert not np.array_equal(constant_of(nodes["a1"].inputs[1]), constant_of(first.inputs[1]))
+    assert not np.array_equal(get_constant(nodes["a1"].inputs[1]), get_constant(first.inputs[1]))
 
 
 @pytest.mark.parametrize("last", ["second", "other"])
@@ -110,7 +106,7 @@ def test_products_that_share_a_weight_split_off_the_same_outliers():
     )
     graph = prepare(Graph.from_proto(model)).graph
     sites = split_sites(graph, ["one", "two", "three"])
-    assert tied_sites(graph, sites) == [("x", "r"), ("s",)]
+    assert group_tied_sites(graph, sites) == [("x", "r"), ("s",)]
     by = np.linspace(0.5, 2, 32).astype(np.float32)
     by[3] = 0
     changed, _ = split_channels(graph, sites, {"x": by, "r": by})

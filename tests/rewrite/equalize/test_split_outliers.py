@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ptq.core.types import UINT8
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, operator_of
+from ptq.model.node import get_name, get_operator
 from ptq.model.session.session import Session
 from ptq.rewrite.equalize.split_outliers import split_channels, split_sites
 from ptq.rewrite.instrument.adjustable_outliers import make_outlier_factors_inputs
@@ -67,7 +67,7 @@ def test_a_model_with_channels_split_off_computes_the_same(rank, transposed, fac
     assert [(site.tensor, site.channel_counts()) for site in found] == [("r", (CHANNELS, 8))]
     changed, added = split_channels(graph, found, {"r": factors})
     onnx.checker.check_model(changed.to_proto(), full_check=True)
-    assert [name_of(v) for v in changed.outputs] == ["y", "s", "t"]
+    assert [get_name(v) for v in changed.outputs] == ["y", "s", "t"]
     assert len(added) == (4 if rank == 2 else 6)
     assert set(added) <= {node.name for node in changed.nodes}
     x = np.random.default_rng(4).normal(size=(3, CHANNELS) if rank == 2 else (3, 5, CHANNELS))
@@ -81,13 +81,13 @@ def test_what_products_read_is_multiplied_and_all_else_as_it_was():
     changed, _ = split_channels(graph, split_sites(graph, {"first", "second"}), {"r": UNLIKE})
     changed.add_outputs(["r_rest", "r", "p"])
     feed = {"x": np.full((2, CHANNELS), 3, np.float32)}
-    names = [name_of(v) for v in changed.outputs]
+    names = [get_name(v) for v in changed.outputs]
     seen = dict(zip(names, Session(changed).run(feed), strict=True))
     assert (seen["r"] == 3).all()
     np.testing.assert_array_equal(seen["r_rest"][0], 3 * UNLIKE)
     readers = {node.name: node for node in changed.nodes}
-    assert name_of(readers["first"].inputs[0]) == "r_rest"
-    assert name_of(readers["other reader"].inputs[0]) == "r"
+    assert get_name(readers["first"].inputs[0]) == "r_rest"
+    assert get_name(readers["other reader"].inputs[0]) == "r"
 
 
 def test_channels_of_an_input_of_the_model_are_split_off_too():
@@ -136,6 +136,6 @@ def test_the_trial_rounds_what_the_factors_leave():
     feed = {"x": x, by: factors, back: inverse, **levels}
     got = Session(made.graph, optimize="none").run(feed)
     rounded = np.where(factors == 0, x, np.rint(x * factors) * inverse)
-    [product] = [n for n in graph.nodes if n.name == "second" and operator_of(n) == "Gemm"]
+    [product] = [n for n in graph.nodes if n.name == "second" and get_operator(n) == "Gemm"]
     weight = product.inputs[1].const_value.numpy()
     np.testing.assert_allclose(got[0], rounded @ weight, atol=1e-5)

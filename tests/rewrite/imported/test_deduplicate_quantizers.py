@@ -8,7 +8,7 @@ from foreign_models import INPUT_QDQ, foreign_graph, random_integers, random_sam
 
 from ptq.core.run_options import RunOptions
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.verification.verify import verify_graph
 
@@ -51,8 +51,8 @@ def test_duplicate_quantizers_are_merged_and_their_layer_has_an_integer_kernel(l
 
 def test_quantizers_with_other_parameters_are_not_duplicates():
     graph = _duplicates("Conv(xd, wd)", "other", np.uint8(3))
-    before = sum(operator_of(node) == "QuantizeLinear" for node in graph.nodes)
-    after = sum(operator_of(node) == "QuantizeLinear" for node in normalize_qdq(graph).nodes)
+    before = sum(get_operator(node) == "QuantizeLinear" for node in graph.nodes)
+    after = sum(get_operator(node) == "QuantizeLinear" for node in normalize_qdq(graph).nodes)
     assert after == before
     assert verify_graph(graph, random_samples(SHAPE), run=RunOptions(threads=1)).equal
 

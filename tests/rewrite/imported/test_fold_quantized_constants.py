@@ -10,7 +10,7 @@ from ptq.core.run_options import RunOptions
 from ptq.executor.executor import Executor
 from ptq.model.session.session import Session
 from ptq.verification.conversion import convert_graph
-from ptq.verification.node_status import node_statuses
+from ptq.verification.node_status import list_node_statuses
 from ptq.verification.verify import verify_graph
 
 SHAPE = (1, 3, 6, 6)
@@ -44,7 +44,7 @@ def test_a_node_with_a_value_that_is_computed_stays_float():
         INPUT_QDQ + "v = ReduceMax<keepdims = 0>(xd)\nr = Clip(xd, , v)\n" + SAME, SHAPE, opset=17
     )
     assert verify_graph(graph, random_samples(SHAPE), run=RunOptions(threads=1)).equal
-    (fate,) = [fate for fate in node_statuses(graph) if fate.op == "Clip"]
+    (fate,) = [fate for fate in list_node_statuses(graph) if fate.op == "Clip"]
     assert fate.why == "must stay float: value v is computed"
     (sample, *_) = random_samples(SHAPE)
     theirs = Session(graph, threads=1, optimize="none").run(sample.feed)[0]

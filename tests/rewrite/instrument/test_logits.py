@@ -7,9 +7,9 @@ import pytest
 from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.model.session.session import Session
-from ptq.rewrite.instrument.logits import find_common_cut, logits_graph, segments_graph
+from ptq.rewrite.instrument.logits import build_logits_graph, build_segments_graph, find_common_cut
 
 BODY = "r = Relu(x)\ns = Gemm(r, w, b)\n"
 X = {"x": ("n", 4)}
@@ -30,8 +30,8 @@ def made(nodes: str, output: str = "y") -> Graph:
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Sigmoid"])
 def test_the_input_of_a_last_softmax_or_sigmoid_becomes_the_output(op: str) -> None:
     graph = made(f"y = {op}(s)")
-    changed = logits_graph(graph)
-    assert [name_of(v) for v in changed.outputs] == ["s"]
+    changed = build_logits_graph(graph)
+    assert [get_name(v) for v in changed.outputs] == ["s"]
     feed = {"x": gaussian_array(5, 4, seed=2)}
     graph.add_outputs(["s"])
     truth = Session(graph).run(feed, ["s"])[0]
@@ -40,22 +40,22 @@ def test_the_input_of_a_last_softmax_or_sigmoid_becomes_the_output(op: str) -> N
 
 def test_probabilities_that_are_only_moved_are_seen_through() -> None:
     graph = made("p = Softmax(s)\nq = Reshape(p, shape)\ny = Squeeze(q)")
-    assert [name_of(v) for v in logits_graph(graph).outputs] == ["s"]
+    assert [get_name(v) for v in build_logits_graph(graph).outputs] == ["s"]
 
 
 @pytest.mark.parametrize("nodes", ["y = Relu(s)", "t = Softmax(s)\ny = Neg(t)"])
 def test_other_outputs_stay(nodes: str) -> None:
     graph = made(nodes)
-    assert logits_graph(graph) is graph
+    assert build_logits_graph(graph) is graph
 
 
 def test_a_softmax_of_an_input_stays() -> None:
     graph = Graph.from_proto(build_network("y = Softmax(x)", X))
-    assert logits_graph(graph) is graph
+    assert build_logits_graph(graph) is graph
 
 
 def test_shapes_are_kept() -> None:
-    changed = logits_graph(made("y = Softmax(s)").with_shapes())
+    changed = build_logits_graph(made("y = Softmax(s)").with_shapes())
     shapes = {v.name: v.shape for node in changed.nodes for v in node.outputs}
     assert shapes["r"] is not None
     assert shapes["s"] is not None
@@ -63,8 +63,8 @@ def test_shapes_are_kept() -> None:
 
 def test_each_input_of_a_concatenated_output_becomes_an_output() -> None:
     graph = made("p = Sigmoid(s)\nn = Neg(s)\nj = Concat<axis=1>(n, p, b2)\ny = Reshape(j, all)")
-    changed = logits_graph(graph)
-    assert [name_of(v) for v in changed.outputs] == ["n", "s"]
+    changed = build_logits_graph(graph)
+    assert [get_name(v) for v in changed.outputs] == ["n", "s"]
     feed = {"x": gaussian_array(5, 4, seed=2)}
     graph.add_outputs(["n", "s"])
     for one, other in zip(
@@ -75,26 +75,26 @@ def test_each_input_of_a_concatenated_output_becomes_an_output() -> None:
 
 def test_segments_of_a_concatenated_output_stay_probabilities() -> None:
     graph = made("p = Sigmoid(s)\nn = Neg(s)\nj = Concat<axis=1>(n, p, b2)\ny = Reshape(j, all)")
-    assert [name_of(v) for v in segments_graph(graph).outputs] == ["n", "p"]
+    assert [get_name(v) for v in build_segments_graph(graph).outputs] == ["n", "p"]
     plain = made("y = Sigmoid(s)")
-    assert segments_graph(plain) is plain
+    assert build_segments_graph(plain) is plain
 
 
 def test_segments_of_joined_levels_are_separate_outputs() -> None:
     graph = made("p = Sigmoid(s)\nn = Neg(s)\nj = Concat<axis=1>(n, p)\ny = Concat<axis=1>(j, r)")
-    assert [name_of(v) for v in segments_graph(graph).outputs] == ["n", "p", "r"]
+    assert [get_name(v) for v in build_segments_graph(graph).outputs] == ["n", "p", "r"]
 
 
 def test_a_join_of_nothing_computed_stays() -> None:
     graph = Graph.from_proto(build_network("y = Concat<axis=1>(x, x)", X))
-    assert logits_graph(graph) is graph
+    assert build_logits_graph(graph) is graph
 
 
 def test_an_output_that_is_an_input_or_a_constant_stays() -> None:
     graph = made("y = Softmax(s)").copy()
     constant = graph.add_constant(np.ones(3, np.float32), "c")
     graph.set_outputs([*graph.outputs, *graph.inputs, constant])
-    assert [name_of(v) for v in logits_graph(graph).outputs] == ["s", "x", "c"]
+    assert [get_name(v) for v in build_logits_graph(graph).outputs] == ["s", "x", "c"]
 
 
 def make_joined() -> Graph:
@@ -115,7 +115,7 @@ def test_only_outputs_that_end_in_the_same_nodes_are_cut_alike(changed: str, com
     cut = find_common_cut([plain, rewritten])
     assert cut == {common}
     feed = {"x": gaussian_array(5, 4, seed=2)}
-    before, after = (Session(logits_graph(g, cut)).run(feed) for g in (plain, rewritten))
+    before, after = (Session(build_logits_graph(g, cut)).run(feed) for g in (plain, rewritten))
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)
     assert find_common_cut([plain, plain.copy()]) == {"j", "p"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ptq.rewrite.change import Change
-from ptq.rewrite.prepare.einsum_to_matmul import einsum_to_matmul
+from ptq.rewrite.prepare.einsum_to_matmul import rewrite_einsum_to_matmul
 from ptq.rewrite.prepare.prepare import PREPARE
 
 SIZES = dict(zip("abcdehijknZ", (2, 3, 4, 5, 2, 3, 6, 7, 4, 5, 1), strict=True))
@@ -58,7 +58,7 @@ def test_a_product_of_two_operands_is_a_matmul(
     equation, operators_after, weight, parsed, same_function, operators, rng
 ):
     before, after, feeds = _graph(parsed, equation, weight=weight, rng=rng)
-    assert einsum_to_matmul(after) == [Change("einsum_to_matmul", 1)]
+    assert rewrite_einsum_to_matmul(after) == [Change("einsum_to_matmul", 1)]
     found = set(operators(after))
     assert found <= {"MatMul", "Reshape", "Transpose"}
     if not weight:
@@ -79,7 +79,7 @@ def test_a_product_of_two_operands_is_a_matmul(
 )
 def test_lengths_may_be_open(equation, open_letters, parsed, same_function, operators, rng):
     before, after, feeds = _graph(parsed, equation, open_letters=open_letters, rng=rng)
-    assert einsum_to_matmul(after) == [Change("einsum_to_matmul", 1)]
+    assert rewrite_einsum_to_matmul(after) == [Change("einsum_to_matmul", 1)]
     assert operators(after)["Einsum"] == 0
     same_function(before, after, feeds)
 
@@ -90,7 +90,7 @@ def test_the_matmul_keeps_the_name_of_the_einsum(parsed):
         '{ [scores] y = Einsum<equation = "bij,bkj->bik">(x, v) }'
     )
     graph = parsed(text)
-    einsum_to_matmul(graph)
+    rewrite_einsum_to_matmul(graph)
     assert [node.op_type for node in graph.nodes if node.name == "scores"] == ["MatMul"]
 
 
@@ -100,7 +100,7 @@ def test_a_batch_of_one_is_repeated(parsed, same_function, rng):
         '{ y = Einsum<equation = "bhij,bhjk->bhik">(x, v) }'
     )
     before, after = parsed(text), parsed(text)
-    assert einsum_to_matmul(after) == [Change("einsum_to_matmul", 1)]
+    assert rewrite_einsum_to_matmul(after) == [Change("einsum_to_matmul", 1)]
     x, v = (rng.standard_normal(s).astype(np.float32) for s in ((6, 3, 2, 4), (1, 3, 4, 5)))
     same_function(before, after, {"x": x, "v": v})
 
@@ -117,7 +117,7 @@ def test_a_batch_of_one_is_repeated(parsed, same_function, rng):
 )
 def test_other_equations_stay(equation, open_letters, parsed, operators, rng):
     _, after, _ = _graph(parsed, equation, open_letters=open_letters, rng=rng)
-    assert einsum_to_matmul(after) == []
+    assert rewrite_einsum_to_matmul(after) == []
     assert operators(after) == {"Einsum": 1}
 
 
@@ -126,9 +126,9 @@ def test_lengths_that_may_differ_stay(parsed):
     text = (
         'g (float[2,N] x, float[M,3] v) => (float[2,3] y) {{ y = Einsum<equation = "{}">(x, v) }}'
     )
-    assert einsum_to_matmul(parsed(text.format("ik,kj->ij"))) == []
+    assert rewrite_einsum_to_matmul(parsed(text.format("ik,kj->ij"))) == []
     ellipsis = text.format("...k,kj->...j").replace("M", "N")
-    assert einsum_to_matmul(parsed(ellipsis)) == []
+    assert rewrite_einsum_to_matmul(parsed(ellipsis)) == []
 
 
 def test_preparation_rewrites_einsum_before_it_makes_layers():

@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from ptq.model.node import attributes_of
+from ptq.model.node import get_attributes
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.expand_axes import expand_axes
 from ptq.rewrite.prepare.node_shapes import infer_shapes
@@ -42,7 +42,7 @@ def test_a_value_for_each_axis_computes_the_same_bits(
     before, after = parsed(text, opset=19), parsed(text, opset=19)
     assert expand_axes(after) == [Change("expand_axes", 1)]
     [found] = after.nodes
-    assert "axes" not in attributes_of(found)
+    assert "axes" not in get_attributes(found)
     assert len(found.inputs) < 4 or node == "sizes" or found.inputs[3] is None
     feed = {"x": rng.standard_normal((2, 2, 7, 9)).astype(np.float32)}
     same_function(before, after, feed, tolerance=0)

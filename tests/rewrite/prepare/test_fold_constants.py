@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from ptq.model.node import attributes_of, constant_of, shape_of
+from ptq.model.node import get_attributes, get_constant, get_shape
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fold_constants import fold_constants
 from ptq.rewrite.prepare.fold_where import fold_where
@@ -78,7 +78,7 @@ def test_flattening_by_shape_arithmetic_gets_a_constant_target_that_holds_for_ev
     before, after = parsed(text, **constants), parsed(text, **constants)
     assert fold_constants(after) == [Change("fold_reshape_target")]
     assert operators(after) == {"Reshape": 1}
-    assert constant_of(after.nodes[0].inputs[1]).tolist() == [0, -1]
+    assert get_constant(after.nodes[0].inputs[1]).tolist() == [0, -1]
     same_function(before, after, {"x": rng.standard_normal((batch, 3, 4, 5)).astype(np.float32)})
 
 
@@ -102,7 +102,7 @@ def test_a_target_is_constant_where_at_most_one_dimension_is_left_to_infer(
     before, after = parsed(text, **constants), parsed(text, **constants)
     fold_constants(after)
     reshape = next(n for n in after.nodes if n.outputs[0].name == "r")
-    got = constant_of(reshape.inputs[1])
+    got = get_constant(reshape.inputs[1])
     assert (None if got is None else got.tolist()) == expected
     same_function(before, after, {"x": rng.standard_normal((2, 3, 4, 5)).astype(np.float32)})
 
@@ -131,7 +131,7 @@ def test_pads_computed_from_static_sizes_become_constant(parsed, same_function, 
     before, after = parsed(text, **constants), parsed(text, **constants)
     fold_constants(after)
     assert operators(after) == {"Pad": 1}
-    assert constant_of(after.nodes[0].inputs[1]).tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
+    assert get_constant(after.nodes[0].inputs[1]).tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
     same_function(before, after, {"x": rng.standard_normal((3, 2, 7, 9)).astype(np.float32)})
 
 
@@ -143,7 +143,7 @@ def test_shapes_behind_a_folded_pad_are_static_too(parsed, operators):
     graph = parsed(text, **constants)
     fold_constants(graph)
     assert operators(graph) == {"Identity": 1}
-    assert constant_of(graph.nodes[0].inputs[0]).tolist() == [14.0, 10.0]
+    assert get_constant(graph.nodes[0].inputs[0]).tolist() == [14.0, 10.0]
 
 
 @pytest.mark.parametrize(("rows", "stays"), [("float[N,3]", False), ("float[1,3]", True)])
@@ -167,8 +167,8 @@ def test_expanding_a_class_token_gives_the_shape_of_what_follows(parsed):
     constants = {"zero": i64(0), "one": i64(1), "minus": i64(-1)}
     graph = parsed(text, token=np.ones((1, 1, 4), np.float32), **constants)
     fold_constants(graph)
-    (concat,) = [n for n in graph.nodes if n.op_type == "Concat" and attributes_of(n)["axis"] == 1]
-    assert shape_of(concat.outputs[0]) == (None, 8, 4)
+    (concat,) = [n for n in graph.nodes if n.op_type == "Concat" and get_attributes(n)["axis"] == 1]
+    assert get_shape(concat.outputs[0]) == (None, 8, 4)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -220,7 +220,7 @@ def test_a_constant_that_a_sub_graph_reads_is_folded_and_the_sub_graph_stays(
     before, after = parsed(text, w=weight), parsed(text, w=weight)
     fold_constants(after)
     assert operators(after) == {"If": 1, "Mul": 1}
-    inside = [n.op_type for n in attributes_of(after.nodes[0])["then_branch"]]
+    inside = [n.op_type for n in get_attributes(after.nodes[0])["then_branch"]]
     assert inside == ["Neg", "Add"]
     feeds = {"x": rng.standard_normal(2).astype(np.float32), "c": np.array(condition)}
     same_function(before, after, feeds)

@@ -5,7 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from ptq.model.node import constant_of
+from ptq.model.node import get_constant
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fuse_batchnorm import fuse_batchnorm
 
@@ -124,9 +124,9 @@ def test_the_folded_weight_is_the_float64_result_rounded_once(parsed, rng):
     factor = wide["s"] / np.sqrt(wide["v"] + np.float64(np.float32(1e-5)))
     (conv,) = graph.nodes
     expected = (weight * factor[:, None, None, None]).astype(np.float32)
-    np.testing.assert_array_max_ulp(constant_of(conv.inputs[1]), expected, maxulp=1)
+    np.testing.assert_array_max_ulp(get_constant(conv.inputs[1]), expected, maxulp=1)
     offset = ((bias - wide["m"]) * factor + wide["o"]).astype(np.float32)
-    np.testing.assert_allclose(constant_of(conv.inputs[2]), offset, rtol=1e-6)
+    np.testing.assert_allclose(get_constant(conv.inputs[2]), offset, rtol=1e-6)
     assert [v.name for v in conv.inputs] == ["x", "w", "b"]
     assert graph.outputs[0].name == "y"
 
@@ -157,7 +157,7 @@ def test_folding_agrees_with_the_basic_optimizer_of_onnx_runtime(tail, parsed, r
     fuse_batchnorm(graph)
     assert [n.op_type for n in graph.nodes] == [n.op_type for n in proto.graph.node] == ["Conv"]
     for ours, theirs in zip(graph.nodes[0].inputs[1:], proto.graph.node[0].input[1:], strict=True):
-        np.testing.assert_allclose(constant_of(ours), arrays[theirs], rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(get_constant(ours), arrays[theirs], rtol=2e-5, atol=1e-6)
 
 
 def test_two_convs_that_share_a_weight_get_their_own_when_their_normalizations_differ(
@@ -256,7 +256,7 @@ def test_a_float16_weight_that_would_overflow_is_not_folded(parsed, operators):
     assert fuse_batchnorm(parsed(text, w=weight, c=large)) == []
     small = parsed(text, w=weight, c=np.full((1, 1, 1), 2, np.float16))
     fuse_batchnorm(small)
-    assert constant_of(small.nodes[0].inputs[1]).dtype == np.float16
+    assert get_constant(small.nodes[0].inputs[1]).dtype == np.float16
     assert operators(small) == {"Conv": 1}
 
 

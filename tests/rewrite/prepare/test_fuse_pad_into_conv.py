@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.model.node import attributes_of
+from ptq.model.node import get_attributes
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fuse_pad_into_conv import fuse_pad_into_conv
 
@@ -56,7 +56,7 @@ def test_pads_by_axes_go_to_those_axes(parsed, same_function, rng):
     text = "g (float[1,2,5,6] x) => (float[1,2,a,b] y) { t = Pad(x, q, , hw) y = Conv(t, w) }"
     before, after = (parsed(text, opset=18, **CONSTANTS) for _ in range(2))
     fuse_pad_into_conv(after)
-    assert list(attributes_of(after.nodes[0])["pads"]) == [1, 0, 2, 1]
+    assert list(get_attributes(after.nodes[0])["pads"]) == [1, 0, 2, 1]
     same_function(before, after, {"x": rng.standard_normal((1, 2, 5, 6)).astype(np.float32)})
 
 

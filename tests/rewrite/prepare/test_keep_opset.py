@@ -9,9 +9,9 @@ from networks import build_network, gaussian_array
 
 import ptq
 from ptq.model.graph import Graph
-from ptq.model.node import operator_of
+from ptq.model.node import get_operator
 from ptq.model.session.session import Session
-from ptq.rewrite.match import scalar_constant
+from ptq.rewrite.match import get_scalar_constant
 from ptq.rewrite.prepare.prepare import prepare
 
 GELU = """
@@ -223,8 +223,8 @@ def test_a_function_in_several_operators_keeps_its_factor(function: str, last: f
     pieces = prepare(graph, float_functions=True).graph
     [behind] = [node for node in pieces.nodes if node.outputs[0].name == "y"]
     factor = behind.inputs[0].producer()
-    assert operator_of(factor) == "Mul"
-    [constant] = [scalar_constant(value) for value in factor.inputs if value.producer() is None]
+    assert get_operator(factor) == "Mul"
+    [constant] = [get_scalar_constant(value) for value in factor.inputs if value.producer() is None]
     assert constant == pytest.approx(last)
 
 

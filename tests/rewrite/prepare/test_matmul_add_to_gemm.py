@@ -5,7 +5,7 @@ import pytest
 
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fuse_batchnorm import fuse_batchnorm
-from ptq.rewrite.prepare.matmul_add_to_gemm import matmul_add_to_gemm
+from ptq.rewrite.prepare.matmul_add_to_gemm import rewrite_matmul_add_to_gemm
 
 CONSTANTS = {
     "w": np.arange(12, dtype=np.float32).reshape(4, 3) - 5,
@@ -20,7 +20,7 @@ CONSTANTS = {
 def test_a_dense_layer_is_one_gemm(add, parsed, same_function, operators, rng):
     text = f"g (float[N,4] x) => (float[N,3] y) {{ t = MatMul(x, w) y = {add} }}"
     before, after = parsed(text, **CONSTANTS), parsed(text, **CONSTANTS)
-    assert matmul_add_to_gemm(after) == [Change("matmul_add_to_gemm", 1)]
+    assert rewrite_matmul_add_to_gemm(after) == [Change("matmul_add_to_gemm", 1)]
     assert operators(after) == {"Gemm": 1}
     same_function(before, after, {"x": rng.standard_normal((2, 4)).astype(np.float32)})
 
@@ -34,7 +34,7 @@ def test_a_dense_layer_of_more_axes_is_a_gemm_of_rows(
     text = f"g (float[{shape}] x) => (float[{y}] y) {{ t = MatMul(x, w) y = {add} }}"
     constants = {**CONSTANTS, "block": np.array([[[1, 2, 3]]], np.float32)}
     before, after = parsed(text, **constants), parsed(text, **constants)
-    assert matmul_add_to_gemm(after) == [Change("matmul_add_to_gemm", 1)]
+    assert rewrite_matmul_add_to_gemm(after) == [Change("matmul_add_to_gemm", 1)]
     assert operators(after) == {"Reshape": 2, "Gemm": 1}
     sizes = [7 if d == "N" else int(d) for d in shape.split(",")]
     same_function(before, after, {"x": rng.standard_normal(sizes).astype(np.float32)})
@@ -45,7 +45,7 @@ def test_layers_of_one_tensor_share_its_rows(parsed, operators):
     graph = parsed(
         f"g (float[N,2,4] x) => (float[N,2,3] y, float[N,2,3] z) {{ {body} }}", **CONSTANTS
     )
-    assert matmul_add_to_gemm(graph) == [Change("matmul_add_to_gemm", 2)]
+    assert rewrite_matmul_add_to_gemm(graph) == [Change("matmul_add_to_gemm", 2)]
     assert operators(graph) == {"Reshape": 3, "Gemm": 2}
 
 
@@ -53,7 +53,7 @@ def test_several_axes_may_vary(parsed, same_function, operators, rng):
     body = "t = MatMul(x, w) u = Add(t, b) s = MatMul(x, w) v = Add(b, s) y = Mul(u, v)"
     text = f"g (float[N,T,4] x) => (float[N,T,3] y) {{ {body} }}"
     before, after = parsed(text, **CONSTANTS), parsed(text, **CONSTANTS)
-    assert matmul_add_to_gemm(after) == [Change("matmul_add_to_gemm", 2)]
+    assert rewrite_matmul_add_to_gemm(after) == [Change("matmul_add_to_gemm", 2)]
     kinds = {"Gemm": 2, "Reshape": 3, "Shape": 1, "Slice": 1, "Concat": 2, "Mul": 1}
     assert operators(after) == kinds
     same_function(before, after, {"x": rng.standard_normal((2, 5, 4)).astype(np.float32)})
@@ -73,7 +73,7 @@ def test_several_axes_may_vary(parsed, same_function, operators, rng):
 def test_other_products_stay(shape, body, parsed):
     rank = ",".join("abc"[: shape.count(",") + 1])
     graph = parsed(f"g (float[{shape}] x) => (float[{rank}] y) {{ {body} }}", **CONSTANTS)
-    assert matmul_add_to_gemm(graph.with_shapes()) == []
+    assert rewrite_matmul_add_to_gemm(graph.with_shapes()) == []
 
 
 NORM = {
@@ -97,7 +97,7 @@ def test_a_batch_norm_of_rows_is_folded_into_its_layer(
     types = "<float[N,2,3] t, float[N,2,3] u, float[M,3] r>"
     text = text.replace("{", f"{types} {{", 1)
     before, after = parsed(text, **CONSTANTS, **NORM), parsed(text, **CONSTANTS, **NORM)
-    matmul_add_to_gemm(after)
+    rewrite_matmul_add_to_gemm(after)
     fuse_batchnorm(after)
     found = operators(after)
     assert found.pop("Gemm") == 1
@@ -113,5 +113,5 @@ def test_a_batch_norm_of_other_channels_stays_outside(parsed, operators):
     text = f"g (float[N,1,4] x) => (float[M,2] y) <float[M,2] r> {{ {body} }}"
     norm = {name: array[:2] for name, array in NORM.items()} | {"rows": np.array([-1, 2])}
     graph = parsed(text, **CONSTANTS, **norm)
-    assert matmul_add_to_gemm(graph) == []
+    assert rewrite_matmul_add_to_gemm(graph) == []
     assert operators(graph) == {"MatMul": 1, "Reshape": 1, "BatchNormalization": 1}

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from ptq.model.graph import Graph
 from ptq.rewrite.prepare.cancel_transposes import cancel_transposes
-from ptq.rewrite.prepare.einsum_to_matmul import einsum_to_matmul
+from ptq.rewrite.prepare.einsum_to_matmul import rewrite_einsum_to_matmul
 from ptq.rewrite.prepare.fold_where import fold_where
 from ptq.rewrite.prepare.fuse_prelu import fuse_prelu
 from ptq.rewrite.prepare.move_views import move_views
@@ -165,7 +165,7 @@ OLDER = {
         "t = Conv(x, w) p = Relu(t) n = Neg(t) r = Relu(n) m = Mul(r, slope) u = Sub(p, m) y = Conv(u, w)",
     ),
     "an Einsum": (
-        einsum_to_matmul,
+        rewrite_einsum_to_matmul,
         'r = Relu(x) e = Einsum<equation="nchw,wk->nchk">(r, k) y = Conv(e, w)',
     ),
     "inverse Transposes": (

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ptq.model.node import attributes_of
+from ptq.model.node import get_attributes
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 
@@ -29,7 +29,7 @@ def test_written_out_pads_mean_the_same_to_onnx_runtime(kind, pad, parsed, same_
         weight = rng.standard_normal((2, 2, 3, 2)).astype(np.float32)
         before, after = parsed(text, w=weight), parsed(text, w=weight)
         assert resolve_auto_pad(after) == [Change("resolve_auto_pad", 1)]
-        attrs = attributes_of(after.nodes[0])
+        attrs = get_attributes(after.nodes[0])
         assert "auto_pad" not in attrs
         assert len(attrs["pads"]) == 4
         x = rng.standard_normal((2, 2, size, 9)).astype(np.float32)
@@ -47,7 +47,7 @@ def test_sizes_that_vary_leave_auto_pad_as_it_is(parsed):
         y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[3,2]>(x) }"""
     graph = parsed(text)
     assert resolve_auto_pad(graph) == []
-    assert attributes_of(graph.nodes[0])["auto_pad"] == "SAME_UPPER"
+    assert get_attributes(graph.nodes[0])["auto_pad"] == "SAME_UPPER"
 
 
 def test_the_kernel_shape_of_a_conv_comes_from_its_weight(parsed):
@@ -56,4 +56,4 @@ def test_the_kernel_shape_of_a_conv_comes_from_its_weight(parsed):
         w=np.ones((4, 2, 3, 5), np.float32),
     )
     resolve_auto_pad(graph)
-    assert list(attributes_of(graph.nodes[0])["kernel_shape"]) == [3, 5]
+    assert list(get_attributes(graph.nodes[0])["kernel_shape"]) == [3, 5]

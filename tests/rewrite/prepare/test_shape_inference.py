@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.rewrite.prepare.shape_inference import ShapeValues, symbolic_shape
+from ptq.rewrite.prepare.shape_inference import ShapeValues, get_symbolic_shape
 
 A, B = np.meshgrid(np.arange(-7, 8), np.arange(-7, 8))
 
@@ -60,6 +60,6 @@ def test_symbols_pass_through_what_cannot_change_them(call, expected, parsed):
 
 def test_dimensions_without_a_name_are_symbols_of_their_own(parsed):
     graph = parsed("g (float[N,?,2] x) => (float[a,b,2] y) { y = Relu(x) }")
-    named, anonymous, static = symbolic_shape(graph.inputs[0])
+    named, anonymous, static = get_symbolic_shape(graph.inputs[0])
     assert (named, static) == ("dim N", 2)
     assert anonymous == "axis 1 of x"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import ModelError
-from ptq.model.node import attributes_of
+from ptq.model.node import get_attributes
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.upgrade_opset import upgrade_opset
 
@@ -17,7 +17,7 @@ def test_a_softmax_along_the_last_axis_stays_one_node(op, axis, parsed, same_fun
     after = before.copy()
     assert upgrade_opset(after) == [Change("upgrade_opset", old="11", new="17")]
     assert [n.op_type for n in after.nodes] == [op]
-    assert attributes_of(after.nodes[0])["axis"] == -1
+    assert get_attributes(after.nodes[0])["axis"] == -1
     assert after.to_proto().ir_version >= 8
     same_function(before, after, {"x": rng.standard_normal((2, 3, 4)).astype(np.float32)})
 

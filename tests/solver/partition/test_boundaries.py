@@ -9,7 +9,7 @@ import pytest
 from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.solver.partition.boundaries import find_per_channel_boundaries
 
 C = 8
@@ -31,7 +31,7 @@ def found(
         f"c = Conv{SAME}(x, w)\n{between}\n{last}", {"x": (1, 3, side, side)}, **GIVEN
     )
     graph = Graph.from_proto(model).with_shapes()
-    written = {name_of(node.outputs[0]): node.name or "" for node in graph.nodes}
+    written = {get_name(node.outputs[0]): node.name or "" for node in graph.nodes}
     tensors = {node: name for name, node in written.items()}
     seeing = find_per_channel_boundaries(graph, [written[name] for name in floats])
     return {name: {tensors[node] for node in nodes} for name, nodes in seeing.items()}

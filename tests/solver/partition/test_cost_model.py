@@ -7,7 +7,7 @@ from networks import build_network, gaussian_array
 
 from ptq.core.ops import OPS
 from ptq.model.graph import Graph
-from ptq.model.node import spec_name
+from ptq.model.node import get_spec_name
 from ptq.solver.partition.cost_model import KernelCost, estimate_sizes, price_kernel
 from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI
 
@@ -18,7 +18,8 @@ def costs(nodes: str, shape: tuple[int | str, ...], **weights: object) -> list[K
     graph = Graph.from_proto(build_network(nodes, {"x": shape}, **weights)).with_shapes()  # type: ignore[arg-type]
     size = estimate_sizes(graph)
     return [
-        price_kernel(node, OPS[spec_name(node)], size, ORT_1_31_AVX512_VNNI) for node in graph.nodes
+        price_kernel(node, OPS[get_spec_name(node)], size, ORT_1_31_AVX512_VNNI)
+        for node in graph.nodes
     ]
 
 

@@ -11,15 +11,11 @@ from networks import build_network, gaussian_array, quantize_network
 from ptq.core.ops import OPS
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
-from ptq.model.node import spec_name
+from ptq.model.node import get_spec_name
 from ptq.solver.partition import cost_table, shipped_tables
 from ptq.solver.partition.cost_model import estimate_sizes, price_kernel
-from ptq.solver.partition.cost_table import (
-    ORT_1_31_AVX512_VNNI,
-    OrtCostTable,
-    use_cost_table,
-)
-from ptq.solver.partition.kernel_key import kernel_kind
+from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, OrtCostTable, use_cost_table
+from ptq.solver.partition.kernel_key import get_kernel_kind
 from ptq.solver.partition.shipped_tables import (
     SHIPPED,
     ProcessorKind,
@@ -163,13 +159,13 @@ def test_scales_of_a_kind_scale_the_estimates_of_its_kernels_only() -> None:
     scaled = replace(ORT_1_31_AVX512_VNNI, scales={"Conv, pointwise": (2.0, 3.0)})
     for node in graph.nodes:
         before, after = (
-            price_kernel(node, OPS[spec_name(node)], estimate_sizes(graph), table)
+            price_kernel(node, OPS[get_spec_name(node)], estimate_sizes(graph), table)
             for table in (ORT_1_31_AVX512_VNNI, scaled)
         )
-        factors = (2.0, 3.0) if kernel_kind(node) == "Conv, pointwise" else (1.0, 1.0)
+        factors = (2.0, 3.0) if get_kernel_kind(node) == "Conv, pointwise" else (1.0, 1.0)
         assert after.float_cost == pytest.approx(factors[0] * before.float_cost)
         assert after.integer_cost == pytest.approx(factors[1] * before.integer_cost)
-    assert [kernel_kind(node) for node in graph.nodes] == [
+    assert [get_kernel_kind(node) for node in graph.nodes] == [
         "Conv, pointwise", "Relu", "Conv, grouped", "Relu", "Conv, pointwise",
     ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from onnx import ModelProto
 
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.solver.partition.input_arithmetic import find_input_arithmetic
 
 NORMALIZE = "p = Transpose<perm = [0, 3, 1, 2]>(x)\nm = Sub(p, mean)\nd = Mul(m, factor)\n"
@@ -64,4 +64,4 @@ def test_only_chains_of_constants_at_inputs_count(nodes: str, found: set[str]) -
     )
     graph = Graph.from_proto(model)
     names = find_input_arithmetic(graph)
-    assert {name_of(n.outputs[0]) for n in graph.nodes if n.name in names} == found
+    assert {get_name(n.outputs[0]) for n in graph.nodes if n.name in names} == found

@@ -19,11 +19,11 @@ from ptq.calibration import covariance_job
 from ptq.core.plan import Plan
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import constant_of, operator_of
+from ptq.model.node import get_constant, get_operator
 from ptq.model.session.session import Session
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics
-from ptq.rewrite.emit.vnni_saturation import saturable_nodes
+from ptq.rewrite.emit.vnni_saturation import find_saturable_nodes
 from ptq.solver.rounding.gptq import GptqRounder
 
 
@@ -90,8 +90,8 @@ def weights(graph: Graph) -> dict[str, np.ndarray]:
     found = {}
     for node in graph.nodes:
         source = node.inputs[1].producer() if len(node.inputs) > 1 and node.inputs[1] else None
-        if source is not None and operator_of(source) == "DequantizeLinear":
-            array = constant_of(source.inputs[0])
+        if source is not None and get_operator(source) == "DequantizeLinear":
+            array = get_constant(source.inputs[0])
             if array is not None and node.name is not None:
                 found[node.name] = array
     return found
@@ -288,7 +288,7 @@ def test_second_order_rounding_is_kept_where_it_gains_on_held_out_inputs_or_ther
 ) -> None:
     plan, second, graph = chosen(TOGETHER, held)
     choice = second.choose_roundings(graph, plan, corrected=False)["matrix"]
-    weight = constant_of(graph.nodes[0].inputs[1])
+    weight = get_constant(graph.nodes[0].inputs[1])
     assert choice.weight is not None
     assert weight is not None
     # the error of the sum of both inputs, in steps of 0.5: one can take back the other's
@@ -303,13 +303,13 @@ def test_second_order_rounding_is_kept_where_it_gains_on_held_out_inputs_or_ther
 def test_rounding_for_openvino_lets_no_two_channels_of_a_position_saturate() -> None:
     made = quantized(weights="reduced", target="portable")
     assert "full" in (made.plan.rounding or ())  # three channels
-    assert saturable_nodes(made.graph, pairs_channels=True) == ()
+    assert find_saturable_nodes(made.graph, pairs_channels=True) == ()
 
 
 def test_reduced_weights_have_no_neighbours_that_saturate_and_lose_little() -> None:
     plain, reduced = quantized(weights="s8"), quantized(weights="reduced")
-    assert len(saturable_nodes(plain.graph)) >= 3
-    assert saturable_nodes(reduced.graph) == ()
+    assert len(find_saturable_nodes(plain.graph)) >= 3
+    assert find_saturable_nodes(reduced.graph) == ()
     assert set(reduced.plan.rounding or ()) == {"full", "depthwise", "grouped", "matrix", "layer"}
     x = {"x": images(2)}
     real = Session(Graph.from_proto(network()), threads=1).run(x)[0]

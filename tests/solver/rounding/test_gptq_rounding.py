@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from ptq.solver.rounding.gptq_rounding import DampedCholesky, SortedCovariance, output_error
+from ptq.solver.rounding.gptq_rounding import DampedCholesky, SortedCovariance, compute_output_error
 
 DAMPING = 0.05
 
@@ -50,7 +50,7 @@ def test_errors_are_those_of_the_quadratic_form() -> None:
     found = factor_of(covariance).round(weights, *bounds(weights, -127, 127))
     np.testing.assert_allclose(found.error, loss(covariance, weights - found.integers), rtol=1e-4)
     np.testing.assert_allclose(
-        output_error(damped(covariance), weights), loss(covariance, weights), rtol=1e-4
+        compute_output_error(damped(covariance), weights), loss(covariance, weights), rtol=1e-4
     )
 
 

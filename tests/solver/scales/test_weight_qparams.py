@@ -16,8 +16,8 @@ from networks import (
 from parts import CONV, ROW, SAME, WB, B, V, W, conv_network
 
 from ptq.core.types import INT8_WEIGHT, INT32
-from ptq.model.node import constant_of
-from ptq.rewrite.emit.vnni_saturation import saturable_nodes
+from ptq.model.node import get_constant
+from ptq.rewrite.emit.vnni_saturation import find_saturable_nodes
 
 TRANSPOSED = "y = ConvTranspose<strides=[2,2],group=2>(x, w)"
 WEIGHTS = {
@@ -50,7 +50,7 @@ def weight_of(model: onnx.ModelProto, **settings: bool) -> tuple[object, np.ndar
     done = quantize_network(model, **settings)  # type: ignore[arg-type]
     ((_, params),) = [(k, p) for k, p in done.plan.operands.items() if k[1] == 1]
     stored = next(
-        constant_of(v)
+        get_constant(v)
         for n in done.qdq.nodes
         for v in n.inputs
         if v is not None and v.name == "w_quantized"
@@ -89,8 +89,8 @@ def test_reduced_no_two_neighbours_saturate_and_scales_at_most_double(
     plain, reduced = (
         quantize_network(REDUCED[name], per_tensor=per_tensor, reduced=r) for r in (False, True)
     )
-    assert saturable_nodes(plain.qdq)
-    assert saturable_nodes(reduced.qdq) == ()
+    assert find_saturable_nodes(plain.qdq)
+    assert find_saturable_nodes(reduced.qdq) == ()
     ratios = [
         reduced.plan.operands[key].scale / params.scale
         for key, params in plain.plan.operands.items()
@@ -110,8 +110,8 @@ def test_reduced_for_openvino_no_two_channels_of_a_position_saturate(group: int)
     )
     for target, saturates in (("openvino", False), ("ort", True)):
         reduced = quantize_network(model, target=target, reduced=True).qdq
-        assert saturable_nodes(reduced) == ()
-        assert bool(saturable_nodes(reduced, pairs_channels=True)) == saturates
+        assert find_saturable_nodes(reduced) == ()
+        assert bool(find_saturable_nodes(reduced, pairs_channels=True)) == saturates
 
 
 def test_reduced_a_convolution_whose_products_are_not_added_in_pairs_keeps_its_scale() -> None:
@@ -182,7 +182,7 @@ def test_the_groups_of_a_transposed_convolution_share_their_scales() -> None:
 def test_a_bias_that_would_not_fit_widens_the_weight_scale(name: str, floor: float) -> None:
     done = quantized_case(name)
     bias = done.plan.operands["Conv_c", 2]
-    array = next(constant_of(n.inputs[2]) for n in done.prepared.nodes if n.name == "Conv_c")
+    array = next(get_constant(n.inputs[2]) for n in done.prepared.nodes if n.name == "Conv_c")
     integers = np.asarray(array, np.float64) / bias.scale
     assert np.abs(integers).max() < 2**31 - 3 * 9 * 255 * 127
     assert worst_sqnr_db(done) > floor

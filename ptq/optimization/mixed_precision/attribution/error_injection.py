@@ -16,8 +16,8 @@ from ptq.data import Sample
 from ptq.data.sample_source import name_sample
 from ptq.data.workers.sample_map import SampleMap
 from ptq.data.workers.sample_parts import Part
-from ptq.evaluation.metrics import numeric_output
-from ptq.kernels.thread_pool import parallel_map
+from ptq.evaluation.metrics import flatten_output
+from ptq.kernels.thread_pool import map_in_parallel
 from ptq.model.session.session import Session
 from ptq.rewrite.instrument.error_sources import ErrorProbe
 
@@ -96,7 +96,7 @@ class _Injection:
         self._free = _KEPT_BYTES
         open_errors = partial(Session.for_check, probe.error_graph, threads=run.threads)
         open_injected = partial(Session, probe.injected, threads=run.threads)
-        both = parallel_map(lambda load: load(), [open_errors, open_injected])
+        both = map_in_parallel(lambda load: load(), [open_errors, open_injected])
         self._errors, self._injected = both
 
     def output_error_energy(
@@ -152,7 +152,7 @@ class _Injection:
     def _run_injected(self, sample: Sample, errors: Mapping[str, NDArray[Any]]) -> _Arrays:
         """The numbers of each output: a sequence is concatenated, as in an evaluation."""
         outputs = self._injected.run({**sample.feed, **errors})
-        return [numeric_output(output) for output in outputs]
+        return [flatten_output(output) for output in outputs]
 
     def _keep(self, known: dict[str, _Arrays], sample: Sample, arrays: _Arrays) -> None:
         size = sum(array.nbytes for array in arrays)

@@ -96,7 +96,7 @@ def rank_candidates(
     return sorted(found.values(), key=lambda found: (-found.error_share, sorted(found.nodes)))
 
 
-def greedy_candidates(
+def list_greedy_candidates(
     sources: Sequence[ErrorSource],
     shares: NDArray[np.float64],
     cost: CostFunction,
@@ -128,7 +128,7 @@ def greedy_candidates(
         yield FloatCandidate(best[0], share, sources[greatest])
 
 
-def cheapest_cover(
+def find_cheapest_cover(
     sources: Sequence[ErrorSource],
     shares: NDArray[np.float64],
     needs: NDArray[np.float64],
@@ -168,7 +168,7 @@ def cheapest_cover(
     return chosen
 
 
-def cheap_extras(
+def find_cheap_extras(
     sources: Sequence[ErrorSource],
     shares: NDArray[np.float64],
     floats: frozenset[str],

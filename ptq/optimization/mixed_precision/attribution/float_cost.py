@@ -12,7 +12,7 @@ _NODE_OVERHEAD = 10_000.0
 """The cost of any operator in addition to its work, in passes over elements: 2 µs."""
 
 
-def float_time_model(quantized: QuantizedModel) -> FloatTimeModel:
+def build_float_time_model(quantized: QuantizedModel) -> FloatTimeModel:
     """The model of the time that more float nodes cost, in passes over the elements of a tensor."""
     model, row = quantized.calibrated_model, get_target(quantized.plan.target)
     graph = model.prepared.graph
@@ -23,6 +23,6 @@ def float_time_model(quantized: QuantizedModel) -> FloatTimeModel:
     return FloatTimeModel(graph, specs, precision.fused_activations, row)
 
 
-def time_cost(time_model: FloatTimeModel) -> CostFunction:
+def make_time_cost(time_model: FloatTimeModel) -> CostFunction:
     """The cost function of a time model, raised above 0 so that no node is kept in float without gain."""
     return lambda more, floats: max(0.0, time_model(more, floats)) + _NODE_OVERHEAD * len(more)

@@ -7,7 +7,7 @@ from ptq.rewrite.instrument.error_sources import ErrorProbe, build_error_probe
 from ptq.solver.quantizer import QuantizedModel, apply_plan
 
 
-def error_sources_of(quantized: QuantizedModel, graph: Graph) -> ErrorProbe:
+def build_quantized_error_probe(quantized: QuantizedModel, graph: Graph) -> ErrorProbe:
     """A probe of the error sources of a quantized model, whatever its form.
 
     Args:

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptq.core.decibels import error_db
+from ptq.core.decibels import to_error_db
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.optimization.error_energy import measure_energy, measure_error_energy
-from ptq.rewrite.instrument.logits import find_common_cut, logits_graph
+from ptq.rewrite.instrument.logits import build_logits_graph, find_common_cut
 from ptq.solver.quantizer import QuantizedModel
 
 
@@ -40,7 +40,7 @@ class FrontierError:
             DataError: It fails on a sample.
         """
         whole = quantized.calibrated_model.prepared.graph
-        logits = logits_graph(whole)
+        logits = build_logits_graph(whole)
         # pieces of a Concat are no outputs that can be compared one by one: nearly all boxes show background
         cut = find_common_cut([whole, quantized.quantized_graph])
         self._on_logits = len(cut) == len(logits.outputs) == len(whole.outputs)
@@ -60,7 +60,7 @@ class FrontierError:
         """
         graph = quantized.quantized_graph
         outputs = ModelOutputs(
-            logits_graph(graph) if self._on_logits else graph, "result", self._run
+            build_logits_graph(graph) if self._on_logits else graph, "result", self._run
         )
         rows = [
             [
@@ -72,4 +72,4 @@ class FrontierError:
         signal, noise = np.sum(rows, axis=0).T
         counted = signal > 0
         share = float((noise[counted] / signal[counted]).mean()) if counted.any() else 0.0
-        return -error_db(share)
+        return -to_error_db(share)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ptq.core.decibels import sqnr_db
+from ptq.core.decibels import to_sqnr_db
 from ptq.evaluation.frontier import FrontierPoint
 from ptq.optimization.mixed_precision.frontier.frontier_points import CurvePoint
 
@@ -56,4 +56,4 @@ def estimate_points(
 
 
 def _gain_db(point: CurvePoint) -> float:
-    return sqnr_db(1, max(point.error, _TINY))
+    return to_sqnr_db(1, max(point.error, _TINY))

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ptq.core.decibels import sqnr_db
+from ptq.core.decibels import to_sqnr_db
 from ptq.data import Sample
 from ptq.optimization.mixed_precision.attribution.error_attribution import (
     ErrorAttribution,
@@ -19,7 +19,7 @@ from ptq.optimization.mixed_precision.attribution.error_attribution import (
 from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.attribution.float_candidates import (
     RemovableSources,
-    greedy_candidates,
+    list_greedy_candidates,
 )
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
 
@@ -73,7 +73,7 @@ def list_points(trade: FloatTrade) -> list[CurvePoint]:
     prefixes, times = list(_grow(trade)), trade.times
     steps = [
         abs(after.time - before.time) / times.in_float
-        + sqnr_db(before.error, after.error) / _SIGNIFICANT_DB
+        + to_sqnr_db(before.error, after.error) / _SIGNIFICANT_DB
         for before, after in pairwise(prefixes)
     ]
     reached = np.concatenate([[0.0], np.cumsum(steps)])
@@ -146,7 +146,7 @@ def _grow(trade: FloatTrade) -> Iterator[CurvePoint]:
     total = max(float(found.mean_shares.sum()), math.ulp(0.0))
     floats, time, error = frozenset[str](), trade.times.all_int8, 1.0
     yield CurvePoint(floats, time, error)
-    for candidate in greedy_candidates(
+    for candidate in list_greedy_candidates(
         found.sources, found.mean_shares, trade.cost, lambda _: True
     ):
         time += trade.cost(candidate.nodes - floats, floats)

@@ -13,7 +13,7 @@ from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.evaluation.tasks.request import TaskRequest, recognize_task
 from ptq.evaluation.tasks.task import Example, Task
-from ptq.model.node import name_of
+from ptq.model.node import get_name
 from ptq.optimization.job import Job
 from ptq.solver.quantizer import QuantizedModel
 
@@ -105,7 +105,7 @@ def count_decisions(
 
 def run_examples(job: Job, model: ModelOutputs, samples: Sequence[Sample]) -> Iterator[Example]:
     """The samples with the outputs of a model, one after another."""
-    names = [name_of(value) for value in job.source.outputs]
+    names = [get_name(value) for value in job.source.outputs]
     for sample, outputs in zip(samples, model.run(samples), strict=True):
         yield Example(sample.feed, dict(zip(names, outputs, strict=True)))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ptq.model.node import is_constant, name_of
-from ptq.model.proto.serialize import serialized_size
+from ptq.model.node import get_name, is_constant
+from ptq.model.proto.serialize import count_serialized_bytes
 from ptq.optimization.mixed_precision.attribution.float_candidates import CostFunction
 from ptq.solver.quantizer import QuantizedModel
 
@@ -40,7 +40,7 @@ class KeptSaving:
             share: The share of the saved bytes that float nodes may take back.
         """
         given, smaller = quantized.calibrated_model.source, quantized.quantized_graph
-        saved = serialized_size(given.model) - serialized_size(smaller.model)
+        saved = count_serialized_bytes(given.model) - count_serialized_bytes(smaller.model)
         self._most = share * max(saved, 0)
         self._weights = _list_weights(quantized)
 
@@ -74,6 +74,6 @@ def _list_weights(quantized: QuantizedModel) -> list[_Weight]:
         if value is not None and is_constant(value):
             tensor = value.const_value
             assert tensor is not None
-            readers.setdefault(name_of(value), set()).add(name)
-            sizes[name_of(value)] = tensor.nbytes, params.qtype.dtype.itemsize * tensor.size
+            readers.setdefault(get_name(value), set()).add(name)
+            sizes[get_name(value)] = tensor.nbytes, params.qtype.dtype.itemsize * tensor.size
     return [_Weight(frozenset(readers[weight]), *sizes[weight]) for weight in sizes]

@@ -20,30 +20,25 @@ from ptq.data import Sample
 from ptq.data.sample import Samples
 from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.runs.session_cache import SessionCache
-from ptq.model.proto.external_data import weight_bytes
+from ptq.model.proto.external_data import count_weight_bytes
 from ptq.optimization.job import Job
-from ptq.optimization.mixed_precision.attribution.error_attribution import (
-    attribute_error,
-)
+from ptq.optimization.mixed_precision.attribution.error_attribution import attribute_error
 from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.attribution.float_cost import (
-    float_time_model,
-    time_cost,
+    build_float_time_model,
+    make_time_cost,
 )
 from ptq.optimization.mixed_precision.attribution.float_reasons import explain_float_nodes
-from ptq.optimization.mixed_precision.attribution.quantized_sources import error_sources_of
+from ptq.optimization.mixed_precision.attribution.quantized_sources import (
+    build_quantized_error_probe,
+)
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
 from ptq.optimization.mixed_precision.knee.decisions import CountedDecisions, count_decisions
 from ptq.optimization.mixed_precision.knee.float_choice import choose_float_set
 from ptq.optimization.mixed_precision.knee.knee_frontier import REASON_PREFIX, trace_frontier
 from ptq.optimization.mixed_precision.model_times import FloatSetTimes
-from ptq.optimization.preference import (
-    DECISION_FLOOR,
-    DEFAULT_PREFERENCE,
-    PREFERENCES,
-    Preference,
-)
-from ptq.rewrite.instrument.logits import logits_graph, segments_graph
+from ptq.optimization.preference import DECISION_FLOOR, DEFAULT_PREFERENCE, PREFERENCES, Preference
+from ptq.rewrite.instrument.logits import build_logits_graph, build_segments_graph
 from ptq.solver.partition.shipped_tables import get_cost_table
 from ptq.solver.quantizer import Draft, QuantizedModel
 
@@ -127,7 +122,7 @@ def _find_obstacle(job: Job, target: str) -> str:
         return f"effort {job.options.effort} does not attribute the error"
     if job.samples.calibration is None:
         return "there are no calibration samples to attribute the error on"
-    if weight_bytes(job.prepared.graph.model) > MAX_BYTES:
+    if count_weight_bytes(job.prepared.graph.model) > MAX_BYTES:
         return f"weights of more than {MAX_BYTES >> 20} MiB are too large to attribute the error"
     return ""
 
@@ -151,8 +146,10 @@ def _find_knee(
     decisions = count_decisions(job, quantized, sessions)
     lost = decisions is not None and decisions.changed > DECISION_FLOOR
     # logits rank what any sample feels; probabilities only what moves undecided samples, and need more of them
-    graph = segments_graph(job.prepared.graph) if lost else logits_graph(job.prepared.graph)
-    probe = error_sources_of(quantized, graph)
+    graph = (
+        build_segments_graph(job.prepared.graph) if lost else build_logits_graph(job.prepared.graph)
+    )
+    probe = build_quantized_error_probe(quantized, graph)
     if not probe.sources:
         return None
     samples = _choose_samples(job.samples.calibration, count, decisions if lost else None)
@@ -169,7 +166,7 @@ def _find_knee(
     joint, total = float(found.joint_shares.mean()), float(found.mean_shares.sum())
     if not (0 < total < np.inf and 0 < joint < np.inf):
         return None
-    trade = FloatTrade(found, time_cost(float_time_model(quantized)), times)
+    trade = FloatTrade(found, make_time_cost(build_float_time_model(quantized)), times)
     others = _choose_others(job.samples.calibration, samples)
     choice = choose_float_set(job, quantized, trade, decisions, injector, (samples, others))
     best, saved = choice.best, choice.saved

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptq.core.decibels import error_db
+from ptq.core.decibels import to_error_db
 from ptq.evaluation.frontier import EstimatedFrontier, FrontierPoint
 from ptq.optimization.mixed_precision.attribution.error_attribution import ErrorAttribution
 from ptq.optimization.mixed_precision.attribution.float_reasons import explain_float_nodes
@@ -43,7 +43,7 @@ def trace_frontier(
             number,
             explain_float_nodes(found.sources, found.mean_shares, point.floats, REASON_PREFIX),
             speed=times.in_float / point.time,
-            sqnr_db=-error_db(joint * point.error),
+            sqnr_db=-to_error_db(joint * point.error),
             chosen=point.floats == chosen,
         )
         for number, point in enumerate(curve)

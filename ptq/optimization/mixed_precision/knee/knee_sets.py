@@ -18,7 +18,7 @@ from ptq.optimization.mixed_precision.attribution.error_attribution import (
     measure_joint_errors,
 )
 from ptq.optimization.mixed_precision.attribution.error_injection import ErrorInjector
-from ptq.optimization.mixed_precision.attribution.float_candidates import cheap_extras
+from ptq.optimization.mixed_precision.attribution.float_candidates import find_cheap_extras
 from ptq.optimization.mixed_precision.float_trade import FloatTrade
 from ptq.optimization.mixed_precision.frontier.frontier_points import list_points
 from ptq.optimization.mixed_precision.knee.file_size_limit import KeptSaving
@@ -128,7 +128,7 @@ def _propose_sets(trade: FloatTrade, limits: SetLimits) -> Iterator[frozenset[st
     """Few nodes with large errors for each limit; then points of the curve, where each node gains a little."""
     found, all_int8 = trade.attribution, trade.times.all_int8
     for limit in limits.times:
-        best = cheap_extras(
+        best = find_cheap_extras(
             found.sources,
             found.mean_shares[None],
             frozenset(),

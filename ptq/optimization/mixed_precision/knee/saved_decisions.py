@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.wording import plural
-from ptq.evaluation.intervals import Interval, bootstrap_sums, percentile_interval
+from ptq.evaluation.intervals import Interval, bootstrap_sums, compute_percentile_interval
 from ptq.evaluation.runs.model_outputs import ModelOutputs
 from ptq.evaluation.tasks.task import Task
 from ptq.model.graph import Graph
@@ -57,7 +57,9 @@ class SavedDecisions:
                 each sample: shape (samples, 3).
         """
         sums = bootstrap_sums(rows)
-        interval = percentile_interval((sums[:, 0] - sums[:, 1]) / np.maximum(sums[:, 2], 1))
+        interval = compute_percentile_interval(
+            (sums[:, 0] - sums[:, 1]) / np.maximum(sums[:, 2], 1)
+        )
         all_int8, with_floats, total = map(float, rows.sum(axis=0))
         return cls(len(rows), total, all_int8, with_floats, interval)
 
