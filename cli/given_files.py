@@ -30,7 +30,7 @@ def list_given_files() -> Iterator[Path]:
         yield Path(invocation.config)
 
 
-def find_input(path: Path, sources: Sequence[Path]) -> str | None:
+def find_replaced_input(path: Path, sources: Sequence[Path]) -> str | None:
     """What an output that exists would replace of a pattern, of a folder of links or of a module; None if nothing.
 
     Args:

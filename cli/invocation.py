@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import typer
 
-from ptq.core.remote import show
+from ptq.core.remote import redact
 
 STANDARD_OUTPUT = "-"
 _OMITTED = frozenset({"help", "json", "verbose", "quiet"})
@@ -158,4 +158,4 @@ def _has_paths(value: Any) -> bool:
 def _to_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_to_plain(item) for item in value]
-    return show(value) if isinstance(value, (str, Path)) else value
+    return redact(value) if isinstance(value, (str, Path)) else value

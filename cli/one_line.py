@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptq.core.remote import show
+from ptq.core.remote import redact
 
 
 def to_one_line(text: str) -> str:
@@ -10,4 +10,4 @@ def to_one_line(text: str) -> str:
 
     URLs are shown without user, password and query.
     """
-    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(show(text).split()))
+    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(redact(text).split()))

@@ -15,7 +15,7 @@ from ptq.core.errors import PtqError, UnwrittenError, UsageError
 from ptq.core.option_checks import find_similar
 from ptq.core.wording import plural
 
-from .given_files import find_input, list_given_files
+from .given_files import find_replaced_input, list_given_files
 from .invocation import STANDARD_OUTPUT, describe_origin, get_current_invocation
 from .one_line import to_one_line
 from .verbosity import is_quiet
@@ -125,7 +125,7 @@ def check_outputs(
                 raise UsageError(
                     f"output {path} is a file in the input folder {source}; give another name"
                 )
-        read = find_input(path, sources) if path in existing else None
+        read = find_replaced_input(path, sources) if path in existing else None
         if read is not None:
             raise UsageError(
                 f"output {path} would replace {read}, which the command reads; give another name"

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ptq.core.remote import show
+from ptq.core.remote import redact
 
 from .documents.write_document import digest_inputs
 from .invocation import get_current_invocation
@@ -47,11 +47,11 @@ def write_page(
 def _describe_run(output: Path | None, following: str) -> list[RunFact]:
     facts = [("ptq", version("onnx-ptq"))]
     arguments = get_current_invocation().arguments or tuple(sys.argv[1:])
-    facts.append(("command", show(shlex.join(["ptq", *arguments]))))
+    facts.append(("command", redact(shlex.join(["ptq", *arguments]))))
     if output is not None:
-        facts.append(("written", show(output)))
+        facts.append(("written", redact(output)))
     if following:
-        facts.append(("next", show(following)))
+        facts.append(("next", redact(following)))
     return [
         *facts,
         *((f"digest of {name}", digest) for name, digest in digest_inputs(output).items()),

@@ -79,7 +79,7 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
         if (signal_code := signals.read_signal_exit_code()) is not None:
             return signal_code
         given = sys.argv[1:] if arguments is None else arguments
-        code, text = explain(error, given)
+        code, text = explain_error(error, given)
         text = _keep_output(error) or text
         if isinstance(error, OSError):
             _discard_output()
@@ -201,7 +201,7 @@ def _name_help(error: Exception) -> str:
     return "" if topic is None else f" ({name_command(topic)})"
 
 
-def explain(error: Exception, arguments: Sequence[str] = ()) -> tuple[int, str]:
+def explain_error(error: Exception, arguments: Sequence[str] = ()) -> tuple[int, str]:
     """Return exit code and text for an error of a command line."""
     if isinstance(error, typer.TyperException):
         text = error.format_message().strip().removesuffix(".")
@@ -244,7 +244,7 @@ def prepare_process() -> None:
 
     Signals unwind the stack, so that temporary files are removed.
     """
-    signals.install()
+    signals.install_handlers()
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr] # a text file in a process
@@ -254,7 +254,7 @@ def prepare_process() -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     # libraries create 300,000 objects and hardly any garbage, and large jobs collect after their stages
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
-    lazy_modules.install()
+    lazy_modules.install_lazy_modules()
     _OWN_PROCESS.set()
 
 

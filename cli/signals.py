@@ -35,7 +35,7 @@ def end_at_once() -> None:
     _set_handler(_end)
 
 
-def install() -> None:
+def install_handlers() -> None:
     """Make SIGTERM and SIGINT unwind the stack; an ignored SIGINT stays ignored."""
     _set_handler(_handle_signal)
 

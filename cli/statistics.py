@@ -8,7 +8,7 @@ from pathlib import Path
 from ptq.api.merge_statistics import NamedStatistics, name_statistics
 from ptq.calibration.identify import find_contents, identify_samples
 from ptq.core.errors import DataError
-from ptq.core.remote import show
+from ptq.core.remote import redact
 from ptq.data.preprocessing.recorded_preprocess import encode_preprocess
 from ptq.data.splits import SampleOptions
 from ptq.model.open import open_model
@@ -30,7 +30,7 @@ def load_statistics(
     """
     digest = open_and_prepare(model, opset=opset)[1].graph.digest() if files else None
     for path in files:
-        yield NamedStatistics(show(path), load(path, digest))
+        yield NamedStatistics(redact(path), load(path, digest))
 
 
 def check_new_samples(

@@ -74,7 +74,7 @@ VERBS = frozenset(
     infer insert inspect install interpolate is iterate keep lay leave lend limit link lint list load log
     lower make map mark match materialize may measure merge move multiply name needs normalize note number
     observe open optimize order pack pad parse permute pick plan pool prepare prevent price print quantize
-    raise rank read recognize record reduce refine refuse rehearse release remove rename render repair
+    raise rank read recognize record redact reduce refine refuse rehearse release remove rename render repair
     repeat replace requantize require resample rescale reset reshape resize resolve restore resume return
     rewrite round run saturate save scale score search select separate serialize set share shift shorten
     show simplify skip slice solve sort split spread standardize start stop subtract suggest sum summarize

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptq.core.json_text import format_json
-from ptq.core.remote import show
+from ptq.core.remote import redact
 
 from ..invocation import get_current_invocation
 from ..outputs import list_weight_files, write_json
@@ -68,7 +68,7 @@ def _header(output: Path | None, warnings: tuple[str, ...]) -> Header:
         command=invocation.command,
         options=invocation.options,
         digests=digest_inputs(output),
-        output=None if output is None else show(output),
+        output=None if output is None else redact(output),
         warnings=warnings,
     )
 
@@ -78,7 +78,7 @@ def digest_inputs(output: Path | None) -> dict[str, str]:
     invocation = get_current_invocation()
     named = {name: invocation.options[name] for name in sorted(invocation.files)}
     if output is not None:
-        named["output"] = show(output)
+        named["output"] = redact(output)
     return _digest_files(named)
 
 

@@ -8,7 +8,7 @@ from ptq.evaluation.form_titles import title_forms
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.task_wording import describe_forms
 from ptq.verification.verify import Verification
-from ptq.verification.wording import describe_verdict
+from ptq.verification.wording import describe_equality
 
 
 def summarize_evaluation(result: Evaluation, model: str, arithmetic: str) -> Summary:
@@ -33,7 +33,7 @@ def summarize_evaluation(result: Evaluation, model: str, arithmetic: str) -> Sum
 def summarize_verification(result: Verification, model: str) -> Summary:
     """The short form of a verification."""
     facts = [
-        describe_verdict(result),
+        describe_equality(result),
     ]
     if result.first is not None:
         facts.append(f"first difference: {result.first.op} {result.first.node}")

@@ -11,10 +11,10 @@ from rich.table import Table
 from ptq.core.wording import plural
 from ptq.verification.wording import (
     describe_counts,
+    describe_equality,
     describe_largest,
     describe_remedies,
     describe_risks,
-    describe_verdict,
     explain_differences,
     explain_largest,
     list_differing,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def render_verification(result: Verification) -> None:
     """Print the number of differing integers, end to end and node by node, and the first difference."""
     differing = list_differing(result)
-    show(format_heading(describe_verdict(result)))
+    show(format_heading(describe_equality(result)))
     show(*format_applied(result.applied_preprocess))
     show(*map(format_paragraph, describe_counts(result)))
     if differing:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ptq.data import Samples
 from ptq.evaluation.checks.input_shift_check import InputShiftCheck
-from ptq.evaluation.checks.output_check import check_outputs
+from ptq.evaluation.checks.output_check import diagnose_outputs
 from ptq.evaluation.checks.preprocessing_check import diagnose_assumption
 from ptq.evaluation.checks.sample_count_check import check_sample_count
 from ptq.evaluation.diagnosis import Diagnosis, sort_by_seriousness
@@ -37,7 +37,7 @@ def collect_doubts(
             *first,
             *shift.find(),
             *diagnose_assumption(opened),
-            *check_outputs(evaluation, reference),
+            *diagnose_outputs(evaluation, reference),
             *check_sample_count(evaluation, budget),
         )
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from ptq.calibration.calibration import open_statistics
 from ptq.core.errors import StatsError, UsageError
 from ptq.core.option_checks import refuse_unknown_options, require_flag
-from ptq.core.remote import show
+from ptq.core.remote import redact
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.sample_identity import format_shards
 
@@ -67,7 +67,7 @@ class NamedStatistics:
 
 
 def _name(given: Calibration | str | os.PathLike[str], number: int) -> str:
-    return f"statistics[{number}]" if isinstance(given, Calibration) else show(Path(given))
+    return f"statistics[{number}]" if isinstance(given, Calibration) else redact(Path(given))
 
 
 @contextmanager

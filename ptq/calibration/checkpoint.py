@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ptq.core import files
 from ptq.core.errors import StatsError
-from ptq.core.remote import show
+from ptq.core.remote import redact
 from ptq.data import Sample
 from ptq.observers.calibration_file import (
     CHECKPOINT_MAGIC,
@@ -44,9 +44,9 @@ def explain_other_file(path: Path, content: bytes, *, of_workers: bool) -> Stats
             if of_workers
             else "workers; continue with workers"
         )
-        return StatsError(f"{show(path)}: is a checkpoint of {advice}, or name another file")
+        return StatsError(f"{redact(path)}: is a checkpoint of {advice}, or name another file")
     wanted = "workers" if of_workers else "ptq"
-    return StatsError(f"{show(path)}: is not a checkpoint of {wanted}; name another file")
+    return StatsError(f"{redact(path)}: is not a checkpoint of {wanted}; name another file")
 
 
 class Checkpoint:
@@ -80,11 +80,11 @@ class Checkpoint:
             return None
         except OSError as error:
             raise StatsError(
-                f"{show(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
+                f"{redact(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
             ) from None
         if not content.startswith(CHECKPOINT_MAGIC):
             raise explain_other_file(self._path, content, of_workers=False)
-        state = from_bytes(content[_HEADER:], show(self._path))
+        state = from_bytes(content[_HEADER:], redact(self._path))
         if state.graph != self._graph:
             raise build_mismatch_error(self._path, "another model")
         for _ in range(state.samples):
@@ -130,5 +130,5 @@ class Checkpoint:
 def build_mismatch_error(path: Path, whose: str) -> StatsError:
     """The error of a checkpoint that belongs to another calibration."""
     return StatsError(
-        f"{show(path)}: this checkpoint belongs to {whose}; name another file, or delete it"
+        f"{redact(path)}: this checkpoint belongs to {whose}; name another file, or delete it"
     )

@@ -20,7 +20,7 @@ from ptq.calibration.checkpoint import (
 from ptq.calibration.identify import identify_samples
 from ptq.core import files
 from ptq.core.errors import StatsError
-from ptq.core.remote import show
+from ptq.core.remote import redact
 from ptq.data import Samples
 from ptq.observers.calibration_file import SHARD_CHECKPOINT_MAGIC, Calibration, from_bytes
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
@@ -60,13 +60,13 @@ class ShardCheckpoint:
             return None, shards, list(range(shards))
         except OSError as error:
             raise StatsError(
-                f"{show(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
+                f"{redact(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
             ) from None
         header, _, stored = content.partition(b"\n")
         number = header.removeprefix(SHARD_CHECKPOINT_MAGIC)
         if not header.startswith(SHARD_CHECKPOINT_MAGIC) or not number.isdigit() or not int(number):
             raise explain_other_file(self._path, content, of_workers=True)
-        state, shards = from_bytes(stored, show(self._path)), int(number)
+        state, shards = from_bytes(stored, redact(self._path)), int(number)
         if state.graph != self._graph:
             raise build_mismatch_error(self._path, "another model")
         first, stride = self._shard_of
@@ -76,7 +76,7 @@ class ShardCheckpoint:
         kept = NONE_KEPT if state.kept is None else state.kept.limit
         if kept != keep:
             raise StatsError(
-                f"{show(self._path)}: this checkpoint keeps up to {kept}, not {keep}; ask for "
+                f"{redact(self._path)}: this checkpoint keeps up to {kept}, not {keep}; ask for "
                 "the same, name another file, or delete it"
             )
         counts = listings[0].counts

@@ -120,8 +120,8 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
         try:
             remote.write(url, whole)
         except OSError as error:
-            refusal = remote.show(error.strerror or error)
-            raise UnwrittenError(remote.show(url), refusal, whole) from None
+            refusal = remote.redact(error.strerror or error)
+            raise UnwrittenError(remote.redact(url), refusal, whole) from None
         return
     temporary: Path | None = None
     try:
@@ -158,7 +158,7 @@ def has_file(path: Path) -> bool:
     try:
         return remote.has_object(url)
     except OSError as error:
-        raise PtqError(f"{remote.show(url)}: cannot be found out: {error.strerror}") from None
+        raise PtqError(f"{remote.redact(url)}: cannot be found out: {error.strerror}") from None
 
 
 def check_bucket(path: Path) -> None:
@@ -178,7 +178,7 @@ def check_bucket(path: Path) -> None:
         system.info(bucket, refresh=True)
     except FileNotFoundError:
         raise UsageError(
-            f"output {remote.show(url)}: there is no {bucket!r} in the store; create it first, or choose another "
+            f"output {remote.redact(url)}: there is no {bucket!r} in the store; create it first, or choose another "
             "place"
         ) from None
     except Exception:  # libraries raise errors of their own; what is wrong shows when it is written

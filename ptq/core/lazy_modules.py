@@ -32,12 +32,12 @@ class _LazyFinder(MetaPathFinder):
         return spec
 
 
-def install() -> None:
+def install_lazy_modules() -> None:
     """Let the modules load late from now on."""
     sys.meta_path.insert(0, _LazyFinder())
 
 
 def install_and_call(module: str, function: str, *arguments: Any) -> None:
     """Let the modules load late, then load a module and call a function of it: what a new process does first."""
-    install()
+    install_lazy_modules()
     getattr(importlib.import_module(module), function)(*arguments)

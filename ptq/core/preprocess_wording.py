@@ -12,7 +12,7 @@ def describe_preprocessing(applied: Mapping[str, Any]) -> str:
     return f"{kind}: " + ", ".join(_describe_operation(name, applied) for name in applied)
 
 
-def describe_source(applied: Mapping[str, Any]) -> str:
+def describe_sample_source(applied: Mapping[str, Any]) -> str:
     """The same, also of arrays, to which nothing was applied."""
     return describe_preprocessing(applied) if applied else "arrays, fed as given"
 

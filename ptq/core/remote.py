@@ -73,7 +73,7 @@ def as_url(place: str | os.PathLike[str]) -> str | None:
     return f"{found[1]}://{found[2]}"
 
 
-def show(place: object) -> str:
+def redact(place: object) -> str:
     """A path or a URL for a message; and any text, with its URLs shown without user, password and query."""
     text = _SHOWN_URL.sub(_shorten_url, str(place))
     for name, value in os.environ.items():
@@ -103,12 +103,12 @@ def open_file_system(url: str) -> tuple[Any, str]:
         system, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
         raise UsageError(
-            f'{show(url)}: needs a package that is not installed; pip install "onnx-ptq[{EXTRAS[scheme]}]"'
+            f'{redact(url)}: needs a package that is not installed; pip install "onnx-ptq[{EXTRAS[scheme]}]"'
         ) from error
     # file systems check URLs and credentials in their own ways
     except Exception as error:
-        reason = show(shorten_message(error))
-        raise UsageError(f"{show(url)}: cannot be opened: {reason}; check the URL") from error
+        reason = redact(shorten_message(error))
+        raise UsageError(f"{redact(url)}: cannot be opened: {reason}; check the URL") from error
     return system, path
 
 
@@ -123,16 +123,16 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
         try:
             return action()
         except PermissionError as error:
-            reason = f"permission denied ({show(shorten_message(error))})"
-            raise PermissionError(errno.EACCES, reason, show(url)) from None
+            reason = f"permission denied ({redact(shorten_message(error))})"
+            raise PermissionError(errno.EACCES, reason, redact(url)) from None
         # Libraries of file systems raise errors of HTTP clients, of asyncio and of their own.
         except Exception as raised:
             found = _find_reason(raised)
             if isinstance(found, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
                 absent = "No such file or directory"
-                raise FileNotFoundError(errno.ENOENT, absent, show(url)) from None
+                raise FileNotFoundError(errno.ENOENT, absent, redact(url)) from None
             endless = _ENDLESS.get(type(found).__name__)
-            reason = endless or show(getattr(found, "strerror", None) or shorten_message(found))
+            reason = endless or redact(getattr(found, "strerror", None) or shorten_message(found))
             lasting = (
                 endless is not None
                 or isinstance(found, (NotImplementedError, TypeError))
@@ -143,8 +143,8 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
             if pause is None or lasting or silent:
                 often = f" ({tries} attempts)" if tries > 1 else ""
                 often = f" (after {took:.0f} s)" if silent else often
-                raise OSError(errno.EIO, f"{reason}{often}", show(url)) from None
-            _LOG.info("%s: %s; next attempt in %.1f s", show(url), reason, pause)
+                raise OSError(errno.EIO, f"{reason}{often}", redact(url)) from None
+            _LOG.info("%s: %s; next attempt in %.1f s", redact(url), reason, pause)
             time.sleep(pause)
     raise AssertionError  # the last pause is None
 

@@ -38,7 +38,7 @@ def expand_braces(text: str) -> list[str]:
     rest = expand_braces(text[found.end() :])
     if not 0 < len(words) * len(rest) <= MAX_PLACES:
         raise UsageError(
-            f"{remote.show(text)}: {found[0]} stands for no place, or for more than {MAX_PLACES}"
+            f"{remote.redact(text)}: {found[0]} stands for no place, or for more than {MAX_PLACES}"
         )
     return [text[: found.start()] + word + tail for word in words for tail in rest]
 
@@ -70,7 +70,7 @@ def require_one_kind(text: str, shards: list[str]) -> list[str]:
     """
     kinds = {os.path.splitext(remote.without_query(shard))[1].lower() for shard in shards}
     if len(kinds) > 1:
-        raise DataError(f"{remote.show(text)}: holds both .tar and .parquet files; name one kind")
+        raise DataError(f"{remote.redact(text)}: holds both .tar and .parquet files; name one kind")
     return shards
 
 
@@ -103,10 +103,10 @@ def _match_shards(pattern: str, url: str | None) -> list[str]:
             found = [f"{base}/{name}" for name in remote.list_files(url)]
         except OSError as error:
             raise DataError(
-                f"{remote.show(url)}: cannot list the data: {error.strerror}"
+                f"{remote.redact(url)}: cannot list the data: {error.strerror}"
             ) from error
     if not found:
-        raise DataError(f"{remote.show(pattern)}: there is no such file")
+        raise DataError(f"{remote.redact(pattern)}: there is no such file")
     return found
 
 

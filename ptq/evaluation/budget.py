@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptq.core.wording import plural
-from ptq.evaluation.drop import ERROR, Budget, Drop, Verdict, describe_change
+from ptq.evaluation.drop import ERROR, Budget, Drop, Verdict, describe_metric_change
 
 _DOUBLINGS = 30
 """More than 10⁹ times the samples are as good as no number of samples."""
@@ -74,7 +74,7 @@ def check_budget(drop: Drop, points: float, search: BudgetSearch | None = None) 
         if not drop.has_interval:
             remark = "; more evaluation samples may give an interval"
     unit = "%" if drop.metric == ERROR else "point" if points == 1 else "points"
-    change, interval = describe_change(drop)
+    change, interval = describe_metric_change(drop)
     measured = f"{change} on {plural(drop.samples, 'evaluation sample')}, {interval}"
     sentence = f"budget of {points:g} {unit} of {drop.metric}: {verdict} ({measured}){remark}"
     return Budget(points, drop, verdict, needed, sentence)

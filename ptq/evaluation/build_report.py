@@ -14,7 +14,7 @@ from ptq.evaluation.checks.input_range_check import check_input_statistics
 from ptq.evaluation.checks.input_shift_check import InputShiftCheck
 from ptq.evaluation.checks.mode_check import check_mode
 from ptq.evaluation.checks.noise_check import check_noise, leave_noise_undecided
-from ptq.evaluation.checks.output_check import check_outputs
+from ptq.evaluation.checks.output_check import diagnose_outputs
 from ptq.evaluation.checks.overlap_check import find_overlap
 from ptq.evaluation.checks.preprocessing_check import explain_low_accuracy
 from ptq.evaluation.checks.sample_count_check import check_sample_count
@@ -179,7 +179,7 @@ def build_report(
                 find_fixed_tensors(prepared),
                 _count_classes(evaluation, model.source),
             ),
-            *([] if evaluation is None else check_outputs(evaluation)),
+            *([] if evaluation is None else diagnose_outputs(evaluation)),
             *([] if evaluation is None else check_sample_count(evaluation, budget)),
         ),
         skipped=tuple(_list_skipped(samples).items()),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ptq.core.preprocess_wording import describe_preprocessing
 from ptq.core.wording import format_decibels, format_size, plural
 from ptq.evaluation.comparison import Comparison
-from ptq.evaluation.drop import describe_change, describe_drop
+from ptq.evaluation.drop import describe_drop, describe_metric_change
 from ptq.evaluation.form_titles import name_runtime
 from ptq.evaluation.intervals import describe_speed
 from ptq.evaluation.metrics import describe_other_shapes
@@ -61,7 +61,7 @@ def render_comparison_page(result: Comparison, made: Sequence[RunFact] = ()) -> 
 
 
 def _summarize(result: Comparison) -> Iterator[VerdictFigure]:
-    notes, worse = (describe_change(result.drop)[1],), result.drop.lo > 0
+    notes, worse = (describe_metric_change(result.drop)[1],), result.drop.lo > 0
     tone: Tone = "bad" if worse else ""
     yield VerdictFigure(result.drop.metric, shorten_change(result.drop), notes, tone)
     fidelity = result.outputs[result.head]

@@ -160,14 +160,14 @@ class TaskChoice:
 
 def describe_drop(drop: Drop) -> str:
     """One drop as a change of the metric, with its confidence interval and test."""
-    change, interval = describe_change(drop)
+    change, interval = describe_metric_change(drop)
     if drop.p is None:
         return f"{change} ({interval})"
     verdict = "significant" if drop.p < SIGNIFICANCE_LEVEL else "no significant"
     return f"{change} ({interval}, McNemar p = {drop.p:.2g}): {verdict} change"
 
 
-def describe_change(drop: Drop) -> tuple[str, str]:
+def describe_metric_change(drop: Drop) -> tuple[str, str]:
     """A drop as a change of the metric, and the confidence interval of the change."""
     if not drop.has_interval:
         interval = f"no 95 % CI: {drop.doubt or TOO_FEW}"

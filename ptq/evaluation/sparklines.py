@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ptq.evaluation.presentation.values import count_values
+from ptq.evaluation.presentation.values import count_bins
 from ptq.evaluation.report.report_data import ReportData
 from ptq.observers.stats import TensorStats
 
@@ -30,7 +30,7 @@ def draw_sparklines(
     for row in report.tensors[:shown]:
         stats = statistics.get(row.name)
         if stats is not None and stats.count and stats.min < stats.max:
-            heights = np.log1p(count_values(stats, stats.min, stats.max, _BINS))
+            heights = np.log1p(count_bins(stats, stats.min, stats.max, _BINS))
             steps = np.ceil(heights / heights.max() * (len(_BLOCKS) - 1)).astype(int)
             drawn[row.name] = "".join(_BLOCKS[step] for step in steps)
     return drawn

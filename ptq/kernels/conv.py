@@ -150,7 +150,7 @@ def _dense(
             acc = get_scratch_buffer("acc", (m, outputs), output_stage.dtype)
             for g in range(group):
                 left = columns[g].reshape(m, taps * inner)
-                exact_blas.multiply(left, packed[g], acc[:, g * each : (g + 1) * each])
+                exact_blas.multiply_with_blas(left, packed[g], acc[:, g * each : (g + 1) * each])
             outputs_of_tile = output_stage.apply(acc, requantize)
             out[n, first:last] = outputs_of_tile.reshape(last - first, *sizes[1:], outputs)
 

@@ -110,7 +110,7 @@ def prepare_transposed_convolution(
             canvas[...] = 0
             part = get_scratch_buffer("taps", (len(left), taps * each), product_type)
             for g in range(group):
-                exact_blas.multiply(left[:, g * inner : (g + 1) * inner], packed[g], part)
+                exact_blas.multiply_with_blas(left[:, g * inner : (g + 1) * inner], packed[g], part)
                 for number, tap in enumerate(np.ndindex(*kernel)):
                     where = tuple(
                         slice(t * d, t * d + (m - 1) * s + 1, s)

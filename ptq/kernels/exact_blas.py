@@ -189,7 +189,7 @@ def estimate_nanoseconds(rows: int, depth: int, columns: int) -> float:
     return rows * (0.02 * depth * columns + 0.2 * depth + columns)
 
 
-def multiply(a: FloatArray, b: PackedMatrix, out: NDArray[Any]) -> None:
+def multiply_with_blas(a: FloatArray, b: PackedMatrix, out: NDArray[Any]) -> None:
     """Write the product of integers a (M, K), held in float32, with b into out (M, N).
 
     ``out`` may be float32 only if b is exact. int32 holds every sum modulo 2^32.

@@ -47,7 +47,7 @@ def prepare_matrix_product(
             rows = slice(i * height, min((i + 1) * height, total))
             left = to_float32(a[rows], plan.offset)
             acc = get_scratch_buffer("acc", (rows.stop - rows.start, columns), output_stage.dtype)
-            exact_blas.multiply(left, packed, acc)
+            exact_blas.multiply_with_blas(left, packed, acc)
             out[rows] = output_stage.apply(acc, requantize)
 
         run_tiles(tile, max(1, -(-total // height)), work)
@@ -241,7 +241,7 @@ def _multiply_matrices(
         acc = get_scratch_buffer(
             "acc", (rows.stop - rows.start, columns), np.float32 if real else np.int32
         )
-        exact_blas.multiply(to_float32(left[of_a[item], rows], offset), operand, acc)
+        exact_blas.multiply_with_blas(to_float32(left[of_a[item], rows], offset), operand, acc)
         if bias is not None:
             acc += bias
         out[item, rows] = requantize(acc, slice(0, columns))

@@ -74,7 +74,7 @@ def open_model(model: Model) -> Graph:
 
 
 def _fetch_message(url: str) -> onnx.ModelProto:
-    title = remote.show(url)
+    title = remote.redact(url)
     try:
         content = remote.read(url)
     except OSError as error:

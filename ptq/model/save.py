@@ -58,7 +58,7 @@ def save(graph: Graph, path: Path) -> None:
         return
     if remote.as_url(path) is not None:
         raise PtqError(
-            f"{remote.show(path)}: a model over 2 GB needs a second file; write it to a folder, and copy both"
+            f"{remote.redact(path)}: a model over 2 GB needs a second file; write it to a folder, and copy both"
         )
     if path.exists() and not path.is_file():
         raise PtqError(

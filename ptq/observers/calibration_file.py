@@ -27,7 +27,7 @@ from ptq.core.errors import StatsError
 from ptq.core.option_checks import require_path
 from ptq.core.preprocess_record import describe_differences
 from ptq.core.record import Record, decode_record, encode_record
-from ptq.core.remote import show
+from ptq.core.remote import redact
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.kept_samples import KeptSamples
 from ptq.observers.npz_bytes import decode_arrays, encode_arrays
@@ -208,12 +208,12 @@ def load(path: Path, graph: str | None = None) -> Calibration:
         content = files.read(path)
     except OSError as error:
         raise StatsError(
-            f"{show(path)}: cannot be read ({error.strerror}); create it by calibrating"
+            f"{redact(path)}: cannot be read ({error.strerror}); create it by calibrating"
         ) from None
-    calibration = from_bytes(content, show(path))
+    calibration = from_bytes(content, redact(path))
     if graph is not None and calibration.graph != graph:
         raise StatsError(
-            f"{show(path)}: these statistics belong to another graph; calibrate this model again"
+            f"{redact(path)}: these statistics belong to another graph; calibrate this model again"
         )
     return calibration
 

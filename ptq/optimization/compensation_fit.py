@@ -21,7 +21,7 @@ from ptq.observers.covariance import Covariance
 from ptq.solver.rounding.gptq_rounding import (
     add_damping,
     factorize_cholesky,
-    multiply,
+    multiply_in_blocks,
     solve_cholesky,
 )
 
@@ -137,7 +137,7 @@ def _changes_by_moments(
 ) -> Iterator[Matrix]:
     length = weights.shape[1]
     across, of_v = np.split(block.second_moment(centred=centred, first=length), 2, axis=2)
-    right = multiply(across - of_v, weights)
+    right = multiply_in_blocks(across - of_v, weights)
     variance = np.einsum("gkk->g", of_v) / length
     for ridge in ridges:
         yield solve_cholesky(factorize_cholesky(add_damping(of_v.copy(), ridge * variance)), right)
@@ -154,13 +154,13 @@ def _changes_by_rows(
     if centred:
         scaled -= scaled.mean(axis=2, keepdims=True)
     u, v = np.split(scaled, 2, axis=1)
-    right = multiply((u - v).transpose(0, 2, 1), weights)
+    right = multiply_in_blocks((u - v).transpose(0, 2, 1), weights)
     variance = np.square(v).sum(axis=(1, 2)) / v.shape[1]
     # a copy: for an array times itself numpy calls syrk, which uses all threads at any size
-    inner = multiply(v.transpose(0, 2, 1).copy(), v)
+    inner = multiply_in_blocks(v.transpose(0, 2, 1).copy(), v)
     for ridge in ridges:
         lower = factorize_cholesky(add_damping(inner.copy(), ridge * variance))
-        yield multiply(v, solve_cholesky(lower, right))
+        yield multiply_in_blocks(v, solve_cholesky(lower, right))
 
 
 def _held_out_errors(
@@ -170,10 +170,12 @@ def _held_out_errors(
     for inputs, block in zip(pairs.input_slices, pairs.training, strict=True):
         if centred:
             of_u, of_v = np.split(block.sums[:, None] / block.count, 2, axis=2)
-            shift += multiply(of_u, float_weights[:, inputs]) - multiply(of_v, fitted[:, inputs])
+            shift += multiply_in_blocks(of_u, float_weights[:, inputs]) - multiply_in_blocks(
+                of_v, fitted[:, inputs]
+            )
     errors = (
-        multiply(u.transpose(0, 2, 1), float_weights)
-        - multiply(v.transpose(0, 2, 1), fitted)
+        multiply_in_blocks(u.transpose(0, 2, 1), float_weights)
+        - multiply_in_blocks(v.transpose(0, 2, 1), fitted)
         - shift
         for u, v in pairs.held_out
     )

@@ -21,10 +21,10 @@ from ptq.verification.verify import Verification
 from ptq.verification.wording import (
     describe_compared,
     describe_counts,
+    describe_equality,
     describe_largest,
     describe_remedies,
     describe_risks,
-    describe_verdict,
     explain_differences,
     explain_largest,
     list_differing,
@@ -74,7 +74,7 @@ def render_verification_page(
     at_risk = portability is not None and portability.saturable
     page = Page(
         f"Verification of {model.replace(chr(92), '/').rpartition('/')[2]}",
-        describe_verdict(result),
+        describe_equality(result),
         (),
         tuple(_build_cards(result, portability)),
         (

@@ -23,7 +23,7 @@ def list_differing(result: Verification) -> list[TensorDifference]:
     return [t for t in result.tensors if t.differing or t.differing_locally]
 
 
-def describe_verdict(result: Verification) -> str:
+def describe_equality(result: Verification) -> str:
     """What was compared, and whether it is equal."""
     elements = sum(t.elements for t in result.tensors)
     return (

@@ -69,7 +69,7 @@ def test_quantizing_one_node_loads_no_part_of_scipy_and_sympy(tmp_path):
 
 def test_a_module_that_loads_late_is_there_when_it_is_used():
     code = (
-        "import sys; from ptq.core import lazy_modules; lazy_modules.install(); import onnx_ir; "
+        "import sys; from ptq.core import lazy_modules; lazy_modules.install_lazy_modules(); import onnx_ir; "
         "late = 'sympy.core' not in sys.modules; print(late, onnx_ir.SymbolicDim('N') + 1)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

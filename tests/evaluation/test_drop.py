@@ -13,7 +13,7 @@ from ptq.evaluation.drop import (
     ERROR,
     TOP1,
     Drop,
-    describe_change,
+    describe_metric_change,
     measure_agreement_drop,
     measure_error_drop,
     measure_top1_drop,
@@ -61,4 +61,7 @@ def test_intervals_are_the_same_every_time() -> None:
 )
 def test_a_small_change_is_not_written_as_none(points: float, change: str) -> None:
     drop = Drop("agreement of pixels", points, 0.0, 0.1, 12)
-    assert describe_change(drop) == (f"agreement of pixels {change} points", "95 % CI −0.10 … 0.00")
+    assert describe_metric_change(drop) == (
+        f"agreement of pixels {change} points",
+        "95 % CI −0.10 … 0.00",
+    )

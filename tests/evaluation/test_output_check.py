@@ -13,7 +13,7 @@ from networks import gaussian_array
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.evaluation.changed_samples import ChangedSamples
-from ptq.evaluation.checks.output_check import check_outputs
+from ptq.evaluation.checks.output_check import diagnose_outputs
 from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
@@ -44,7 +44,7 @@ def scores(count: int = COUNT, classes: int = 10) -> list[Array]:
 
 
 def words(evaluation: Evaluation) -> str:
-    return "; ".join(map(str, check_outputs(evaluation)))
+    return "; ".join(map(str, diagnose_outputs(evaluation)))
 
 
 def test_landmarks_are_doubted_where_their_largest_number_changes_in_spite_of_a_small_error() -> (
@@ -70,7 +70,7 @@ def test_samples_with_nan_in_float_are_counted_and_said_first() -> None:
     rows = [x * np.nan if k < 5 else x for k, x in enumerate(scores())]
     found = evaluate(rows, lambda x: x)
     assert found.undefined == {"y": 5}
-    [doubt] = check_outputs(found)
+    [doubt] = diagnose_outputs(found)
     assert doubt.serious
     assert "NaN on 5 of 20 samples" in str(doubt)
 
@@ -232,7 +232,7 @@ def test_nan_of_another_form_alone_is_said() -> None:
     found = evaluate(scores(), lambda x: x * np.nan if x[0, 0] > 0 else x)
     count = sum(x[0, 0] > 0 for x in scores())
     assert (found.undefined, found.newly_undefined["int8"]) == ({}, {"y": count})
-    [doubt] = check_outputs(found)
+    [doubt] = diagnose_outputs(found)
     assert doubt.serious
     assert f"int8 gives NaN on {count} of 20 samples, where the float model gives" in str(doubt)
 

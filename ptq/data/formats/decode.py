@@ -161,7 +161,7 @@ def build_pixel_table(pre: Preprocess, dtype: np.dtype[Any]) -> NDArray[Any]:
     return ((scaled - mean[:, None]) / std[:, None]).astype(dtype)
 
 
-def to_array(image: Image.Image, pre: Preprocess, table: NDArray[Any]) -> NDArray[Any]:
+def convert_pixels(image: Image.Image, pre: Preprocess, table: NDArray[Any]) -> NDArray[Any]:
     """Input values of an image by table lookup, C·H·W or H·W·C by the layout; BGR reverses the colors."""
     pixels = np.asarray(image)
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels

@@ -15,9 +15,9 @@ from ptq.data.formats.decode import (
     MAX_PIXELS,
     build_pixel_table,
     convert_image,
+    convert_pixels,
     decode,
     resize_and_crop,
-    to_array,
 )
 from ptq.data.input_spec import InputSpec, cast_to_input
 from ptq.data.preprocessing.preprocess import Preprocess
@@ -65,7 +65,7 @@ class ImageReader:
                 else Image.fromarray(order_pixels(item, where))
             )
             image = _convert(opened, channels, where)
-        array = to_array(
+        array = convert_pixels(
             resize_and_crop(image, self.preprocess, where), self.preprocess, self._table
         )
         if self.has_batch_axis:

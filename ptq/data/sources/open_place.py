@@ -83,7 +83,7 @@ class PlaceOpener:
             only_input = self.inputs[0].name if len(self.inputs) == 1 else None
             return FetchedFolder(TarTree(shards, only_input), self._open_folder)
         images = choose_image_options(
-            self.preprocess, self.recorded, remote.show(shards[0]), required=self.required
+            self.preprocess, self.recorded, remote.redact(shards[0]), required=self.required
         )
         return ParquetRows(shards, self.inputs, images)
 
@@ -101,7 +101,7 @@ class PlaceOpener:
         folder = Path(tempfile.mkdtemp(prefix="ptq-"))
         try:
             path = folder / remote.without_query(url).rstrip("/").rpartition("/")[2]
-            with _naming(folder, remote.show(url).rpartition("/")[0]):
+            with _naming(folder, remote.redact(url).rpartition("/")[0]):
                 try:
                     path.write_bytes(remote.read(url))
                 except OSError as error:

@@ -46,7 +46,7 @@ class ParquetRows(IndexedItems):
             DataError: A file cannot be read or is damaged, or its columns do not feed the model.
             UsageError: The package pyarrow is missing.
         """
-        title = remote.show(places[0])
+        title = remote.redact(places[0])
         self._files = _ParquetFiles(places, inputs)
         self._names = self._files.read_paths()
         super().__init__(self._files.read_item, self._files.count, inputs, title, images)
@@ -68,7 +68,7 @@ class _ParquetFiles:
             import pyarrow.parquet
         except ImportError as error:
             raise UsageError(
-                f"{remote.show(places[0])}: Parquet needs a package that is not installed; "
+                f"{remote.redact(places[0])}: Parquet needs a package that is not installed; "
                 'pip install "onnx-ptq[parquet]"'
             ) from error
         self._places = places
@@ -78,9 +78,9 @@ class _ParquetFiles:
         for place, file in zip(places, self._opened, strict=True):
             if file.schema_arrow.names != schema.names:
                 raise DataError(
-                    f"{remote.show(place)}: has other columns than {remote.show(places[0])}"
+                    f"{remote.redact(place)}: has other columns than {remote.redact(places[0])}"
                 )
-        self._columns = _choose_columns(schema, inputs, remote.show(places[0]))
+        self._columns = _choose_columns(schema, inputs, remote.redact(places[0]))
         self._starts = [0]
         for file in self._opened:
             self._starts.append(self._starts[-1] + file.metadata.num_rows)
@@ -132,7 +132,7 @@ class _ParquetFiles:
     def _locate(self, position: int) -> str:
         """The file of a row, and its number there."""
         index = bisect_right(self._starts, position) - 1
-        return f"{remote.show(self._places[index])}[{position - self._starts[index]}]"
+        return f"{remote.redact(self._places[index])}[{position - self._starts[index]}]"
 
     def _iterate(self, position: int) -> tuple[Iterator[Any], int]:
         """The rows from the row group of a position on, and the index of the first."""
@@ -237,5 +237,5 @@ def _refuse_permuted(kind: Any, where: str, *, alone: bool) -> None:
 
 
 def _unreadable(place: str, error: Exception) -> DataError:
-    reason = remote.show(" ".join(str(getattr(error, "strerror", None) or error).split()))[:200]
-    return DataError(f"{remote.show(place)}: not a Parquet file, or damaged: {reason}")
+    reason = remote.redact(" ".join(str(getattr(error, "strerror", None) or error).split()))[:200]
+    return DataError(f"{remote.redact(place)}: not a Parquet file, or damaged: {reason}")

@@ -47,7 +47,7 @@ class TarMember:
                 stream.seek(self.offset)
                 content = stream.read(self.size)
         except OSError as error:
-            where = f"{remote.show(self.place)} member {self.name}"
+            where = f"{remote.redact(self.place)} member {self.name}"
             raise DataError(f"{where}: cannot be read: {error.strerror}") from error
         if len(content) != self.size:
             raise DataError(
@@ -77,7 +77,7 @@ def index_tar(place: str, small: tuple[str, ...]) -> tuple[list[TarMember], Mapp
     except OSError as error:
         reason = error.strerror or " ".join(str(error).split())
         reason = reason if reason.startswith(_NO_TAR) else f"cannot be read: {reason}"
-        raise DataError(f"{remote.show(place)}: {reason}") from error
+        raise DataError(f"{remote.redact(place)}: {reason}") from error
 
 
 def _index(

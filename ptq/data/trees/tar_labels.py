@@ -104,7 +104,9 @@ class TarLabels:
         if not all(isinstance(value, (bool, int, float)) for value in values):
             return None, "has a label that is neither a number nor a text"
         try:
-            numbers = self._reader.read(label, f"{remote.show(member.place)} member {member.name}")
+            numbers = self._reader.read(
+                label, f"{remote.redact(member.place)} member {member.name}"
+            )
         except (
             DataError
         ):  # scores of quality, and the boxes of a detector, are labels of another kind

@@ -62,7 +62,7 @@ def list_tar_samples(members: Sequence[TarMember], place: str) -> list[TarSample
     twice = next((name for name, count in often.items() if count > 1), None)
     if twice is not None:
         raise DataError(
-            f"{remote.show(place)}: has two members named {twice}; give each sample a key of its own"
+            f"{remote.redact(place)}: has two members named {twice}; give each sample a key of its own"
         )
     grouped: dict[str, list[TarMember]] = {}
     for member in members:
@@ -104,7 +104,7 @@ def _index_labels(group: Sequence[TarMember], place: str) -> dict[tuple[str, str
             continue
         if way in labels:
             raise DataError(
-                f"{remote.show(place)}: has both {labels[way].name} and {member.name}; keep one label for each key"
+                f"{remote.redact(place)}: has both {labels[way].name} and {member.name}; keep one label for each key"
             )
         labels[way] = member
     return labels
@@ -133,7 +133,7 @@ def _split_group(
         )
         if (name := next(own, None)) is not None:
             raise DataError(
-                f"{remote.show(place)} member {name}: has a label of its own, but its key up to the first dot is "
+                f"{remote.redact(place)} member {name}: has a label of its own, but its key up to the first dot is "
                 f"that of {whole}; give each sample a name without further dots"
             )
         return {key: group}
@@ -180,7 +180,7 @@ def _list_files(
         joined = f"{key}.npz"
         if joined in files:
             raise DataError(
-                f"{remote.show(place)}: has both {joined} and {arrays[0].name}; keep one feed for each key"
+                f"{remote.redact(place)}: has both {joined} and {arrays[0].name}; keep one feed for each key"
             )
         files[joined] = tuple(sorted(arrays, key=lambda member: member.name))
     return files

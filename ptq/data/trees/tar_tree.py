@@ -47,7 +47,7 @@ class TarTree:
             DataError: A shard cannot be read, is truncated, is no uncompressed tar file, or is given twice. Or two of
                 its members have one name. Or a label cannot be understood.
         """
-        self.title = remote.show(places[0]) + (
+        self.title = remote.redact(places[0]) + (
             f" … {len(places)} shards" if len(places) > 1 else ""
         )
         self.is_remote = any(remote.as_url(place) is not None for place in places)
@@ -138,7 +138,7 @@ def _name_shards(places: Sequence[str]) -> list[str]:
     """
     twice = next((place for place, count in Counter(places).items() if count > 1), None)
     if twice is not None:
-        raise DataError(f"{remote.show(twice)}: is given twice; give each shard once")
+        raise DataError(f"{remote.redact(twice)}: is given twice; give each shard once")
     paths = [PurePosixPath(remote.without_query(place)).with_suffix("").parts for place in places]
     for depth in range(1, max(map(len, paths)) + 1):
         if len({path[-depth:] for path in paths}) == len(paths):

@@ -25,7 +25,7 @@ class UrlTree:
             DataError: They cannot be listed, there are none, or a name leads out of the tree.
             UsageError: A package is missing.
         """
-        self.title = remote.show(url).rstrip("/")
+        self.title = remote.redact(url).rstrip("/")
         self._base = remote.split_pattern(url)[0].rstrip("/")
         try:
             found = remote.list_files(url)
@@ -52,4 +52,4 @@ class UrlTree:
         try:
             return remote.read(url, self._sizes[name] or None, most=MAX_FILE_BYTES)
         except OSError as error:
-            raise DataError(f"{remote.show(url)}: cannot be read: {error.strerror}") from error
+            raise DataError(f"{remote.redact(url)}: cannot be read: {error.strerror}") from error

@@ -14,7 +14,7 @@ from concurrent.futures import Executor, Future
 from typing import Any, Protocol
 
 from ptq.core.errors import UsageError
-from ptq.core.remote import show
+from ptq.core.remote import redact
 from ptq.data.workers.run_part import forget_run
 
 CONNECT_SECONDS = 30
@@ -84,7 +84,7 @@ class ExecutorAdapter:
 def build_missing_package_error(extra: str, address: str) -> UsageError:
     """A package of an extra is not installed."""
     return UsageError(
-        f'cluster {show(address)} needs a package that is not installed; pip install "onnx-ptq[{extra}]"',
+        f'cluster {redact(address)} needs a package that is not installed; pip install "onnx-ptq[{extra}]"',
         "cluster",
     )
 
@@ -92,7 +92,7 @@ def build_missing_package_error(extra: str, address: str) -> UsageError:
 def build_no_answer_error(address: str, seconds: float, reason: str = "") -> UsageError:
     """Nobody answers at an address in that time."""
     return UsageError(
-        f"cluster {show(address)} does not answer within {seconds:.0f} s{reason}; check the address, and that its "
+        f"cluster {redact(address)} does not answer within {seconds:.0f} s{reason}; check the address, and that its "
         "scheduler runs",
         "cluster",
     )

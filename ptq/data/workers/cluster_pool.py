@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ptq.core.errors import PtqError, UsageError, shorten_message
 from ptq.core.record import Record
-from ptq.core.remote import show
+from ptq.core.remote import redact
 from ptq.data.workers.cluster_adapters import Adapter, Cluster, ExecutorAdapter, Submit
 from ptq.data.workers.dask_adapter import DaskAdapter
 from ptq.data.workers.job_content import digest_pieces, pack_job
@@ -245,7 +245,7 @@ def open_cluster(cluster: Cluster, *, threads: int | None, same_maker: bool) -> 
         return ClusterPool("of an executor", ExecutorAdapter(cluster), threads=threads, maker=maker)
     scheme = cluster.partition("://")[0] if isinstance(cluster, str) else ""
     if scheme not in _ADAPTERS or not _has_valid_port(str(cluster)):
-        shown = show(cluster) if isinstance(cluster, str) else repr(cluster)
+        shown = redact(cluster) if isinstance(cluster, str) else repr(cluster)
         raise UsageError(
             f"cluster {shown} is not an address; write tcp://host:port of a Dask scheduler, or ray://host:port",
             "cluster",
@@ -256,12 +256,12 @@ def open_cluster(cluster: Cluster, *, threads: int | None, same_maker: bool) -> 
         raise
     except Exception as error:  # each library has its own for a bad address
         raise UsageError(
-            f"cluster {show(cluster)} cannot be used ({type(error).__name__}); write tcp://host:port of a Dask "
+            f"cluster {redact(cluster)} cannot be used ({type(error).__name__}); write tcp://host:port of a Dask "
             "scheduler, or ray://host:port",
             "cluster",
         ) from error
     try:
-        return ClusterPool(show(cluster), adapter, threads=threads, maker=maker)
+        return ClusterPool(redact(cluster), adapter, threads=threads, maker=maker)
     except BaseException:
         with suppress(Exception):
             adapter.close("")

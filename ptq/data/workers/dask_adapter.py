@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ptq.core.errors import PtqError, UsageError
-from ptq.core.remote import show
+from ptq.core.remote import redact
 from ptq.data.workers.cluster_adapters import (
     CONNECT_SECONDS,
     RETRIES,
@@ -62,13 +62,13 @@ class DaskAdapter:
                 self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError) as error:
             raise build_no_answer_error(address, CONNECT_SECONDS) from error
-        self._address, self._is_silent = show(address), False
+        self._address, self._is_silent = redact(address), False
         try:
             self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError as error:
             self._client.close()
             raise UsageError(
-                f"cluster {show(address)} has no workers; start some", "cluster"
+                f"cluster {redact(address)} has no workers; start some", "cluster"
             ) from error
         try:
             self._require_packages()

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from ptq.core.errors import UsageError, shorten_message
-from ptq.core.remote import show
+from ptq.core.remote import redact
 from ptq.data.workers.cluster_adapters import (
     CONNECT_SECONDS,
     RETRIES,
@@ -76,13 +76,13 @@ def _connect(init: Callable[[str], Any], address: str) -> Any:
             failed += 1
             if failed >= _TRIES and time.monotonic() > end:
                 raise UsageError(
-                    f"cluster {show(address)}: the head started no server for this client in {failed} tries; see "
+                    f"cluster {redact(address)}: the head started no server for this client in {failed} tries; see "
                     "ray_client_server.err among its logs, and restart it",
                     "cluster",
                 ) from error
         except (ConnectionError, RuntimeError) as error:  # a head that starts refuses at once
             if time.monotonic() > end:
-                reason = f" ({show(shorten_message(error))})"
+                reason = f" ({redact(shorten_message(error))})"
                 raise build_no_answer_error(address, CONNECT_SECONDS, reason) from error
         time.sleep(_PAUSE)
 

@@ -19,7 +19,7 @@ MAX_COMMON = 0.8
 hands had 0.89 to 0.97, but one of a hand 0.69."""
 
 
-def check_outputs(evaluation: Evaluation, model: str = "the float model") -> Iterator[Diagnosis]:
+def diagnose_outputs(evaluation: Evaluation, model: str = "the float model") -> Iterator[Diagnosis]:
     """Diagnose outputs whose figures say little.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ptq.evaluation.checks.record_check import REFERENCE_MODEL
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.drop import describe_change
+from ptq.evaluation.drop import describe_metric_change
 from ptq.evaluation.measurements import REFERENCE, Evaluation, FormMetrics
 from ptq.evaluation.metrics import describe_other_shapes
 from ptq.model.graph import Graph
@@ -48,7 +48,7 @@ def _find_large_loss(evaluation: Evaluation, form: FormMetrics) -> str:
     """How much of the output is lost, if it is most; else empty. Where shapes differ, the task's metric decides."""
     fidelity, task = form.outputs[evaluation.head], evaluation.task
     if fidelity.other_shapes and form.drop is not None and task is not None and task.output:
-        return describe_change(form.drop)[0] if form.drop.points > UNRELATED_POINTS else ""
+        return describe_metric_change(form.drop)[0] if form.drop.points > UNRELATED_POINTS else ""
     sqnr = fidelity.sqnr_db
     if sqnr >= UNRELATED_SQNR_DB:
         return ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ptq.core.wording import plural
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.drop import ERROR, Budget, describe_change
+from ptq.evaluation.drop import ERROR, Budget, describe_metric_change
 from ptq.evaluation.intervals import compute_clopper_pearson_interval
 from ptq.evaluation.measurements import Evaluation
 
@@ -28,7 +28,7 @@ def check_sample_count(evaluation: Evaluation, budget: Budget | None = None) -> 
     forms = list(evaluation.forms.values())
     drop = next((form.drop for form in forms if form.drop is not None), None)
     if drop is not None:
-        change, interval = describe_change(drop)
+        change, interval = describe_metric_change(drop)
         what = (
             f"{change}, {interval}"
             if drop.metric == ERROR or not drop.has_interval

@@ -15,7 +15,7 @@ from ptq.evaluation.presentation.graph import build_graph
 from ptq.evaluation.presentation.making import (
     build_changes,
     build_data,
-    build_provenance,
+    build_provenance_section,
 )
 from ptq.evaluation.presentation.nodes import build_nodes
 from ptq.evaluation.presentation.questions import list_topics
@@ -64,7 +64,7 @@ def render_page(
             build_nodes(report, anchors),
             build_changes(report),
             build_data(report),
-            build_provenance(report, made),
+            build_provenance_section(report, made),
         ),
         list_topics(report),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptq.core.wording import plural
-from ptq.evaluation.drop import describe_change
+from ptq.evaluation.drop import describe_metric_change
 from ptq.evaluation.form_titles import name_engine, title_forms
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.presentation.accuracy import build_forms
@@ -76,7 +76,7 @@ def _summarize(result: Evaluation) -> Iterator[VerdictFigure]:
         notes = (f"{plural(form.accuracy.labelled, 'labelled sample')}",)
         yield VerdictFigure("top-1 accuracy", f"{100 * form.accuracy.top1:.2f} %", notes)
     if form.drop is not None:
-        notes = (describe_change(form.drop)[1],)
+        notes = (describe_metric_change(form.drop)[1],)
         tone: Tone = "bad" if form.drop.lo > 0 else ""
         yield VerdictFigure(f"change of {form.drop.metric}", shorten_change(form.drop), notes, tone)
         yield summarize_similarity(form, result.head)

@@ -44,7 +44,7 @@ def build_data(report: ReportData) -> Section:
     return Section("data", "Data and preprocessing", blocks, short="Data")
 
 
-def build_provenance(report: ReportData, made: Sequence[RunFact]) -> Section:
+def build_provenance_section(report: ReportData, made: Sequence[RunFact]) -> Section:
     """Choices, sizes, versions, and what else is known of the run."""
     return Section("provenance", "How it was made", [Facts((*_choices(report), *made))])
 

@@ -32,12 +32,14 @@ def build_nodes(report: ReportData, anchors: Mapping[str, str]) -> Section:
     blocks: list[object] = [Lines(lines)] if lines else []
     if report.nodes and all(row.fate == "float" for row in report.nodes):
         blocks.insert(0, Lines((NOTHING_QUANTIZED,), "warn"))
-    table = Table("node-table", COLUMNS, tabulate(report.nodes, anchors), choices=3)
+    table = Table("node-table", COLUMNS, tabulate_nodes(report.nodes, anchors), choices=3)
     blocks += [table] if report.nodes else []
     return Section("nodes", count_nodes(report.nodes), blocks, short="Nodes")
 
 
-def tabulate(rows: Sequence[NodeRow], anchors: Mapping[str, str]) -> tuple[tuple[Cell, ...], ...]:
+def tabulate_nodes(
+    rows: Sequence[NodeRow], anchors: Mapping[str, str]
+) -> tuple[tuple[Cell, ...], ...]:
     """The cells of each node."""
     return tuple(
         (

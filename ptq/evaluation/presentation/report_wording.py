@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ptq.core.wording import plural
 from ptq.evaluation.budget import BudgetSearch
-from ptq.evaluation.drop import Budget, describe_change
+from ptq.evaluation.drop import Budget, describe_metric_change
 from ptq.evaluation.report.report_data import NodeRow
 
 NOT_LABELLED = (
@@ -52,9 +52,9 @@ def describe_search(
     samples = f"{plural(search.samples, 'sample')} held out for the search"
     if not search.apart:
         samples = f"the {plural(search.samples, 'evaluation sample')}"
-    change = describe_change(search.without)[0]
+    change = describe_metric_change(search.without)[0]
     if search.floats:
-        change += f" → {describe_change(search.drop)[0]}"
+        change += f" → {describe_metric_change(search.drop)[0]}"
     if not search.floats and search.reached:
         held = budget is None or budget.verdict == "held"
         needed = (

@@ -91,10 +91,10 @@ def _draw(
             ends = -max(map(abs, ends)), max(map(abs, ends))
         thresholds.append(Threshold(method, *ends))
     label = f"Histogram of {name}; chosen range {chosen.lo:.3g} … {chosen.hi:.3g}, {why}"
-    return build_histogram(label, lo, hi, count_values(stats, lo, hi, _BINS), thresholds)
+    return build_histogram(label, lo, hi, count_bins(stats, lo, hi, _BINS), thresholds)
 
 
-def count_values(stats: TensorStats, lo: float, hi: float, bins: int) -> list[float]:
+def count_bins(stats: TensorStats, lo: float, hi: float, bins: int) -> list[float]:
     """Number of values in ``bins`` equal intervals from ``lo`` to ``hi``."""
     cells = build_histogram_cells(stats)
     edges = np.linspace(lo, hi, bins + 1)

@@ -16,7 +16,7 @@ from ptq.evaluation.drop import (
     SOME_POINTS,
     TOP1,
     Drop,
-    describe_change,
+    describe_metric_change,
 )
 from ptq.evaluation.intervals import Interval, is_rough
 from ptq.evaluation.measurements import Evaluation, FormMetrics
@@ -88,7 +88,7 @@ def _join_notes(notes: tuple[str, ...]) -> str:
 
 def shorten_change(drop: Drop) -> str:
     """A drop as a change, without the name of its metric."""
-    return describe_change(drop)[0].removeprefix(f"{drop.metric.removesuffix(' accuracy')} ")
+    return describe_metric_change(drop)[0].removeprefix(f"{drop.metric.removesuffix(' accuracy')} ")
 
 
 def describe_sqnr(fidelity: Fidelity) -> str:
@@ -110,7 +110,7 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
     drop = form.drop
     if drop is None:
         return VerdictFigure("accuracy", "no drop measured")
-    interval = describe_change(drop)[1]
+    interval = describe_metric_change(drop)[1]
     notes, value, name = [interval], shorten_change(drop), drop.metric
     if _may_hide_loss(drop):
         value = f"no change in {plural(drop.samples, 'sample')}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ptq.core.errors import BudgetError
 from ptq.core.json_text import format_json
-from ptq.core.preprocess_wording import describe_preprocessing, describe_source
+from ptq.core.preprocess_wording import describe_preprocessing, describe_sample_source
 from ptq.core.record import Record
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
@@ -245,8 +245,8 @@ class ReportData:
         if self.evaluation_preprocessing is not None:
             evaluated = list_recorded_options(self.evaluation_preprocessing)
             return (
-                f"calibration: {describe_source(self.preprocessing)}",
-                f"evaluation: {describe_source(evaluated)}",
+                f"calibration: {describe_sample_source(self.preprocessing)}",
+                f"evaluation: {describe_sample_source(evaluated)}",
             )
         return (describe_preprocessing(self.preprocessing),) if self.preprocessing else ()
 

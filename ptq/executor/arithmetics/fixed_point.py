@@ -186,7 +186,7 @@ def _align_input(alignment: ScaleAlignment, kernel: Kernel) -> Kernel:
 def _conv(site: Site) -> Kernel:
     prepare, requantize, addend, alignment = _prepare_product(site)
     return _align_input(
-        alignment, linear_raw.make_conv_kernel(site, prepare, requantize, addend, fill=0)
+        alignment, linear_raw.make_raw_conv_kernel(site, prepare, requantize, addend, fill=0)
     )
 
 
@@ -194,14 +194,16 @@ def _gemm(site: Site) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0 or site.attrs.get("transA", 0):
         raise UnsupportedError("fixed-point Gemm has no alpha and no transA; fold them")
     prepare, requantize, addend, alignment = _prepare_product(site)
-    return _align_input(alignment, linear_raw.make_gemm_kernel(site, prepare, requantize, addend))
+    return _align_input(
+        alignment, linear_raw.make_raw_gemm_kernel(site, prepare, requantize, addend)
+    )
 
 
 def _matmul(site: Site) -> Kernel:
     if get_constant_input(site, 1) is None and get_weight_qparams(site).axis is not None:
         raise UnsupportedError("the right operand of MatMul has several scales; give it one")
     prepare, requantize, _, alignment = _prepare_product(site)
-    return _align_input(alignment, linear_raw.make_matmul_kernel(site, prepare, requantize))
+    return _align_input(alignment, linear_raw.make_raw_matmul_kernel(site, prepare, requantize))
 
 
 KERNELS: Mapping[str, KernelMaker] = {

@@ -83,7 +83,7 @@ def _output_pipeline(site: Site) -> linear_raw.AllChannelsRequantizer:
 
 def _conv(site: Site) -> Kernel:
     z1 = int(get_activation_qparams(site).zero_point)
-    return linear_raw.make_conv_kernel(
+    return linear_raw.make_raw_conv_kernel(
         site,
         make_factored_product_preparer(z1),
         _output_pipeline(site),
@@ -96,7 +96,7 @@ def _gemm(site: Site) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("gemmlowp has no alpha; fold Gemm's into B and C")
     z1 = int(get_activation_qparams(site).zero_point)
-    return linear_raw.make_gemm_kernel(
+    return linear_raw.make_raw_gemm_kernel(
         site,
         make_factored_product_preparer(z1),
         _output_pipeline(site),
@@ -105,7 +105,7 @@ def _gemm(site: Site) -> Kernel:
 
 
 def _matmul(site: Site) -> Kernel:
-    return linear_raw.make_matmul_kernel(
+    return linear_raw.make_raw_matmul_kernel(
         site,
         make_factored_product_preparer(int(get_activation_qparams(site).zero_point)),
         _output_pipeline(site),

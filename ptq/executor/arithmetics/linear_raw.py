@@ -42,7 +42,7 @@ def with_int32_wraparound(requantize: Requantizer) -> AllChannelsRequantizer:
     return lambda acc: requantize(acc.astype(np.int32), slice(0, acc.shape[-1]))
 
 
-def make_conv_kernel(
+def make_raw_conv_kernel(
     site: Site,
     prepare: ProductPreparer,
     requantize: AllChannelsRequantizer,
@@ -84,7 +84,7 @@ def make_conv_kernel(
     return run
 
 
-def make_gemm_kernel(
+def make_raw_gemm_kernel(
     site: Site,
     prepare: ProductPreparer,
     requantize: AllChannelsRequantizer,
@@ -115,7 +115,7 @@ def make_gemm_kernel(
     return kernel
 
 
-def make_matmul_kernel(
+def make_raw_matmul_kernel(
     site: Site, prepare: ProductPreparer, requantize: AllChannelsRequantizer
 ) -> Kernel:
     """Return the kernel of a MatMul of two activations or by a constant; batches broadcast.

@@ -75,7 +75,7 @@ def _conv(site: Site) -> Kernel:
     if not _can_saturate(site):
         return ort.KERNELS["Conv"](site)
     x = get_activation_qparams(site)
-    return linear_raw.make_conv_kernel(
+    return linear_raw.make_raw_conv_kernel(
         site,
         _saturating_product(site),
         _requantizer(site, x.scale),
@@ -88,7 +88,7 @@ def _gemm(site: Site) -> Kernel:
     if not _can_saturate(site):
         return ort.KERNELS["Gemm"](site)
     scale = np.float32(site.attrs.get("alpha", 1.0)) * get_activation_qparams(site).scale
-    return linear_raw.make_gemm_kernel(
+    return linear_raw.make_raw_gemm_kernel(
         site, _saturating_product(site), _requantizer(site, scale), linear.get_constant_bias(site)
     )
 
@@ -96,7 +96,7 @@ def _gemm(site: Site) -> Kernel:
 def _matmul(site: Site) -> Kernel:
     if not _can_saturate(site):
         return ort.KERNELS["MatMul"](site)
-    return linear_raw.make_matmul_kernel(
+    return linear_raw.make_raw_matmul_kernel(
         site, _saturating_product(site), _requantizer(site, get_activation_qparams(site).scale)
     )
 

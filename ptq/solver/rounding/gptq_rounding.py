@@ -98,7 +98,9 @@ class DampedCholesky:
             pivots = np.einsum("gkk->gk", self._lower[:, start:stop, start:stop])[:, None]
             lower = self._lower[:, start:, start:stop] / pivots
             # the weights and what they take of the errors so far
-            goals = multiply(lower[:, stop - start :].transpose(0, 2, 1), errors[:, stop:])
+            goals = multiply_in_blocks(
+                lower[:, stop - start :].transpose(0, 2, 1), errors[:, stop:]
+            )
             goals += ordered[:, start:stop]
             block = slice(start, stop)
             integers[:, block], errors[:, block] = _round_block(
@@ -122,7 +124,7 @@ class DampedCholesky:
         for stop in range(ordered.shape[1], 0, -_ROWS):
             start = max(stop - _ROWS, 0)
             lower = self._lower[:, start:, start:stop].transpose(0, 2, 1)
-            total += np.square(multiply(lower, ordered[:, start:])).sum(axis=1)
+            total += np.square(multiply_in_blocks(lower, ordered[:, start:])).sum(axis=1)
             if np.all(total > than):
                 break
         return total > than
@@ -182,7 +184,7 @@ def _reorder_both(values: Single, order: NDArray[np.intp]) -> Single:
 
 def compute_output_error(covariance: Matrix, errors: Matrix) -> Matrix:
     """The mean squared error of each sum, shape (groups, sums), for errors of weights of shape (groups, K, sums)."""
-    squares: Matrix = (errors * multiply(covariance, errors)).sum(axis=1)
+    squares: Matrix = (errors * multiply_in_blocks(covariance, errors)).sum(axis=1)
     return squares
 
 
@@ -204,12 +206,12 @@ def factorize_cholesky(matrix: Real) -> Real:
         before = lower[:, start:, :start]
         # a copy: for an array times itself numpy calls syrk, which uses all threads at any size
         across = before[:, : stop - start].transpose(0, 2, 1).copy()
-        rest = matrix[:, start:, start:stop] - multiply(before, across)
+        rest = matrix[:, start:, start:stop] - multiply_in_blocks(before, across)
         corner = np.linalg.cholesky(rest[:, : stop - start])
         lower[:, start:stop, start:stop] = corner
         if stop < size:
             inverse = np.linalg.inv(corner).transpose(0, 2, 1)
-            lower[:, stop:, start:stop] = multiply(rest[:, stop - start :], inverse)
+            lower[:, stop:, start:stop] = multiply_in_blocks(rest[:, stop - start :], inverse)
     return lower
 
 
@@ -220,16 +222,18 @@ def solve_cholesky(lower: Matrix, right: Matrix) -> Matrix:
     inverses = [np.linalg.inv(lower[:, block, block]) for block in blocks]
     for block, inverse in zip(blocks, inverses, strict=True):
         before = slice(block.start)
-        solved = multiply(lower[:, block, before], solution[:, before])
-        solution[:, block] = multiply(inverse, solution[:, block] - solved)
+        solved = multiply_in_blocks(lower[:, block, before], solution[:, before])
+        solution[:, block] = multiply_in_blocks(inverse, solution[:, block] - solved)
     for block, inverse in zip(reversed(blocks), reversed(inverses), strict=True):
         after = slice(block.stop, None)
-        solved = multiply(lower[:, after, block].transpose(0, 2, 1), solution[:, after])
-        solution[:, block] = multiply(inverse.transpose(0, 2, 1), solution[:, block] - solved)
+        solved = multiply_in_blocks(lower[:, after, block].transpose(0, 2, 1), solution[:, after])
+        solution[:, block] = multiply_in_blocks(
+            inverse.transpose(0, 2, 1), solution[:, block] - solved
+        )
     return solution
 
 
-def multiply(a: NDArray[Any], b: Real) -> Real:
+def multiply_in_blocks(a: NDArray[Any], b: Real) -> Real:
     """The product (groups, M, K) · (groups, K, N), in blocks that each run on one thread."""
     product = np.zeros((len(a), a.shape[1], b.shape[2]), b.dtype)
     if not product.size:

@@ -44,15 +44,15 @@ def test_user_password_query_and_secrets_of_the_environment_are_never_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MY_STORE_TOKEN", "abcdef123456")
-    assert remote.show("https://me:pass@host/x.npz?sig=1&b=2") == "https://host/x.npz"
-    assert remote.show(Path("az://c/x?sv=1")) == "az://c/x"
-    shown = remote.show("denied for abcdef123456 at s3://key@b/x?v=1 see http://b/y?z")
+    assert remote.redact("https://me:pass@host/x.npz?sig=1&b=2") == "https://host/x.npz"
+    assert remote.redact(Path("az://c/x?sv=1")) == "az://c/x"
+    shown = remote.redact("denied for abcdef123456 at s3://key@b/x?v=1 see http://b/y?z")
     assert shown == "denied for … at s3://b/x see http://b/y"
 
 
 def test_signs_in_the_names_of_objects_are_shown() -> None:
     for text in ("s3://b/c#d.png: not an image", "gs://b/img??.png: no objects"):
-        assert remote.show(text) == text
+        assert remote.redact(text) == text
 
 
 def test_braces_stand_for_places() -> None:
