@@ -86,8 +86,8 @@ def use_mse_weight_ranges() -> Iterator[None]:
         scale = scales[best, np.arange(len(channels))].astype(np.float32)
         return replace(params, scale=scale if axis is not None else scale[0].reshape(())), why
 
-    observed = weight_qparams._weight_qparams
-    with mock.patch.object(weight_qparams, "_weight_qparams", chosen):
+    observed = weight_qparams._compute_weight_qparams
+    with mock.patch.object(weight_qparams, "_compute_weight_qparams", chosen):
         yield
 
 

@@ -44,7 +44,7 @@ def suggest_after_quantize(
         return format_command(["ptq", "inspect", _as_argument(output)])
     some = ["--samples", str(VERIFIED)] if count > VERIFIED else []
     skip = ["--skip-bad-samples"] if skip_bad_samples else []
-    options = _preprocessing_arguments(unrecorded)
+    options = _list_preprocessing_arguments(unrecorded)
     return format_command(
         ["ptq", "verify", _as_argument(output), "--data", samples, *some, *skip, *options]
     )
@@ -94,7 +94,7 @@ def _as_argument(path: Path) -> str:
     return os.path.join(os.curdir, text) if text.startswith("-") else text
 
 
-def _preprocessing_arguments(options: Mapping[str, Any]) -> list[str]:
+def _list_preprocessing_arguments(options: Mapping[str, Any]) -> list[str]:
     """``--mean=0.5,0.5,0.5`` and so on; one argument each, because a value may start with a minus."""
     return [
         f"--{name.replace('_', '-')}="

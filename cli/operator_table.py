@@ -44,7 +44,7 @@ class OpRow:
 
 def list_op_rows() -> tuple[OpRow, ...]:
     """All rows, in the order of ptq.core.ops."""
-    return tuple(_row(spec) for spec in OPS.values())
+    return tuple(_build_row(spec) for spec in OPS.values())
 
 
 def merge_equal_cells(cells: Mapping[str, str]) -> str:
@@ -57,21 +57,21 @@ def merge_equal_cells(cells: Mapping[str, str]) -> str:
     return "; ".join([usual, *exceptions])
 
 
-def _row(spec: OpSpec) -> OpRow:
+def _build_row(spec: OpSpec) -> OpRow:
     roles = [role.value for role in spec.input_roles]
     if spec.variadic:
         roles[-1] += " …"
     return OpRow(
         op=spec.op,
         inputs=tuple(roles),
-        outputs={name: _output(spec, target) for name, target in TARGETS.items()},
-        onnxruntime=_form(spec),
-        litert=_litert_form(spec),
-        runs={name: _execution_of(spec, name) for name in ARITHMETICS},
+        outputs={name: _describe_output(spec, target) for name, target in TARGETS.items()},
+        onnxruntime=_describe_form(spec),
+        litert=_describe_litert_form(spec),
+        runs={name: _describe_execution(spec, name) for name in ARITHMETICS},
     )
 
 
-def _output(spec: OpSpec, target: Target) -> str:
+def _describe_output(spec: OpSpec, target: Target) -> str:
     if not target.can_quantize(spec):
         return NOT_QUANTIZED
     rule = target.output_rule(spec)
@@ -82,7 +82,7 @@ def _output(spec: OpSpec, target: Target) -> str:
     return rule.value
 
 
-def _form(spec: OpSpec) -> str:
+def _describe_form(spec: OpSpec) -> str:
     if spec.qlinear is None:
         return "float"
     if spec.qlinear == RUNS_ON_INTEGERS:
@@ -92,11 +92,11 @@ def _form(spec: OpSpec) -> str:
     return spec.qlinear.op.rpartition("::")[2]
 
 
-def _litert_form(spec: OpSpec) -> str:
+def _describe_litert_form(spec: OpSpec) -> str:
     return ", ".join(filter(None, (spec.litert, "in float" if spec.litert_in_float else "")))
 
 
-def _execution_of(spec: OpSpec, arithmetic: str) -> str:
+def _describe_execution(spec: OpSpec, arithmetic: str) -> str:
     if spec.op in get_arithmetic(arithmetic).lacking:
         return "refused"
     if spec.op in ARITHMETICS[arithmetic]:

@@ -148,19 +148,19 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _first_word(arguments: Sequence[str]) -> str:
+def _get_first_word(arguments: Sequence[str]) -> str:
     """What stands where a command line names its command, for errors that happen before it is read."""
     return next((argument for argument in arguments if not argument.startswith("-")), "")
 
 
 def _guess_command(arguments: Sequence[str]) -> str:
-    first = _first_word(arguments)
+    first = _get_first_word(arguments)
     return f"ptq {first}" if first.isalpha() else "ptq"
 
 
 def _find_command(app: typer.Typer, arguments: Sequence[str]) -> str:
     """The name of the command, if there is such a command; else empty."""
-    first = _first_word(arguments)
+    first = _get_first_word(arguments)
     names = (c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands)
     return first if first in names else ""
 
@@ -205,7 +205,7 @@ def explain_error(error: Exception, arguments: Sequence[str] = ()) -> tuple[int,
     """Return exit code and text for an error of a command line."""
     if isinstance(error, typer.TyperException):
         text = error.format_message().strip().removesuffix(".")
-        text = _name_alternative(text, _first_word(arguments), arguments)
+        text = _name_alternative(text, _get_first_word(arguments), arguments)
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else _guess_command(arguments)
         return error.exit_code, f"{text[:1].lower()}{text[1:]}; see {command} --help"

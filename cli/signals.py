@@ -29,7 +29,7 @@ _raised: list[BaseException] = []
 
 def end_at_once() -> None:
     """Let SIGTERM and SIGINT end the process where they find it; an ignored SIGINT stays ignored."""
-    for alarm in _alarm_signals():  # a signal that came during an import may still wait
+    for alarm in _list_alarm_signals():  # a signal that came during an import may still wait
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(alarm, signal.SIG_DFL)
     _set_handler(_end)
@@ -57,14 +57,14 @@ def read_signal_exit_code() -> int | None:
     """Return the exit code if a signal came, and ignore further signals; else None."""
     if not _raised:
         return None
-    for number in (signal.SIGINT, signal.SIGTERM, *_alarm_signals()):
+    for number in (signal.SIGINT, signal.SIGTERM, *_list_alarm_signals()):
         signal.signal(number, signal.SIG_IGN)
     return INTERRUPTED if isinstance(_raised[0], KeyboardInterrupt) else TERMINATED
 
 
 def _handle_signal(number: int, frame: FrameType | None, waited: float = 0.0) -> None:
     if _is_unwinding() or (
-        _alarm_signals() and waited < MAX_IMPORT_SECONDS and _is_importing(frame)
+        _list_alarm_signals() and waited < MAX_IMPORT_SECONDS and _is_importing(frame)
     ):
         _retry_later(number, waited + RETRY_SECONDS)
         return
@@ -74,13 +74,13 @@ def _handle_signal(number: int, frame: FrameType | None, waited: float = 0.0) ->
     raise error
 
 
-def _alarm_signals() -> tuple[int, ...]:
+def _list_alarm_signals() -> tuple[int, ...]:
     """SIGALRM, on systems that have it."""
     return (signal.SIGALRM,) if hasattr(signal, "setitimer") else ()
 
 
 def _retry_later(number: int, waited: float) -> None:
-    for alarm in _alarm_signals():
+    for alarm in _list_alarm_signals():
         signal.signal(alarm, lambda _, frame: _handle_signal(number, frame, waited))
         signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
 

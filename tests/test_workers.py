@@ -253,7 +253,7 @@ def _list_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(threads)
         return map_ahead(job, items, threads)
 
-    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 8)
+    monkeypatch.setattr(thread_pool, "_count_usable_cpus", lambda: 8)
     monkeypatch.delenv("PTQ_THREADS", raising=False)
     monkeypatch.setattr(run_on_threads, "map_ahead", map_and_count)
     return found

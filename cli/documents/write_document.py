@@ -47,7 +47,7 @@ def write_document(
         return write_json(format_json([asdict(row) for row in result]), place)
     further = {k: asdict(v) if is_dataclass(v) else v for k, v in more.items()}  # type: ignore[arg-type]
     document = {
-        **asdict(_header(output, getattr(result, "warnings", ()))),
+        **asdict(_build_header(output, getattr(result, "warnings", ()))),
         **asdict(result),
         **further,
     }
@@ -61,7 +61,7 @@ def format_error_json(kind: str, message: str, exit_code: int, command: str) -> 
     return format_json(asdict(ErrorDocument(SCHEMA_VERSION, version("onnx-ptq"), command, body)))
 
 
-def _header(output: Path | None, warnings: tuple[str, ...]) -> Header:
+def _build_header(output: Path | None, warnings: tuple[str, ...]) -> Header:
     invocation = get_current_invocation()
     return Header(
         ptq_version=version("onnx-ptq"),

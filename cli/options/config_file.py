@@ -62,7 +62,7 @@ class ConfiguredDefaults(dict[str, Any]):
         """
         tables = _read_tables(path)
         commands = getattr(ctx.find_root().command, "commands")  # noqa: B009 # of a group; untyped
-        known = {name: _options_of(command) for name, command in commands.items()}
+        known = {name: _list_options(command) for name, command in commands.items()}
         _check_keys(tables, {name: own for name, own in known.items() if own}, path)
         self.path = path
         self._ctx, self._own = ctx, known[ctx.info_name or ""]
@@ -136,7 +136,7 @@ def _read_tables(path: Path) -> dict[str, Any]:
     return tables
 
 
-def _options_of(command: Any) -> dict[str, Any]:
+def _list_options(command: Any) -> dict[str, Any]:
     """Options of a command that a file can set, by their long names."""
     if not any(get_long_name(p) == "config" for p in command.params):
         return {}
@@ -155,11 +155,11 @@ def _check_keys(
             continue
         _require_known(key, known, f"{path}: there is no table", normalize=False)
         _refuse_pairs(value, path, f"[{key}]")
-        for name, place in _keys_of_command(key, value, path):
+        for name, place in _list_command_keys(key, value, path):
             _require_known(name, known[key], f"{path}: {place} has no option")
 
 
-def _keys_of_command(
+def _list_command_keys(
     command: str, table: Mapping[str, Any], path: Path
 ) -> Iterator[tuple[str, str]]:
     """Each key of a command's table, with the name of its table."""

@@ -26,13 +26,13 @@ def rename_options(text: str) -> str:
     """A message of ptq with the options that it names in backticks as they are called on the command line."""
 
     def rename(found: re.Match[str]) -> str:
-        return format_option(found[1]) if found[1] in _python_options() else found[0]
+        return format_option(found[1]) if found[1] in _list_python_options() else found[0]
 
     return re.sub(r"`(\w+)`", rename, text)
 
 
 @cache
-def _python_options() -> frozenset[str]:
+def _list_python_options() -> frozenset[str]:
     """Names of the options of ptq's functions and of its preprocessing."""
     from ptq.api.calibrate import calibrate
     from ptq.api.evaluate import evaluate

@@ -49,7 +49,7 @@ def _describe_digests(key: str, value: Any) -> str:
     if not isinstance(value, Mapping):
         return _describe_entry(key, value)
     known = {name: str(digest) for name, digest in sorted(value.items()) if digest}
-    shown = (f"{_words(name)} {digest[:_DIGEST_DIGITS]}…" for name, digest in known.items())
+    shown = (f"{_to_words(name)} {digest[:_DIGEST_DIGITS]}…" for name, digest in known.items())
     return f"SHA-256: {', '.join(shown)}"
 
 
@@ -70,11 +70,11 @@ def _describe_inputs(key: str, value: Any) -> str:
         return _describe_entry(key, value)
     step = len(LEVELS) // 4
     shown = (f"{name} {', '.join(map(str, some[::step]))}" for name, some in sorted(value.items()))
-    return f"{_words(key)}, their values at 0, 25, 50, 75 and 100 %: {'; '.join(shown)}"
+    return f"{_to_words(key)}, their values at 0, 25, 50, 75 and 100 %: {'; '.join(shown)}"
 
 
 def _describe_entry(key: str, value: Any) -> str:
-    return f"{_words(key)}: {_format(value)}"
+    return f"{_to_words(key)}: {_format(value)}"
 
 
 _DESCRIBERS = {
@@ -85,7 +85,7 @@ _DESCRIBERS = {
 }
 
 
-def _words(key: str) -> str:
+def _to_words(key: str) -> str:
     return key.replace("_", " ")
 
 
@@ -93,7 +93,7 @@ def _format(value: Any) -> str:
     """A value in one line; entries of an object as ``name value``."""
     if isinstance(value, dict):
         entries = ((k, v) for k, v in sorted(value.items()) if v not in (None, []))
-        return ", ".join(f"{_words(str(k))} {_format(v)}" for k, v in entries)
+        return ", ".join(f"{_to_words(str(k))} {_format(v)}" for k, v in entries)
     if isinstance(value, list):
         return ", ".join(map(_format, value))
     if isinstance(value, bool):

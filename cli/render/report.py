@@ -58,9 +58,9 @@ def render_report(
     if is_quiet():
         return
     show(*format_warnings(result.warnings, result.suspects))
-    show(*_verdict(result, output))
-    show(*_provenance(result))
-    show(*_accuracy(result))
+    show(*_render_verdict(result, output))
+    show(*_render_provenance(result))
+    show(*_render_accuracy(result))
     if result.search is not None:
         show(*render_search(result.search, result.nodes, result.budget))
     show(*render_nodes(result.nodes), *render_islands(result.islands))
@@ -69,12 +69,12 @@ def render_report(
         count = len(result.tensors[: count_shown()])
         more = "; -v shows all" if count < len(result.tensors) else ""
         title = f"Lowest SQNR: {count} of {plural(len(result.tensors), 'tensor')}{more}"
-        show(format_heading(title), _worst_tensors_table(result, count, histograms or {}))
-    show(*_verdict(result, output), *format_questions(*list_topics(result)))
+        show(format_heading(title), _tabulate_worst_tensors(result, count, histograms or {}))
+    show(*_render_verdict(result, output), *format_questions(*list_topics(result)))
     typer.echo(f"Written: {to_one_line(output)}. Next: {to_one_line(next_command)}")
 
 
-def _verdict(result: Report, output: str) -> Iterator[RenderableType]:
+def _render_verdict(result: Report, output: str) -> Iterator[RenderableType]:
     """The four lines that stand first and last."""
     yield format_heading(f"{result.model} → {output}")
     lines = describe_verdict(result)
@@ -84,7 +84,7 @@ def _verdict(result: Report, output: str) -> Iterator[RenderableType]:
     yield from map(format_paragraph, lines[1:])
 
 
-def _provenance(result: Report) -> Iterator[RenderableType]:
+def _render_provenance(result: Report) -> Iterator[RenderableType]:
     choices = f"target {result.target}, format {result.form}, range method {result.method}"
     yield format_paragraph(
         f"{choices}, calibrated on {plural(result.calibration_samples, 'sample')}"
@@ -99,7 +99,7 @@ def _provenance(result: Report) -> Iterator[RenderableType]:
         yield format_paragraph(text, "yellow")
 
 
-def _accuracy(result: Report) -> Iterator[RenderableType]:
+def _render_accuracy(result: Report) -> Iterator[RenderableType]:
     evaluation = result.evaluation
     if evaluation is None:
         yield format_heading(NOT_MEASURED)
@@ -116,7 +116,7 @@ def _accuracy(result: Report) -> Iterator[RenderableType]:
         yield render_budget(result.budget)
 
 
-def _worst_tensors_table(result: Report, count: int, histograms: Mapping[str, str]) -> Table:
+def _tabulate_worst_tensors(result: Report, count: int, histograms: Mapping[str, str]) -> Table:
     drawn = ["\nvalues"] if histograms else []
     table = format_table(
         "SQNR\ndB", "rounding,\nclipping %", "saturated\n%", "\nrange", *drawn, "\ntensor (why)",

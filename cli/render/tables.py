@@ -111,19 +111,19 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
         yield table
     yield from render_drops(result, titles)
     yield from (format_paragraph(to_one_line(line)) for line in describe_forms(result, titles))
-    yield from (format_paragraph(to_one_line(line)) for line in _other_shapes(result, titles))
+    yield from (format_paragraph(to_one_line(line)) for line in _list_other_shapes(result, titles))
     if base is not None and base.labelled < result.samples:
         yield format_paragraph(f"top-1 on {base.labelled} labelled samples of {result.samples}")
     further = [name for name in (others[0].outputs if others else ()) if name != result.head]
     if further:
-        yield _further_outputs_table(result, further, titles)
+        yield _tabulate_further_outputs(result, further, titles)
         if len(further) > MAX_ENTRIES:
             yield format_paragraph(
                 f"{plural(len(further) - MAX_ENTRIES, 'output')} more; --json lists all"
             )
 
 
-def _other_shapes(result: Evaluation, titles: Mapping[str, str]) -> Iterator[str]:
+def _list_other_shapes(result: Evaluation, titles: Mapping[str, str]) -> Iterator[str]:
     """The outputs of each form that have no SQNR on some samples."""
     for name, form in result.forms.items():
         for output, fidelity in islice(form.outputs.items(), MAX_ENTRIES):
@@ -131,7 +131,7 @@ def _other_shapes(result: Evaluation, titles: Mapping[str, str]) -> Iterator[str
                 yield f"{titles[name]}: output {output} has {describe_other_shapes(fidelity)}"
 
 
-def _further_outputs_table(
+def _tabulate_further_outputs(
     result: Evaluation, outputs: Sequence[str], titles: Mapping[str, str]
 ) -> Table:
     table = format_table("output", "form", "SQNR dB", "cosine", left=["output", "form"])

@@ -46,7 +46,7 @@ def render_verification(result: Verification) -> None:
     show(*format_applied(result.applied_preprocess))
     show(*map(format_paragraph, describe_counts(result)))
     if differing:
-        show(_differences_table(differing), *map(format_paragraph, explain_largest(differing)))
+        show(_tabulate_differences(differing), *map(format_paragraph, explain_largest(differing)))
         if len(differing) > MAX_ENTRIES:
             show(
                 format_paragraph(
@@ -56,7 +56,7 @@ def render_verification(result: Verification) -> None:
     show(*map(format_paragraph, explain_differences(result)))
 
 
-def _differences_table(differing: Sequence[TensorDifference]) -> Table:
+def _tabulate_differences(differing: Sequence[TensorDifference]) -> Table:
     table = format_table("tensor", "operator", "differ", "at the node", "of", "largest\n(LSB)",
                  left=["tensor", "operator"])  # fmt: skip
     for t in differing[:MAX_ENTRIES]:
@@ -92,7 +92,9 @@ def render_portability(result: Portability) -> None:
     show(*map(format_paragraph, describe_risks(result)))
     if not result.saturable:
         return
-    show(_risks_table(result.saturable), *map(format_paragraph, explain_largest(result.saturable)))
+    show(
+        _tabulate_risks(result.saturable), *map(format_paragraph, explain_largest(result.saturable))
+    )
     if len(result.saturable) > MAX_ENTRIES:
         show(
             format_paragraph(
@@ -103,7 +105,7 @@ def render_portability(result: Portability) -> None:
     show(*format_questions("differs-on-another-machine"))
 
 
-def _risks_table(nodes: Sequence[NodeRisk]) -> Table:
+def _tabulate_risks(nodes: Sequence[NodeRisk]) -> Table:
     table = format_table("node", "channels", "can\nsaturate", "integers", "\nchanged", "largest\n(LSB)",
                  left=["node"])  # fmt: skip
     for node in rank_risks(nodes)[:MAX_ENTRIES]:

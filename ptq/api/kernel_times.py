@@ -64,11 +64,12 @@ def time_kernel(
     alone = graph.extract([node], inputs, [get_name(v) for v in node.outputs])
     rng = np.random.default_rng(0)
     feed: Feed = {
-        get_name(v): rng.standard_normal(_shape(v)).astype(np.float32) for v in alone.inputs
+        get_name(v): rng.standard_normal(_get_fixed_shape(v)).astype(np.float32)
+        for v in alone.inputs
     }
     integers = _quantize_alone(alone, feed)
     other: Feed = {
-        get_name(v): rng.integers(0, 255, _shape(v)).astype(np.uint8)
+        get_name(v): rng.integers(0, 255, _get_fixed_shape(v)).astype(np.uint8)
         if get_dtype(v) != FLOAT32
         else feed[get_name(v)]
         for v in integers.inputs
@@ -108,7 +109,7 @@ def find_channel_block() -> int:
 
 def list_layout_changes(node: Node) -> list[tuple[int, Graph]]:
     """What ONNX Runtime does around a convolution alone, and not between two: in float (0) and on integers (1)."""
-    before, after = _shape(node.inputs[0]), _shape(node.outputs[0])
+    before, after = _get_fixed_shape(node.inputs[0]), _get_fixed_shape(node.outputs[0])
     if get_operator(node) != "Conv" or len(before) != 4:
         return []
     changes = [(1, build_layout_graph(before, after))]
@@ -121,7 +122,9 @@ def list_layout_changes(node: Node) -> list[tuple[int, Graph]]:
 
 def _make_zeros(graph: Graph) -> Feed:
     return {
-        get_name(v): np.zeros(_shape(v), np.float32 if get_dtype(v) == FLOAT32 else np.uint8)
+        get_name(v): np.zeros(
+            _get_fixed_shape(v), np.float32 if get_dtype(v) == FLOAT32 else np.uint8
+        )
         for v in graph.inputs
     }
 
@@ -161,7 +164,7 @@ def _quantize_alone(alone: Graph, feed: Mapping[str, NDArray[Any]]) -> Graph:
     return whole.extract(kept, inputs, outputs)
 
 
-def _shape(value: Any) -> tuple[int, ...]:
+def _get_fixed_shape(value: Any) -> tuple[int, ...]:
     return tuple(1 if side is None else side for side in get_shape(value) or ())
 
 

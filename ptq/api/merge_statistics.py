@@ -49,7 +49,7 @@ def merge_statistics(
         )
     return merge_named(
         (
-            NamedStatistics(_name(each, number), stats)
+            NamedStatistics(_name_source(each, number), stats)
             for number, each in enumerate(given)
             if (stats := open_statistics(each)) is not None
         ),
@@ -66,7 +66,7 @@ class NamedStatistics:
     statistics: Calibration
 
 
-def _name(given: Calibration | str | os.PathLike[str], number: int) -> str:
+def _name_source(given: Calibration | str | os.PathLike[str], number: int) -> str:
     return f"statistics[{number}]" if isinstance(given, Calibration) else redact(Path(given))
 
 

@@ -158,7 +158,7 @@ def sensitivity(
     advance.end()
     ops = {node.name or "": get_operator(node) for node in job.prepared.graph.nodes}
     candidates = rank_candidates(found.sources, found.mean_shares)
-    costs = [_node_cost(candidate, found, ops) for candidate in candidates]
+    costs = [_build_node_cost(candidate, found, ops) for candidate in candidates]
     first = _measure_costs(candidates[:measure], costs, trials, drop, sqnr_db, run)
     return Ranking(
         model=job.name,
@@ -188,7 +188,9 @@ def sensitivity(
     )
 
 
-def _node_cost(candidate: FloatCandidate, found: ErrorAttribution, ops: dict[str, str]) -> NodeCost:
+def _build_node_cost(
+    candidate: FloatCandidate, found: ErrorAttribution, ops: dict[str, str]
+) -> NodeCost:
     total, node = float(found.mean_shares.sum()), candidate.main_node
     share = candidate.error_share / total if total else 0.0
     return NodeCost(

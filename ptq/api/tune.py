@@ -173,13 +173,13 @@ def fit_scales(
             pair = in_float / own.float_cost, on_integers / own.integer_cost
             ratios.setdefault(get_kernel_kind(node), []).append(pair)
     return {
-        kind: (_median_factor([a for a, _ in pairs]), _median_factor([b for _, b in pairs]))
+        kind: (_compute_factor([a for a, _ in pairs]), _compute_factor([b for _, b in pairs]))
         for kind, pairs in sorted(ratios.items())
         if len(pairs) >= _MIN_OF_KIND
     }
 
 
-def _median_factor(ratios: Sequence[float]) -> float:
+def _compute_factor(ratios: Sequence[float]) -> float:
     factor = float(np.clip(np.median(ratios), 1 / _LARGEST_FACTOR, _LARGEST_FACTOR))
     return float(f"{factor:.{DIGITS}g}")
 

@@ -228,7 +228,7 @@ class BatchBuffers:
         if not self._computed:
             return {**fed}
         if self.batch > 1 and all(
-            _input_shapes(sample) == _input_shapes(group[0]) for sample in group
+            _list_input_shapes(sample) == _list_input_shapes(group[0]) for sample in group
         ):
             stacked = self._run_stacked(group)
             if stacked is not None:
@@ -239,12 +239,12 @@ class BatchBuffers:
     def _run_stacked(self, group: Sequence[Sample]) -> dict[str, NDArray[Any]] | None:
         """The tensors written into the stacks; None if their shapes depend on values."""
         done = 0
-        if _input_shapes(group[0]) != self._shapes or len(group) > self.next_batch:
+        if _list_input_shapes(group[0]) != self._shapes or len(group) > self.next_batch:
             first = self._run_single(group[0])
             size = max(1, sum(array.nbytes for array in first.values()))
             count = max(len(group), min(self.batch, max(2, _STACKED_BYTES // size)))
             self._stacks = {n: np.empty((count, *a.shape), a.dtype) for n, a in first.items()}
-            self._shapes, self._places = _input_shapes(group[0]), []
+            self._shapes, self._places = _list_input_shapes(group[0]), []
             for name, array in first.items():
                 self._stacks[name][0] = array
             done = 1
@@ -276,5 +276,5 @@ class BatchBuffers:
         return dict(zip(self._computed, results, strict=True))
 
 
-def _input_shapes(sample: Sample) -> list[tuple[int, ...]]:
+def _list_input_shapes(sample: Sample) -> list[tuple[int, ...]]:
     return [array.shape for array in sample.feed.values()]

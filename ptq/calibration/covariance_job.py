@@ -138,7 +138,7 @@ class CovarianceJob:
 
         def collect(part: Part) -> InputSums:
             found = InputSums(
-                [_empty_blocks(uses[0], longest) for uses in shared],
+                [_make_empty_blocks(uses[0], longest) for uses in shared],
                 {
                     get_node_name(layer.node): []
                     if part.first
@@ -245,7 +245,7 @@ def choose_max_block_size(layers: Sequence[LinearOp]) -> int:
     """How many inputs a covariance block may have so that all covariances fit the memory limit."""
     longest = _MAX_BLOCK
     while longest > _MIN_BLOCK:
-        if sum(_covariance_bytes(layer, longest) for layer in layers) <= _MEMORY_LIMIT:
+        if sum(_count_layer_bytes(layer, longest) for layer in layers) <= _MEMORY_LIMIT:
             break
         longest = max(longest // 2, _MIN_BLOCK)
     return longest
@@ -255,10 +255,10 @@ def count_covariance_bytes(groups: Sequence[Sequence[LinearOp]]) -> int:
     """Bytes of the covariances of all groups of layers."""
     layers = [uses[0] for uses in groups]
     longest = choose_max_block_size(layers)
-    return sum(_covariance_bytes(layer, longest) for layer in layers)
+    return sum(_count_layer_bytes(layer, longest) for layer in layers)
 
 
-def _covariance_bytes(layer: LinearOp, longest: int) -> int:
+def _count_layer_bytes(layer: LinearOp, longest: int) -> int:
     blocks = list_channel_blocks(layer, longest)
     return sum(2 * layer.groups * 4 * (block.stop - block.start) ** 2 for block in blocks)
 
@@ -271,7 +271,7 @@ def list_channel_blocks(layer: LinearOp, longest: int) -> Iterator[slice]:
     yield from (slice(a, b) for a, b in itertools.pairwise(edges))
 
 
-def _empty_blocks(layer: LinearOp, longest: int) -> list[CovarianceBlock]:
+def _make_empty_blocks(layer: LinearOp, longest: int) -> list[CovarianceBlock]:
     shapes = [
         (inputs, (layer.groups, inputs.stop - inputs.start))
         for inputs in list_channel_blocks(layer, longest)

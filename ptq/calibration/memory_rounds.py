@@ -88,7 +88,7 @@ def observe_in_rounds(
         remaining = remaining[len(names) :]
         if only_one and remaining:
             raise UsageError(
-                f"memory {_in_megabytes(run.memory)}: the tensors do not fit at once, and {only_one} "
+                f"memory {_format_megabytes(run.memory)}: the tensors do not fit at once, and {only_one} "
                 "cannot be kept over several rounds; give more memory",
                 "memory",
             )
@@ -137,8 +137,8 @@ class _Need:
         )
         if least > limit:
             raise UsageError(
-                f"memory {_in_megabytes(limit + reserved)}: this model needs at least "
-                f"{_in_megabytes(least + reserved)} to be calibrated; give that much",
+                f"memory {_format_megabytes(limit + reserved)}: this model needs at least "
+                f"{_format_megabytes(least + reserved)} to be calibrated; give that much",
                 "memory",
             )
         used = 0
@@ -200,5 +200,5 @@ def _join(parts: Sequence[Calibration], wanted: CollectedTensors) -> Calibration
     )
 
 
-def _in_megabytes(size: int) -> str:
+def _format_megabytes(size: int) -> str:
     return f"{-(-size // 10**6)}MB"

@@ -23,7 +23,7 @@ from ptq.core.opspec import (
 )
 
 
-def _table(*rows: OpSpec) -> Mapping[str, OpSpec]:
+def _build_table(*rows: OpSpec) -> Mapping[str, OpSpec]:
     table = {row.op: row for row in rows}
     if len(table) != len(rows):
         raise ValueError("two rows for one operator")
@@ -36,11 +36,11 @@ LINEAR_OPS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 _MS = MICROSOFT_PREFIX
 
 
-def _linear(op: str, roles: tuple[Role, ...], layout: Layout, **more: object) -> OpSpec:
+def _make_linear(op: str, roles: tuple[Role, ...], layout: Layout, **more: object) -> OpSpec:
     return OpSpec(op, roles, OutputRule.OBSERVED, layout, can_fuse_activation=True, **more)  # type: ignore[arg-type]
 
 
-def _data_movement(
+def _make_data_movement(
     op: str, litert: str | None, layout: Layout = Layout.FIRST, n: int = 0
 ) -> OpSpec:
     return OpSpec(
@@ -54,7 +54,7 @@ def _data_movement(
     )
 
 
-def _unary(
+def _make_unary(
     op: str, litert: str | None = None, values: int = 0, qlinear: QLinearForm | None = None
 ) -> OpSpec:
     roles = (_X, *(_V,) * values)
@@ -70,11 +70,11 @@ def _unary(
 
 
 def _clamp(op: str, litert: str, values: int = 0) -> OpSpec:
-    row = _unary(op, litert, values, qlinear=AS_LOOKUP_TABLE)
+    row = _make_unary(op, litert, values, qlinear=AS_LOOKUP_TABLE)
     return replace(row, is_activation=True)
 
 
-def _one_scale(op: str, litert: str, qlinear: QLinearForm | None = None) -> OpSpec:
+def _make_one_scale(op: str, litert: str, qlinear: QLinearForm | None = None) -> OpSpec:
     return OpSpec(
         op,
         (_X,),
@@ -87,27 +87,27 @@ def _one_scale(op: str, litert: str, qlinear: QLinearForm | None = None) -> OpSp
     )
 
 
-def _normalization(op: str) -> OpSpec:
+def _make_normalization(op: str) -> OpSpec:
     roles, rule = (_X, _V, _V), OutputRule.OBSERVED
     return OpSpec(op, roles, rule, Layout.FIRST, ptq_kernel=True, litert_in_float=True)
 
 
-def _comparison(op: str, litert: str) -> OpSpec:
+def _make_comparison(op: str, litert: str) -> OpSpec:
     return OpSpec(op, (_X, _X), OutputRule.NONE, Layout.FOLLOWS, litert=litert)
 
 
 SPATIAL, FOLLOWS, FIRST = Layout.SPATIAL, Layout.FOLLOWS, Layout.FIRST
 
-OPS: Mapping[str, OpSpec] = _table(
-    _linear(
+OPS: Mapping[str, OpSpec] = _build_table(
+    _make_linear(
         "Conv",
         (_X, _W, _B),
         SPATIAL,
         qlinear=QLinearForm("QLinearConv", "0 1 y 2="),
         litert="CONV_2D",
     ),
-    _linear("ConvTranspose", (_X, _W, _B), SPATIAL, litert="TRANSPOSE_CONV"),
-    _linear(
+    _make_linear("ConvTranspose", (_X, _W, _B), SPATIAL, litert="TRANSPOSE_CONV"),
+    _make_linear(
         "Gemm",
         (_X, _W, _B),
         FIRST,
@@ -115,7 +115,7 @@ OPS: Mapping[str, OpSpec] = _table(
         float_output_form=QLinearForm(_MS + "QGemm", "0 1 2="),
         litert="FULLY_CONNECTED",
     ),
-    _linear(
+    _make_linear(
         "MatMul",
         (_X, _W),
         FIRST,
@@ -124,12 +124,12 @@ OPS: Mapping[str, OpSpec] = _table(
         float_output_form=QLinearForm(_MS + "MatMulIntegerToFloat", "0q 1q 0s 1s 0z 1z"),
         litert="BATCH_MATMUL",
     ),
-    _linear(
+    _make_linear(
         "Add", (_X, _X), FOLLOWS, qlinear=QLinearForm(_MS + "QLinearAdd", "0 1 y"), litert="ADD"
     ),
-    _linear("Sub", (_X, _X), FOLLOWS, litert="SUB"),
+    _make_linear("Sub", (_X, _X), FOLLOWS, litert="SUB"),
     OpSpec("Div", (_X, _X), OutputRule.OBSERVED, FOLLOWS, litert="DIV"),
-    _linear(
+    _make_linear(
         "Mul", (_X, _X), FOLLOWS, qlinear=QLinearForm(_MS + "QLinearMul", "0 1 y"), litert="MUL"
     ),
     _clamp("Relu", "RELU"),
@@ -163,30 +163,30 @@ OPS: Mapping[str, OpSpec] = _table(
         fixed_output=FixedQParams(1 / 128, 0),
         is_unary_function=True,
     ),
-    _unary("Abs", "ABS"),
-    _unary("Ceil"),
-    _unary("Celu"),
-    _unary("Cos"),
-    _unary("Elu", "ELU"),
-    _unary("Erf"),
-    _unary("Exp", "EXP"),
-    _unary("Floor"),
-    _unary("Gelu", "GELU"),
-    _unary("HardSigmoid", qlinear=AS_LOOKUP_TABLE),
-    _unary("HardSwish", "HARD_SWISH", qlinear=AS_LOOKUP_TABLE),
-    _unary("Log", "LOG"),
-    _unary("Mish"),
-    _unary("Neg"),
-    _unary("Pow", values=1),
-    _unary("Reciprocal"),
-    _unary("Round"),
-    _unary("Selu"),
-    _unary("Sign"),
-    _unary("Sin"),
-    _unary("Softplus"),
-    _unary("Softsign"),
-    _unary("Sqrt", "SQRT"),
-    _unary("ThresholdedRelu"),
+    _make_unary("Abs", "ABS"),
+    _make_unary("Ceil"),
+    _make_unary("Celu"),
+    _make_unary("Cos"),
+    _make_unary("Elu", "ELU"),
+    _make_unary("Erf"),
+    _make_unary("Exp", "EXP"),
+    _make_unary("Floor"),
+    _make_unary("Gelu", "GELU"),
+    _make_unary("HardSigmoid", qlinear=AS_LOOKUP_TABLE),
+    _make_unary("HardSwish", "HARD_SWISH", qlinear=AS_LOOKUP_TABLE),
+    _make_unary("Log", "LOG"),
+    _make_unary("Mish"),
+    _make_unary("Neg"),
+    _make_unary("Pow", values=1),
+    _make_unary("Reciprocal"),
+    _make_unary("Round"),
+    _make_unary("Selu"),
+    _make_unary("Sign"),
+    _make_unary("Sin"),
+    _make_unary("Softplus"),
+    _make_unary("Softsign"),
+    _make_unary("Sqrt", "SQRT"),
+    _make_unary("ThresholdedRelu"),
     OpSpec("PRelu", (_X, _X), OutputRule.OBSERVED, FOLLOWS, litert="PRELU"),
     OpSpec(
         "Softmax",
@@ -214,10 +214,10 @@ OPS: Mapping[str, OpSpec] = _table(
         qlinear=QLinearForm(_MS + "QLinearGlobalAveragePool", "0 y", {"channels_last": 0}),
         litert="MEAN",
     ),
-    _normalization("LayerNormalization"),
-    _normalization("InstanceNormalization"),
+    _make_normalization("LayerNormalization"),
+    _make_normalization("InstanceNormalization"),
     OpSpec("ReduceMean", (_X, _K), OutputRule.OBSERVED, FIRST, litert="MEAN"),
-    _one_scale("Concat", "CONCATENATION", QLinearForm(_MS + "QLinearConcat", "y *")),
+    _make_one_scale("Concat", "CONCATENATION", QLinearForm(_MS + "QLinearConcat", "y *")),
     OpSpec(
         "Pad",
         (_X, _K, _V, _K),
@@ -227,28 +227,28 @@ OPS: Mapping[str, OpSpec] = _table(
         litert="PAD",
         same_scale=True,
     ),
-    _data_movement("MaxPool", "MAX_POOL_2D", SPATIAL),
-    _data_movement("Reshape", "RESHAPE", n=1),
-    _data_movement("Flatten", "RESHAPE"),
-    _data_movement("Squeeze", "SQUEEZE", n=1),
-    _data_movement("Unsqueeze", "RESHAPE", n=1),
-    _data_movement("Transpose", "TRANSPOSE"),
-    _data_movement("Gather", "GATHER", n=1),
-    _data_movement("Slice", "SLICE", n=4),
-    _data_movement("Expand", "BROADCAST_TO", n=1),
-    _data_movement("Tile", "TILE", n=1),
-    _data_movement("Split", "SPLIT", FOLLOWS, n=1),
-    _data_movement("DepthToSpace", "DEPTH_TO_SPACE", SPATIAL),
-    _data_movement("SpaceToDepth", "SPACE_TO_DEPTH", SPATIAL),
-    _data_movement("Identity", None, FOLLOWS),
-    _data_movement("ReduceMax", "REDUCE_MAX", n=1),
-    replace(_data_movement("GlobalMaxPool", "REDUCE_MAX", SPATIAL), qlinear=None),
-    _data_movement("ReduceMin", "REDUCE_MIN", n=1),
-    _data_movement("Resize nearest", "RESIZE_NEAREST_NEIGHBOR", SPATIAL, n=3),
+    _make_data_movement("MaxPool", "MAX_POOL_2D", SPATIAL),
+    _make_data_movement("Reshape", "RESHAPE", n=1),
+    _make_data_movement("Flatten", "RESHAPE"),
+    _make_data_movement("Squeeze", "SQUEEZE", n=1),
+    _make_data_movement("Unsqueeze", "RESHAPE", n=1),
+    _make_data_movement("Transpose", "TRANSPOSE"),
+    _make_data_movement("Gather", "GATHER", n=1),
+    _make_data_movement("Slice", "SLICE", n=4),
+    _make_data_movement("Expand", "BROADCAST_TO", n=1),
+    _make_data_movement("Tile", "TILE", n=1),
+    _make_data_movement("Split", "SPLIT", FOLLOWS, n=1),
+    _make_data_movement("DepthToSpace", "DEPTH_TO_SPACE", SPATIAL),
+    _make_data_movement("SpaceToDepth", "SPACE_TO_DEPTH", SPATIAL),
+    _make_data_movement("Identity", None, FOLLOWS),
+    _make_data_movement("ReduceMax", "REDUCE_MAX", n=1),
+    replace(_make_data_movement("GlobalMaxPool", "REDUCE_MAX", SPATIAL), qlinear=None),
+    _make_data_movement("ReduceMin", "REDUCE_MIN", n=1),
+    _make_data_movement("Resize nearest", "RESIZE_NEAREST_NEIGHBOR", SPATIAL, n=3),
     # With equal scales ONNX Runtime has an integer kernel for nearest neighbours, not for interpolation.
-    replace(_data_movement("Resize linear", "RESIZE_BILINEAR", SPATIAL, n=3), qlinear=None),
-    _one_scale("Max", "MAXIMUM"),
-    _one_scale("Min", "MINIMUM"),
+    replace(_make_data_movement("Resize linear", "RESIZE_BILINEAR", SPATIAL, n=3), qlinear=None),
+    _make_one_scale("Max", "MAXIMUM"),
+    _make_one_scale("Min", "MINIMUM"),
     OpSpec(
         "Where",
         (_K, _X, _X),
@@ -277,11 +277,11 @@ OPS: Mapping[str, OpSpec] = _table(
     OpSpec("ReduceSum", (_X, _K), OutputRule.OBSERVED, FIRST, litert="SUM", litert_in_float=True),
     OpSpec("ArgMax", (_X,), OutputRule.NONE, FIRST, qlinear=RUNS_ON_INTEGERS, litert="ARG_MAX"),
     OpSpec("ArgMin", (_X,), OutputRule.NONE, FIRST, litert="ARG_MIN"),
-    _comparison("Equal", "EQUAL"),
-    _comparison("Greater", "GREATER"),
-    _comparison("GreaterOrEqual", "GREATER_EQUAL"),
-    _comparison("Less", "LESS"),
-    _comparison("LessOrEqual", "LESS_EQUAL"),
+    _make_comparison("Equal", "EQUAL"),
+    _make_comparison("Greater", "GREATER"),
+    _make_comparison("GreaterOrEqual", "GREATER_EQUAL"),
+    _make_comparison("Less", "LESS"),
+    _make_comparison("LessOrEqual", "LESS_EQUAL"),
     OpSpec("Shape", (_X,), OutputRule.NONE, FIRST, qlinear=RUNS_ON_INTEGERS, litert="SHAPE"),
 )
 

@@ -31,11 +31,11 @@ def describe_differences(record: Record, other: Record) -> str:
     return ", ".join(
         f"{name} {_format(name, record)} instead of {_format(name, other)}"
         for name in dict.fromkeys([*record, *other])
-        if name != "assumed" and _comparable(name, record) != _comparable(name, other)
+        if name != "assumed" and _get_comparable(name, record) != _get_comparable(name, other)
     )
 
 
-def _comparable(name: str, record: Record) -> Any:
+def _get_comparable(name: str, record: Record) -> Any:
     """A value in the form in which equal preprocessings have equal values: one number for equal channels."""
     value = record.get(name, _ABSENT.get(name))
     if name in _ABSENT and isinstance(value, list) and len(set(map(str, value))) == 1:
@@ -44,7 +44,7 @@ def _comparable(name: str, record: Record) -> Any:
 
 
 def _format(name: str, record: Record) -> str:
-    value = _comparable(name, record)
+    value = _get_comparable(name, record)
     if value is None:
         return "none"
     if isinstance(value, list):

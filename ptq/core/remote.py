@@ -136,7 +136,7 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
             lasting = (
                 endless is not None
                 or isinstance(found, (NotImplementedError, TypeError))
-                or _lacks_credentials(found)
+                or _is_credential_error(found)
             )
             took = time.monotonic() - started
             silent = took > LONG_TIMEOUT and _has_no_answer(found)
@@ -164,7 +164,7 @@ def _has_no_answer(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _lacks_credentials(error: Exception) -> bool:
+def _is_credential_error(error: Exception) -> bool:
     return "credential" in type(error).__name__.lower()
 
 

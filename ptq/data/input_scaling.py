@@ -38,9 +38,9 @@ def find_pixel_scale(image: Value) -> float | None:
     """
     a, b = np.ones(1), np.zeros(1)
     value = image
-    while (node := _only_reader(value)) is not None:
+    while (node := _find_only_reader(value)) is not None:
         if get_operator(node) == "QuantizeLinear" and np.all(a == 1) and not np.any(b):
-            return _scale_from_range(node)
+            return _infer_scale_from_range(node)
         affine = (
             (np.ones(1), np.zeros(1))
             if get_operator(node) in _TRANSPARENT_OPS
@@ -50,10 +50,10 @@ def find_pixel_scale(image: Value) -> float | None:
             break
         a, b = affine[0] * a, affine[0] * b + affine[1]
         value = node.outputs[0]
-    return _scale_from_affine(a, b)
+    return _infer_scale_from_affine(a, b)
 
 
-def _scale_from_affine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:
+def _infer_scale_from_affine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:
     """Factor inferred from a·x + b = (x − m) / d; None if it is undetermined."""
     if not np.all(a):
         return None
@@ -64,7 +64,7 @@ def _scale_from_affine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float 
     return UNIT if stretched or UNIT_MEAN_RANGE[0] <= mean <= UNIT_MEAN_RANGE[1] else None
 
 
-def _scale_from_range(quantizer: Node) -> float | None:
+def _infer_scale_from_range(quantizer: Node) -> float | None:
     """Factor inferred from the range of a quantized input; None if it is undetermined."""
     scale = get_constant(quantizer.inputs[1])
     zero = get_constant(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else np.zeros(1, np.uint8)
@@ -79,7 +79,7 @@ def _scale_from_range(quantizer: Node) -> float | None:
     return UNIT if lo == 0 and hi <= 1.25 else None
 
 
-def _only_reader(value: Value) -> Node | None:
+def _find_only_reader(value: Value) -> Node | None:
     """The only node that reads a value, apart from Shape and Size; None if there is not exactly one."""
     readers = [node for node in list_consumers(value) if get_operator(node) not in _SHAPE_OPS]
     return readers[0] if len(readers) == 1 and not value.is_graph_output() else None

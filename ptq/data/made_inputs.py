@@ -29,7 +29,7 @@ def make_feed(inputs: Sequence[InputSpec], names: AxisNames = _UNNAMED) -> dict[
         inputs: The model's inputs.
         names: The names of their dynamic dimensions.
     """
-    generator, lengths = np.random.default_rng(_SEED), dict.fromkeys(_batch_names(names), 1)
+    generator, lengths = np.random.default_rng(_SEED), dict.fromkeys(_list_batch_names(names), 1)
     feed: dict[str, NDArray[Any]] = {}
     for spec in inputs:
         open_size = SIDE if len(spec.shape) == 4 else LENGTH
@@ -45,6 +45,6 @@ def make_feed(inputs: Sequence[InputSpec], names: AxisNames = _UNNAMED) -> dict[
     return feed
 
 
-def _batch_names(names: AxisNames) -> list[str]:
+def _list_batch_names(names: AxisNames) -> list[str]:
     """Names of first dimensions; one that an input has for two dimensions, such as ``?``, stands for no length."""
     return [of[0] for of in names.values() if of and of[0] and of[0] not in of[1:]]

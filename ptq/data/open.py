@@ -110,7 +110,7 @@ def open_samples(
         if isinstance(source, (str, os.PathLike)):
             origin = SampleOrigin(
                 os.fspath(source), tuple(inputs), preprocess, recorded, required, cache,
-                finds_samples=positions is not None and _finds_samples(found, os.fspath(source)),
+                finds_samples=positions is not None and _can_find_samples(found, os.fspath(source)),
             )  # fmt: skip
         samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad, origin=origin)
     if limit is not None:
@@ -163,7 +163,7 @@ class SampleOrigin:
         )
 
 
-def _finds_samples(found: SampleSource, place: str) -> bool:
+def _can_find_samples(found: SampleSource, place: str) -> bool:
     """Whether a sample is found without others: not from a callable, in a compressed .npz, or in one of a store."""
     if _is_reference(place):
         return False

@@ -124,7 +124,7 @@ class ReadOnceSource:
                 if item is None:
                     self._count = known
                     return
-                self._contents[known] = _content_of(item)
+                self._contents[known] = _get_content(item)
                 kept = self._store.add(item)
             except BaseException:  # an interrupted pass is not the whole stream
                 self._start()
@@ -153,13 +153,13 @@ class ReadOnceSource:
                 if position in self._contents:
                     raise DataError(f"{self.name(position)}: is missing{_DIFFERENT}")
                 return
-            content = _content_of(item)
+            content = _get_content(item)
             if self._contents.setdefault(position, content) != content:
                 raise DataError(f"{item.name}: is another sample{_DIFFERENT}")
             yield copy_sample(item)  # the stream may write the next one into the same array
 
 
-def _content_of(item: Sample | BadSample) -> _Content:
+def _get_content(item: Sample | BadSample) -> _Content:
     """What must be equal on each pass."""
     if isinstance(item, BadSample):
         return str(item.error), ()

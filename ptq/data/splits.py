@@ -205,7 +205,7 @@ def _open_and_split(
         opened, whole = _open_both(graph, data, eval_data, choice)
     else:
         opened = None if data is None else choice.open(data, graph)
-        whole = None if eval_data is None else _for_evaluation(choice).open(eval_data, graph)
+        whole = None if eval_data is None else _to_evaluation_options(choice).open(eval_data, graph)
     if whole is not None:
         if not search:
             return SampleSplit(opened, whole, "on evaluation samples")
@@ -232,7 +232,7 @@ def _open_both(
         UsageError: The given options apply to neither.
     """
     choice = replace(choice, required=False)
-    opened, whole = choice.open(data, graph), _for_evaluation(choice).open(eval_data, graph)
+    opened, whole = choice.open(data, graph), _to_evaluation_options(choice).open(eval_data, graph)
     given = choice.preprocess not in (None, Preprocess())
     if given and all(_find_preprocess(samples) is None for samples in (opened, whole)):
         raise UsageError(
@@ -242,7 +242,7 @@ def _open_both(
     return opened, whole
 
 
-def _for_evaluation(choice: SampleOptions) -> SampleOptions:
+def _to_evaluation_options(choice: SampleOptions) -> SampleOptions:
     """The options for evaluation samples, which are all used."""
     return replace(choice, samples=None, shard=None, title="eval_data")
 

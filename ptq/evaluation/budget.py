@@ -90,14 +90,14 @@ def _estimate_samples(drop: Drop, points: float) -> int | None:
     most = math.inf
     if math.isfinite(width) and width > points > 0:
         most = drop.samples * (width / points) ** 2
-    number = max(min(_fewest_samples(drop, points), most), drop.samples + 1)
+    number = max(min(_find_fewest_samples(drop, points), most), drop.samples + 1)
     if not math.isfinite(number):
         return None
     unit: int = 10 ** math.floor(math.log10(number))
     return math.ceil(number / unit) * unit
 
 
-def _fewest_samples(drop: Drop, points: float) -> float:
+def _find_fewest_samples(drop: Drop, points: float) -> float:
     """Fewest samples whose interval decides the budget, by bisection; ∞ if it contains the budget at any number."""
 
     def decides(samples: int) -> bool:

@@ -163,7 +163,7 @@ def build_report(
             *noise,
             *check_mode(model.source),
             *input_warnings,
-            *_self_check_diagnoses(quantized),
+            *_diagnose_self_check(quantized),
             *shift.find(),
             *overlap.warnings,
             *([] if range_warning is None else [range_warning]),
@@ -197,7 +197,7 @@ def _count_classes(evaluation: Evaluation | None, graph: Graph) -> int:
     return max(count_classes(graph).values(), default=0) if is_classifier else 0
 
 
-def _self_check_diagnoses(quantized: QuantizedModel) -> Iterator[Diagnosis]:
+def _diagnose_self_check(quantized: QuantizedModel) -> Iterator[Diagnosis]:
     """What the self-check found: a failure of a given plan, which is applied nevertheless; outputs that are noise."""
     if quantized.check_failure is not None:
         advice = (

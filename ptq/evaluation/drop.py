@@ -222,7 +222,7 @@ def measure_error_drop(signal: Sequence[float], noise: Sequence[float]) -> Drop:
     """
     columns = np.array([noise, signal], np.float64).T
     draws = intervals.bootstrap_sums(columns)
-    shares = [_error_share(n, s) for n, s in (columns.sum(axis=0), *draws)]
+    shares = [_compute_error_share(n, s) for n, s in (columns.sum(axis=0), *draws)]
     one_sample = len(columns) == 1  # its draws are equal
     lo, hi = (
         intervals.NO_INTERVAL
@@ -232,7 +232,7 @@ def measure_error_drop(signal: Sequence[float], noise: Sequence[float]) -> Drop:
     return Drop(ERROR, 100 * shares[0], 100 * lo, 100 * hi, len(columns))
 
 
-def _error_share(noise: float, signal: float) -> float:
+def _compute_error_share(noise: float, signal: float) -> float:
     if noise == 0:
         return 0.0
     return noise / signal if signal else math.inf

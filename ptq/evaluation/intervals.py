@@ -97,12 +97,12 @@ def compute_tango_interval(lost: float, gained: float, samples: int) -> Interval
     centre = (lost - gained) / samples
 
     def score(share: float) -> float:
-        return _tango_score(share, lost, gained, samples)
+        return _compute_tango_score(share, lost, gained, samples)
 
     return _bisect(score, z, -1.0, centre), _bisect(score, -z, centre, 1.0)
 
 
-def _tango_score(share: float, lost: float, gained: float, samples: int) -> float:
+def _compute_tango_score(share: float, lost: float, gained: float, samples: int) -> float:
     """Tango's T: distance of the observed difference from ``share``, in standard errors at ``share``."""
     b = -lost - gained + (2 * samples - lost + gained) * share
     c = -gained * share * (1 - share)

@@ -112,7 +112,7 @@ def time_in_turns(
         number = len(rounds)
         taken = {
             n: _time_run(sessions[n], feeds[n][number % len(feeds[n])])
-            for n in _order_of(number, len(sessions))
+            for n in _order_models(number, len(sessions))
         }
         rounds.append(tuple(taken[n] for n in range(len(sessions))))
         if is_enough(rounds):
@@ -120,7 +120,7 @@ def time_in_turns(
     return rounds
 
 
-def _order_of(number: int, models: int) -> list[int]:
+def _order_models(number: int, models: int) -> list[int]:
     """The order of the models in a round: each starts in turn, three and more forwards and backwards."""
     if models > 2 and number // models % 2:
         return [(-1 - number - place) % models for place in range(models)]

@@ -39,17 +39,17 @@ def extract_islands(graph: Graph, nodes: list[Node]) -> list[FloatIsland]:
     of an island have one level.
     """
     chosen = set(nodes)
-    level, islands = _integer_step_levels(graph, chosen), UnionFind(nodes)
+    level, islands = _compute_step_levels(graph, chosen), UnionFind(nodes)
     for node in nodes:
         for value in list_values_read(node):
             before = value.producer()
             if before is not None and before in chosen and level[before] == level[node]:
                 islands.union(before, node)
-    readers = _readers(graph)
+    readers = _map_readers(graph)
     return [_extract_island(graph, members, readers) for members in islands.list_groups()]
 
 
-def _readers(graph: Graph) -> dict[Value, list[Node]]:
+def _map_readers(graph: Graph) -> dict[Value, list[Node]]:
     """Return the nodes of the main graph that read each value, directly or in a sub-graph, in order."""
     readers: dict[Value, list[Node]] = {}
     for node in graph.nodes:
@@ -58,7 +58,7 @@ def _readers(graph: Graph) -> dict[Value, list[Node]]:
     return readers
 
 
-def _integer_step_levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
+def _compute_step_levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
     level: dict[Node, int] = {}
     for node in graph.nodes:
         before = [value.producer() for value in list_values_read(node)]

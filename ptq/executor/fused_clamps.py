@@ -32,13 +32,13 @@ def mark_fused_clamps(program: Program) -> Program:
             return step
         if program.params.get(source) != program.params.get(step.outputs[0]):
             return step
-        return replace(step, attrs={**step.attrs, FUSED_INTO: _site_of(program, maker)})
+        return replace(step, attrs={**step.attrs, FUSED_INTO: _build_site(program, maker)})
 
     steps = tuple(marked(s) if isinstance(s, Step) else s for s in program.steps)
     return replace(program, steps=steps)
 
 
-def _site_of(program: Program, step: Step) -> Site:
+def _build_site(program: Program, step: Step) -> Site:
     return Site(
         step.op,
         step.attrs,

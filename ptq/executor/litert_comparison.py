@@ -138,7 +138,9 @@ def compare_with_executor(
         theirs = model.run(feed)
         if shown_model is not None and shown_model is not model:
             shown_model.run(feed)
-        shown = {} if shown_model is None else _in_onnx_order(shown_model, orders, features or {})
+        shown = (
+            {} if shown_model is None else _read_in_onnx_order(shown_model, orders, features or {})
+        )
         shown |= {ours: shown[name] for ours, name in renamed.items() if name in shown}
         given = {n: a for n, a in shown.items() if n in written and n not in tensors}
         taps = [*tensors, *float_parts]
@@ -165,7 +167,7 @@ def _show(content: bytes, float_parts: Mapping[str, Tally], kernels: Kernels) ->
     return LitertModel(with_outputs(content, float_parts), kernels=kernels) if float_parts else None
 
 
-def _in_onnx_order(
+def _read_in_onnx_order(
     model: LitertModel, orders: Mapping[str, Order], features: Mapping[str, NDArray[np.int64]]
 ) -> dict[str, NDArray[Any]]:
     """Tensors of the last run whose order is known, with the axes and features of the ONNX graph."""
@@ -184,9 +186,9 @@ def _count(tally: Tally, theirs: NDArray[Any], ours: NDArray[Any], local: NDArra
         tally.differing += theirs.size
         tally.largest_share = math.inf
         return
-    tally.differing += int(np.count_nonzero(_differs(theirs, ours)))
+    tally.differing += int(np.count_nonzero(_find_differences(theirs, ours)))
     if local is not ours:
-        tally.differing_locally += int(np.count_nonzero(_differs(theirs, local)))
+        tally.differing_locally += int(np.count_nonzero(_find_differences(theirs, local)))
     if theirs.dtype.kind == "i" and theirs.size:
         difference = np.abs(theirs.astype(np.int64) - ours.astype(np.int64))
         tally.largest = max(tally.largest, int(difference.max()))
@@ -194,7 +196,7 @@ def _count(tally: Tally, theirs: NDArray[Any], ours: NDArray[Any], local: NDArra
         tally.largest_share = max(tally.largest_share, _find_share(theirs, ours))
 
 
-def _differs(theirs: NDArray[Any], ours: NDArray[Any]) -> NDArray[np.bool_]:
+def _find_differences(theirs: NDArray[Any], ours: NDArray[Any]) -> NDArray[np.bool_]:
     """Which elements differ.
 
     Two that are no numbers are equal, and an infinity is the largest finite number: LiteRT's reference kernels clamp
@@ -209,7 +211,7 @@ def _differs(theirs: NDArray[Any], ours: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _find_share(theirs: NDArray[Any], ours: NDArray[Any]) -> float:
     """The largest difference of floats as a share of the largest finite value; infinite where one is not finite."""
-    differs = _differs(theirs, ours)
+    differs = _find_differences(theirs, ours)
     if not differs.any():
         return 0.0
     one, other = theirs[differs].astype(np.float64), ours[differs].astype(np.float64)

@@ -112,7 +112,7 @@ class _Reader:
     def _read_quantize(self, node: Node) -> bool:
         source, output = node.inputs[0], node.outputs[0]
         assert source is not None
-        params = _output_qparams(node, output)
+        params = _read_output_qparams(node, output)
         if params is None:
             return False
         self.params[get_name(output)] = params
@@ -291,7 +291,7 @@ def _is_8bit_per_tensor(params: QuantParams) -> bool:
     return params.axis is None and params.qtype.bits == 8
 
 
-def _output_qparams(node: Node, integers: Value) -> QuantParams | None:
+def _read_output_qparams(node: Node, integers: Value) -> QuantParams | None:
     zero_point = node.inputs[2] if len(node.inputs) > 2 else None
     axis = get_attributes(node).get("axis", 1)
     return read_qparams(node.inputs[1], zero_point, integers, axis)

@@ -91,7 +91,7 @@ def are_rows_independent(
     return rule is not None and rule(step_shapes)
 
 
-def _elementwise_rule(shapes: StepShapes) -> bool:
+def _is_rowwise_elementwise(shapes: StepShapes) -> bool:
     """Operands have the rank of the output; constants have a lower rank, or one row."""
     rank = len(shapes.output_shape)
     return all(len(shape) == rank for shape in shapes.input_shapes if shape is not None) and all(
@@ -99,24 +99,24 @@ def _elementwise_rule(shapes: StepShapes) -> bool:
     )
 
 
-def _add(shapes: StepShapes) -> bool:
+def _is_rowwise_add(shapes: StepShapes) -> bool:
     """Elementwise, unless a row is one value: ONNX Runtime's addition treats a scalar operand differently."""
-    return _elementwise_rule(shapes) and prod(shapes.output_shape[1:]) != 1
+    return _is_rowwise_elementwise(shapes) and prod(shapes.output_shape[1:]) != 1
 
 
-def _batch_axis_rule(shapes: StepShapes) -> bool:
+def _is_rowwise_by_sample(shapes: StepShapes) -> bool:
     """The leading axis is ONNX's batch axis; rows are never combined."""
     return shapes.only_input_shape is not None
 
 
-def _quantizer_rule(shapes: StepShapes) -> bool:
+def _is_rowwise_quantizer(shapes: StepShapes) -> bool:
     rank = len(shapes.output_shape)
     return shapes.only_input_shape is not None and all(
         params.axis is None or params.axis % rank != 0 for params in shapes.qparams
     )
 
 
-def _gemm(shapes: StepShapes) -> bool:
+def _is_rowwise_gemm(shapes: StepShapes) -> bool:
     c = shapes.constants[2] if len(shapes.constants) > 2 else None
     transposed = bool(shapes.step.attrs.get("transA", 0))
     return (
@@ -126,7 +126,7 @@ def _gemm(shapes: StepShapes) -> bool:
     )
 
 
-def _matmul(shapes: StepShapes) -> bool:
+def _is_rowwise_matmul(shapes: StepShapes) -> bool:
     """A leading batch axis of matrices; for the left operand also the rows of a matrix."""
     rank = len(shapes.output_shape)
     for position, (shape, c) in enumerate(zip(shapes.input_shapes, shapes.constants, strict=True)):
@@ -140,7 +140,7 @@ def _matmul(shapes: StepShapes) -> bool:
     return True
 
 
-def _axis_rule(default: int) -> Rule:
+def _make_axis_rule(default: int) -> Rule:
     """Return the rule of operators that run along one axis, or from it on, which must not be the first."""
 
     def rule(shapes: StepShapes) -> bool:
@@ -150,19 +150,19 @@ def _axis_rule(default: int) -> Rule:
     return rule
 
 
-def _concat(shapes: StepShapes) -> bool:
+def _is_rowwise_concat(shapes: StepShapes) -> bool:
     rank = len(shapes.output_shape)
     same_rank = all(shape is not None and len(shape) == rank for shape in shapes.input_shapes)
     return same_rank and int(shapes.step.attrs.get("axis", 0)) % rank != 0
 
 
-def _axes_rule(shapes: StepShapes) -> bool:
+def _is_rowwise_by_axes(shapes: StepShapes) -> bool:
     """The axes are given, and the first axis is not one of them."""
     axes, shape = shapes.integer_attribute("axes"), shapes.only_input_shape
     return bool(axes) and shape is not None and all(a % len(shape) for a in axes or ())
 
 
-def _unsqueeze(shapes: StepShapes) -> bool:
+def _is_rowwise_unsqueeze(shapes: StepShapes) -> bool:
     axes = shapes.integer_attribute("axes")
     return (
         bool(axes)
@@ -171,21 +171,21 @@ def _unsqueeze(shapes: StepShapes) -> bool:
     )
 
 
-def _pad(shapes: StepShapes) -> bool:
+def _is_rowwise_pad(shapes: StepShapes) -> bool:
     pads, rank = shapes.integer_attribute("pads"), len(shapes.output_shape)
     if pads is None or shapes.only_input_shape is None:
         return False
     if "axes" in shapes.step.attrs:
-        return _axes_rule(shapes)
+        return _is_rowwise_by_axes(shapes)
     return len(pads) == 2 * rank and pads[0] == pads[rank] == 0
 
 
-def _slice(shapes: StepShapes) -> bool:
+def _is_rowwise_slice(shapes: StepShapes) -> bool:
     constant = all(shapes.integer_attribute(name) is not None for name in ("starts", "ends"))
-    return constant and _axes_rule(shapes)
+    return constant and _is_rowwise_by_axes(shapes)
 
 
-def _gather(shapes: StepShapes) -> bool:
+def _is_rowwise_gather(shapes: StepShapes) -> bool:
     """Rows gathered at constant indices along another axis, or a constant gathered at the indices of each row."""
     data, indices = shapes.input_shapes[:2]
     axis = int(shapes.step.attrs.get("axis", 0))
@@ -198,17 +198,17 @@ def _gather(shapes: StepShapes) -> bool:
     )
 
 
-def _transpose(shapes: StepShapes) -> bool:
+def _is_rowwise_transpose(shapes: StepShapes) -> bool:
     perm = shapes.integer_attribute("perm")
     return shapes.only_input_shape is not None and bool(perm) and perm is not None and perm[0] == 0
 
 
-def _flatten(shapes: StepShapes) -> bool:
+def _is_rowwise_flatten(shapes: StepShapes) -> bool:
     shape, axis = shapes.only_input_shape, int(shapes.step.attrs.get("axis", 1))
     return shape is not None and (axis + len(shape) if axis < 0 else axis) == 1
 
 
-def _reshape(shapes: StepShapes) -> bool:
+def _is_rowwise_reshape(shapes: StepShapes) -> bool:
     """The first size is kept, or is what the other sizes, those of a row, leave."""
     shape, before = shapes.integer_attribute("shape"), shapes.only_input_shape
     if not shape or before is None or bool(shapes.step.attrs.get("allowzero", 0)):
@@ -216,7 +216,7 @@ def _reshape(shapes: StepShapes) -> bool:
     return shape[0] == 0 or (shape[0] == -1 and shapes.output_shape[0] == before[0])
 
 
-def _expand(shapes: StepShapes) -> bool:
+def _is_rowwise_expand(shapes: StepShapes) -> bool:
     shape = shapes.constants[1] if len(shapes.constants) > 1 else None
     rank = len(shapes.output_shape)
     if shapes.only_input_shape is None or len(shapes.only_input_shape) != rank or shape is None:
@@ -224,18 +224,18 @@ def _expand(shapes: StepShapes) -> bool:
     return len(shape) < rank or int(shape[0]) == 1
 
 
-def _tile(shapes: StepShapes) -> bool:
+def _is_rowwise_tile(shapes: StepShapes) -> bool:
     repeats, shape = shapes.integer_attribute("repeats"), shapes.only_input_shape
     if not repeats or shape is None:
         return False
     return len(repeats) == len(shape) and repeats[0] == 1
 
 
-def _resize(shapes: StepShapes) -> bool:
+def _is_rowwise_resize(shapes: StepShapes) -> bool:
     if shapes.only_input_shape is None:
         return False
     if "axes" in shapes.step.attrs:
-        return _axes_rule(shapes)
+        return _is_rowwise_by_axes(shapes)
     sizes, scales = (np.ravel(shapes.step.attrs.get(name, ())) for name in ("sizes", "scales"))
     return not sizes.size and scales.size > 0 and bool(scales[0] == 1)
 
@@ -249,28 +249,30 @@ _BY_SAMPLE = (
     *("InstanceNormalization", "MaxPool", "SpaceToDepth"),
 )
 INDEPENDENCE_RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(UNARY, _elementwise_rule),
-    **dict.fromkeys(_ELEMENTWISE, _elementwise_rule),
-    **dict.fromkeys(_BY_SAMPLE, _batch_axis_rule),
-    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear", "Requantize"), _quantizer_rule),
+    **dict.fromkeys(UNARY, _is_rowwise_elementwise),
+    **dict.fromkeys(_ELEMENTWISE, _is_rowwise_elementwise),
+    **dict.fromkeys(_BY_SAMPLE, _is_rowwise_by_sample),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear", "Requantize"), _is_rowwise_quantizer),
     **dict.fromkeys(
-        ("LayerNormalization", "LogSoftmax", "LpNormalization", "Softmax"), _axis_rule(-1)
+        ("LayerNormalization", "LogSoftmax", "LpNormalization", "Softmax"), _make_axis_rule(-1)
     ),
-    **dict.fromkeys(("ArgMax", "ArgMin", "Split"), _axis_rule(0)),
-    **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Squeeze"), _axes_rule),
-    **dict.fromkeys(("Resize linear", "Resize nearest"), _resize),
-    "Add": _add,
-    "Concat": _concat,
-    "Expand": _expand,
-    "Flatten": _flatten,
-    "Gather": _gather,
-    "Gemm": _gemm,
-    "MatMul": _matmul,
-    "Pad": _pad,
-    "Reshape": _reshape,
-    "Slice": _slice,
-    "Tile": _tile,
-    "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
+    **dict.fromkeys(("ArgMax", "ArgMin", "Split"), _make_axis_rule(0)),
+    **dict.fromkeys(
+        ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Squeeze"), _is_rowwise_by_axes
+    ),
+    **dict.fromkeys(("Resize linear", "Resize nearest"), _is_rowwise_resize),
+    "Add": _is_rowwise_add,
+    "Concat": _is_rowwise_concat,
+    "Expand": _is_rowwise_expand,
+    "Flatten": _is_rowwise_flatten,
+    "Gather": _is_rowwise_gather,
+    "Gemm": _is_rowwise_gemm,
+    "MatMul": _is_rowwise_matmul,
+    "Pad": _is_rowwise_pad,
+    "Reshape": _is_rowwise_reshape,
+    "Slice": _is_rowwise_slice,
+    "Tile": _is_rowwise_tile,
+    "Transpose": _is_rowwise_transpose,
+    "Unsqueeze": _is_rowwise_unsqueeze,
 }
 """Rules by row of the operator table. Shape has none: it counts the rows."""

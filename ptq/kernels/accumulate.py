@@ -72,14 +72,14 @@ class OutputStage:
 
     def _prepare_bias(self, requantize: Requantizer) -> _PreparedBias:
         plan = self._plan
-        inexact = plan.inexact_channels[~_constant_channels(plan, requantize)]
+        inexact = plan.inexact_channels[~_find_constant_channels(plan, requantize)]
         rest = plan.bias.copy()
         rest[inexact] = 0
         bias = channel_broadcast.repeat_channels(rest.astype(self.dtype)) if np.any(rest) else None
         return _PreparedBias(requantize, inexact, plan.bias[inexact].astype(np.int32), bias)
 
 
-def _constant_channels(plan: AccumulationPlan, requantize: Requantizer) -> NDArray[np.bool_]:
+def _find_constant_channels(plan: AccumulationPlan, requantize: Requantizer) -> NDArray[np.bool_]:
     """Return which of the plan's inexact channels give one output for all inputs, in float32 as in int32."""
     inexact = plan.inexact_channels
     least, most, bias = (a[inexact] for a in (plan.min_total, plan.max_total, plan.bias))

@@ -35,7 +35,7 @@ def apply_per_channel(
         operation(rows.reshape(-1), values[:size], out=out.reshape(-1))
         return
     count, channels = rows.shape
-    each = _rows_per_run(count, len(values) // channels)
+    each = _choose_rows_per_run(count, len(values) // channels)
     split = count - count % each
     length = each * channels
     operation(
@@ -47,7 +47,7 @@ def apply_per_channel(
 
 
 @lru_cache(maxsize=256)
-def _rows_per_run(count: int, most: int) -> int:
+def _choose_rows_per_run(count: int, most: int) -> int:
     """Return the number of rows in a run: at most ``most``, or a little fewer if then no rows remain."""
     fitting = (n for n in range(most, most // 2, -1) if count % n == 0)
     return next(fitting, most)

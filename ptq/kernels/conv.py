@@ -66,7 +66,7 @@ def prepare_convolution(
     wide = subtract_weight_zero_point(w, w_zero_point)
     rank = len(kernel)
     if group == 1 and prod(kernel) == 1 and not any(pads or ()):
-        return _pointwise(wide, bias, x_qtype, x_zero_point, strides or (1,) * rank)
+        return _prepare_pointwise(wide, bias, x_qtype, x_zero_point, strides or (1,) * rank)
 
     @lru_cache(maxsize=4)
     def axes_of(sizes: tuple[int, ...]) -> tuple[window.WindowAxis, ...]:
@@ -77,7 +77,7 @@ def prepare_convolution(
 
     if group > 1 and w.shape[-1] == 1 and rank <= 2:
         return prepare_depthwise_convolution(wide, bias, x_qtype, x_zero_point, group, axes_of)
-    return _dense(wide, bias, x_qtype, x_zero_point, group, axes_of)
+    return _prepare_dense(wide, bias, x_qtype, x_zero_point, group, axes_of)
 
 
 def subtract_weight_zero_point(w: IntArray, zero_point: IntArray | int) -> IntArray:
@@ -86,7 +86,7 @@ def subtract_weight_zero_point(w: IntArray, zero_point: IntArray | int) -> IntAr
     return exact_blas.subtract_zero_points(w, zeros.reshape((-1,) + (1,) * (w.ndim - 1)))
 
 
-def _pointwise(
+def _prepare_pointwise(
     w: IntArray,
     bias: NDArray[np.int32] | None,
     x_qtype: QType,
@@ -104,7 +104,7 @@ def _pointwise(
     return convolve
 
 
-def _dense(
+def _prepare_dense(
     w: IntArray,
     bias: NDArray[np.int32] | None,
     x_qtype: QType,

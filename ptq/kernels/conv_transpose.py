@@ -95,7 +95,7 @@ def prepare_transposed_convolution(
             (n - 1) * s + (k - 1) * d + 1 + e
             for n, s, k, d, e in zip(sizes, stride, kernel, dilation, extra, strict=True)
         )
-        spans = _kept_spans(sizes, full, stride, pads, auto_pad, output_shape)
+        spans = _compute_kept_spans(sizes, full, stride, pads, auto_pad, output_shape)
         out = TiledOutput((len(x), *(last - first for first, last in spans), outputs))
 
         def tile(n: int) -> None:
@@ -132,7 +132,7 @@ def prepare_transposed_convolution(
     return convolve
 
 
-def _kept_spans(
+def _compute_kept_spans(
     sizes: Sequence[int],
     full: Sequence[int],
     strides: Sequence[int],

@@ -95,7 +95,7 @@ def prepare_depthwise_convolution(
             n, band = divmod(i, bands)
             first, last = band * rows, min((band + 1) * rows, high)
             image = x[n] if multiplier == 1 else np.repeat(x[n], multiplier, -1)
-            seen = _tap_views(image, axes, frame_of(sizes, first, last), plan, zero_point, real)
+            seen = _view_taps(image, axes, frame_of(sizes, first, last), plan, zero_point, real)
             acc = get_scratch_buffer("acc", (last - first, wide * outputs), real)
             for start, count, columns in runs:
                 length = columns * outputs
@@ -132,7 +132,7 @@ def _split_row(across: window.WindowAxis, channels: int) -> list[tuple[int, int,
     return [(0, count, columns), *([(wide - rest, 1, rest)] if rest else [])]
 
 
-def _tap_views(
+def _view_taps(
     x: IntArray,
     axes: tuple[window.WindowAxis, window.WindowAxis],
     frame: window_view.Frame,
@@ -147,7 +147,7 @@ def _tap_views(
         row, column, item = padded.strides
         tap = across.dilation * column
     else:
-        padded = _columns_by_tap(x, across, frame, plan, zero_point, real)
+        padded = _copy_columns_by_tap(x, across, frame, plan, zero_point, real)
         row, tap, _, item = padded.strides
     rows = (len(padded) - vertical.extent) // vertical.stride + 1
     # as_strided does the same through Python's array interface and takes 3 µs more for each tile.
@@ -159,7 +159,7 @@ def _tap_views(
     )
 
 
-def _columns_by_tap(
+def _copy_columns_by_tap(
     x: IntArray,
     across: window.WindowAxis,
     frame: window_view.Frame,

@@ -136,12 +136,12 @@ def pack(w: NDArray[Any], lo: int, hi: int) -> PackedMatrix:
     depth, columns = w.shape
     largest = max(int(w.max(initial=0)), -int(w.min(initial=0))) * max(hi, -lo)
     if depth <= _CHUNK_DEPTH and largest * depth <= FLOAT32_EXACT_MAX:
-        return PackedMatrix(columns, True, ((slice(0, depth), tuple(_panels(w))),))
+        return PackedMatrix(columns, True, ((slice(0, depth), tuple(_pack_panels(w))),))
     chunks = cut = max(1, -(-depth // _CHUNK_DEPTH))
     while True:
         starts = (np.arange(cut) * depth // cut).tolist()
         rows = [slice(a, b) for a, b in zip(starts, [*starts[1:], depth], strict=True)]
-        p, n = np.stack([_signed_sums(w[row]) for row in rows], axis=1)
+        p, n = np.stack([_sum_by_sign(w[row]) for row in rows], axis=1)
         reach = np.maximum(hi * p - lo * n, hi * n - lo * p)
         if cut == chunks:
             exact = bool(np.all(reach.sum(0) <= FLOAT32_EXACT_MAX))
@@ -153,17 +153,17 @@ def pack(w: NDArray[Any], lo: int, hi: int) -> PackedMatrix:
         if exact or np.all(reach <= FLOAT32_EXACT_MAX):
             break
         cut = max(cut + 1, least)
-    return PackedMatrix(columns, exact, tuple((row, tuple(_panels(w[row]))) for row in rows))
+    return PackedMatrix(columns, exact, tuple((row, tuple(_pack_panels(w[row]))) for row in rows))
 
 
-def _signed_sums(w: NDArray[Any]) -> NDArray[np.float64]:
+def _sum_by_sign(w: NDArray[Any]) -> NDArray[np.float64]:
     """The sum of the positive weights of each column, and that of the magnitudes of the negative ones."""
     total, magnitude = w.sum(0, np.int64), np.abs(w).sum(0, np.int64)
     sums: NDArray[np.float64] = np.stack([magnitude + total, magnitude - total]) / 2
     return sums
 
 
-def _panels(w: NDArray[Any]) -> list[tuple[int, FloatArray]]:
+def _pack_panels(w: NDArray[Any]) -> list[tuple[int, FloatArray]]:
     depth, columns = w.shape
     width = _SINGLE_THREAD_WORK // (_MAX_BLOCK_ROWS * depth)
     width = columns if width >= columns else max(width // _BLOCK_COLUMNS, 1) * _BLOCK_COLUMNS

@@ -100,7 +100,7 @@ def multiply(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:
     (TensorFlow Lite, MultiplyByQuantizedMultiplier without TFLITE_SINGLE_ROUNDING.)
     """
     right = np.maximum(-np.asarray(shift, np.int64), 0)
-    return divide_by_power_of_two(_shifted_product(x, multiplier, shift), right)
+    return divide_by_power_of_two(_multiply_shifted(x, multiplier, shift), right)
 
 
 def multiply_ties_upwards(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:
@@ -110,10 +110,10 @@ def multiply_ties_upwards(x: Int64, multiplier: Int64 | int, shift: Int64 | int)
     """
     right = np.maximum(-np.asarray(shift, np.int64), 0)
     half = (np.int64(1) << right) >> 1
-    return np.right_shift(_shifted_product(x, multiplier, shift) + half, right)
+    return np.right_shift(_multiply_shifted(x, multiplier, shift) + half, right)
 
 
-def _shifted_product(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:
+def _multiply_shifted(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:
     """Return the first rounding of `multiply`, before the right shift."""
     left = np.maximum(shift, 0)
     shifted = x << left

@@ -21,7 +21,7 @@ _MINUS_32_OVER_17 = -15420  # Q2.13
 _ONE = 1 << 13  # Q2.13
 
 
-def _product(a: Int64, b: Int64 | int) -> Int64:
+def _multiply_high(a: Int64, b: Int64 | int) -> Int64:
     """Return the high 16 bits of 2·a·b, ties upwards, at most 2^15 − 1."""
     high: Int64 = np.minimum(
         (a * np.int64(b) if isinstance(b, int) else a * b) + (1 << 14) >> 15, _HIGHEST
@@ -42,26 +42,26 @@ def _exp_of_negative(x: Int64, integer_bits: int) -> Int64:
     value = _exp_of_last_quarter(within << integer_bits)
     left = within - x
     for bit, factor in enumerate(_EXP_OF_POWERS[: integer_bits + 2], start=lowest):
-        value = np.where(left >> bit & 1, _product(value, factor), value)
+        value = np.where(left >> bit & 1, _multiply_high(value, factor), value)
     return np.where(x == 0, _HIGHEST, value)
 
 
 def _exp_of_last_quarter(x: Int64) -> Int64:
     x = x + (1 << 12)
-    x2 = _product(x, x)
-    x3, x4 = _product(x2, x), _product(x2, x2)
-    inner = _product(divide_by_power_of_two(x4, 2) + x3, _THIRD) + x2
+    x2 = _multiply_high(x, x)
+    x3, x4 = _multiply_high(x2, x), _multiply_high(x2, x2)
+    inner = _multiply_high(divide_by_power_of_two(x4, 2) + x3, _THIRD) + x2
     polynomial = x + divide_by_power_of_two(inner, 1)
-    return _saturate(_EXP_MINUS_EIGHTH + _product(polynomial, _EXP_MINUS_EIGHTH))
+    return _saturate(_EXP_MINUS_EIGHTH + _multiply_high(polynomial, _EXP_MINUS_EIGHTH))
 
 
 def _two_over_one_plus(x: Int64) -> Int64:
     """Return 2 / (1 + x) in Q2.13 for x in [0, 1) of Q0.15."""
     half = rounding_half_sum(x, _HIGHEST)
-    estimate = _48_OVER_17 + _product(half, _MINUS_32_OVER_17)
+    estimate = _48_OVER_17 + _multiply_high(half, _MINUS_32_OVER_17)
     for _ in range(3):
-        missing = _ONE - _product(half, estimate)
-        estimate = estimate + _saturate(_product(estimate, missing) << 2)
+        missing = _ONE - _multiply_high(half, estimate)
+        estimate = estimate + _saturate(_multiply_high(estimate, missing) << 2)
     return estimate
 
 

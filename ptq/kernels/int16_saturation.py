@@ -27,11 +27,11 @@ MAX_PAIR_SUM = _INT16_MAX // _UINT8_MAX
 def find_largest_pair_sum(b: NDArray[Any]) -> NDArray[Any]:
     """Return the largest magnitude of the sum of two neighbours of one sign in b (…, K, N): shape (…, N)."""
     few = max(1, _CHUNK_WEIGHTS // max(1, b[..., 0].size)) if b.shape[-1] else 1
-    parts = [_largest_pair_sum(b[..., i : i + few]) for i in range(0, max(1, b.shape[-1]), few)]
+    parts = [_find_chunk_pair_sum(b[..., i : i + few]) for i in range(0, max(1, b.shape[-1]), few)]
     return np.concatenate(parts, axis=-1)
 
 
-def _largest_pair_sum(b: NDArray[Any]) -> NDArray[Any]:
+def _find_chunk_pair_sum(b: NDArray[Any]) -> NDArray[Any]:
     first, second = _split_pairs(b, -2)
     highest = np.maximum(first, 0)
     highest += np.maximum(second, 0)

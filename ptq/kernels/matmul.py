@@ -105,7 +105,7 @@ def prepare_matmul_by_constant(
             return rows(a.reshape(-1, a.shape[-1]), requantize).reshape(*a.shape[:-1], columns)
 
         return flat
-    packed = _pack_matrices(b, b_zero_point, *_value_range(a_qtype, a_zero_point))
+    packed = _pack_matrices(b, b_zero_point, *_compute_value_range(a_qtype, a_zero_point))
     return lambda a, requantize: _multiply_matrices(
         a, a_zero_point, b.shape, packed, bias, requantize
     )
@@ -129,8 +129,8 @@ def prepare_matmul_of_activations(
     Raises:
         ModelError: The shapes do not fit each other.
     """
-    interval = _value_range(a_qtype, a_zero_point)
-    largest = max(map(abs, interval)) * max(map(abs, _value_range(b_qtype, b_zero_point)))
+    interval = _compute_value_range(a_qtype, a_zero_point)
+    largest = max(map(abs, interval)) * max(map(abs, _compute_value_range(b_qtype, b_zero_point)))
     scalar_zero_points = np.ndim(a_zero_point) == np.ndim(b_zero_point) == 0
 
     def multiply(a: IntArray, b: IntArray, requantize: Requantizer) -> IntArray:
@@ -181,7 +181,7 @@ def _multiply_small_matrices(
     return out.array.reshape(*batch, m, columns)
 
 
-def _value_range(qtype: QType, zero_point: IntArray | int) -> tuple[int, int]:
+def _compute_value_range(qtype: QType, zero_point: IntArray | int) -> tuple[int, int]:
     """Return the least and the greatest value of q − zero_point."""
     info = np.iinfo(qtype.dtype)
     return int(info.min) - int(np.max(zero_point)), int(info.max) - int(np.min(zero_point))

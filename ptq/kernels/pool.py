@@ -35,7 +35,7 @@ def compute_window_sums(
     sums: NDArray[Any] = x.astype(np.int32)
     for i, axis in enumerate(axes, start=1):
         sums = _reduce_windows(sums, i, axis, np.add, 0)
-    return sums, _tap_counts(axes, count_include_pad)
+    return sums, _count_taps(axes, count_include_pad)
 
 
 def compute_sequential_window_sums(
@@ -57,14 +57,14 @@ def compute_sequential_window_sums(
         (len(values), *(a.outputs for a in axes), values.shape[-1]), np.float32
     )
     for tap in np.ndindex(*(axis.kernel for axis in axes)):
-        np.add(sums, padded[(slice(None), *map(_tap_slice, axes, tap))], out=sums)
-    counts = _tap_counts(axes, False)
+        np.add(sums, padded[(slice(None), *map(_compute_tap_slice, axes, tap))], out=sums)
+    counts = _count_taps(axes, False)
     return sums, np.full_like(
         counts, prod(axis.kernel for axis in axes)
     ) if count_include_pad else counts
 
 
-def _tap_slice(axis: WindowAxis, tap: int) -> slice:
+def _compute_tap_slice(axis: WindowAxis, tap: int) -> slice:
     """Return where tap number ``tap`` of all windows lies in the padded input."""
     first = tap * axis.dilation
     return slice(first, first + (axis.outputs - 1) * axis.stride + 1, axis.stride)
@@ -86,13 +86,13 @@ def _reduce_windows(
     """Reduce the windows along one axis: maxima and integer sums are separable."""
     padded = _pad_axis(x, position, axis, fill)
     before = (slice(None),) * position
-    out: NDArray[Any] = padded[(*before, _tap_slice(axis, 0))].copy()
+    out: NDArray[Any] = padded[(*before, _compute_tap_slice(axis, 0))].copy()
     for tap in range(1, axis.kernel):
-        ufunc(out, padded[(*before, _tap_slice(axis, tap))], out=out)
+        ufunc(out, padded[(*before, _compute_tap_slice(axis, tap))], out=out)
     return out
 
 
-def _tap_counts(axes: Sequence[WindowAxis], include_pad: bool) -> NDArray[np.int32]:
+def _count_taps(axes: Sequence[WindowAxis], include_pad: bool) -> NDArray[np.int32]:
     """Return the number of taps of every window that count, shape (outputs…, 1)."""
     total = np.ones((1,) * len(axes), np.int32)
     for i, axis in enumerate(axes):

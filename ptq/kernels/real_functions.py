@@ -47,19 +47,19 @@ def _celu(x: Real, alpha: float) -> Real:
     return np.maximum(x, 0) + np.minimum(alpha * np.expm1(np.minimum(x, 0) / alpha), 0)
 
 
-def _gelu(attrs: Mapping[str, Any]) -> Function:
+def _make_gelu(attrs: Mapping[str, Any]) -> Function:
     if attrs.get("approximate", "none") in ("tanh", b"tanh"):
         slope = np.sqrt(2 / np.pi)
         return lambda x: x * load_special_functions().expit(2 * slope * (x + 0.044715 * x**3))
     return lambda x: x * load_special_functions().ndtr(x)
 
 
-def _hard_sigmoid(attrs: Mapping[str, Any]) -> Function:
+def _make_hard_sigmoid(attrs: Mapping[str, Any]) -> Function:
     alpha, beta = (np.float32(attrs.get(k, v)) for k, v in (("alpha", 0.2), ("beta", 0.5)))
     return lambda x: np.clip(float(alpha) * x + float(beta), 0, 1)
 
 
-def _selu(attrs: Mapping[str, Any]) -> Function:
+def _make_selu(attrs: Mapping[str, Any]) -> Function:
     alpha = float(np.float32(attrs.get("alpha", SELU_ALPHA)))
     gamma = float(np.float32(attrs.get("gamma", SELU_GAMMA)))
     return lambda x: gamma * _exponential_unit(x, alpha)
@@ -78,8 +78,8 @@ FUNCTIONS: Mapping[str, FunctionMaker] = {
     "Erf": _without_attributes(lambda x: load_special_functions().erf(x)),
     "Exp": _without_attributes(np.exp),
     "Floor": _without_attributes(np.floor),
-    "Gelu": _gelu,
-    "HardSigmoid": _hard_sigmoid,
+    "Gelu": _make_gelu,
+    "HardSigmoid": _make_hard_sigmoid,
     "HardSwish": _without_attributes(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
     "LeakyRelu": _with_attribute("alpha", 0.01, lambda x, alpha: np.where(x >= 0, x, alpha * x)),
     "Log": _without_attributes(np.log),
@@ -88,7 +88,7 @@ FUNCTIONS: Mapping[str, FunctionMaker] = {
     "Pow": _with_attribute("exponent", 1.0, np.power),
     "Reciprocal": _without_attributes(np.reciprocal),
     "Round": _without_attributes(np.rint),
-    "Selu": _selu,
+    "Selu": _make_selu,
     "Sigmoid": _without_attributes(lambda x: load_special_functions().expit(x)),
     "Sign": _without_attributes(np.sign),
     "Sin": _without_attributes(np.sin),

@@ -165,7 +165,7 @@ def compute_litert_nearest_positions(axis: ResizeAxis, litert: LitertSampling) -
     return position_of
 
 
-def _neighbours(axis: ResizeAxis, litert: LitertSampling) -> tuple[Int64, Int64, Int64]:
+def _find_neighbours(axis: ResizeAxis, litert: LitertSampling) -> tuple[Int64, Int64, Int64]:
     """Return the two neighbours of every output position along one axis, and the upper one's weight in 1/1024."""
     size, out = axis.size, axis.output_size
     if litert.align_corners and out > 1:
@@ -184,8 +184,8 @@ def interpolate_like_litert(
     q: IntArray, height: ResizeAxis, width: ResizeAxis, litert: LitertSampling
 ) -> IntArray:
     """Return LiteRT's bilinear interpolation of raw integers, (N, H, W, C)."""
-    y0, y1, dy = _neighbours(height, litert)
-    x0, x1, dx = _neighbours(width, litert)
+    y0, y1, dy = _find_neighbours(height, litert)
+    x0, x1, dx = _find_neighbours(width, litert)
     wide, dy, dx = q.astype(np.int64), dy[:, None, None], dx[:, None]
     top, bottom = wide[:, y0], wide[:, y1]
     value = (_ONE - dy) * ((_ONE - dx) * top[:, :, x0] + dx * top[:, :, x1])
@@ -202,8 +202,8 @@ def interpolate_like_xnnpack(
     q: IntArray, height: ResizeAxis, width: ResizeAxis, litert: LitertSampling
 ) -> IntArray:
     """Return XNNPACK's bilinear interpolation of raw integers, (N, H, W, C): weights in 1/2048 of a pixel."""
-    y0, y1, dy = _xnnpack_neighbours(height, litert)
-    x0, x1, dx = _xnnpack_neighbours(width, litert)
+    y0, y1, dy = _find_xnnpack_neighbours(height, litert)
+    x0, x1, dx = _find_xnnpack_neighbours(width, litert)
     wide, dy, dx = q.astype(np.int64), dy[:, None, None], dx[:, None]
     top, bottom = wide[:, y0], wide[:, y1]
     above, below = (
@@ -216,7 +216,9 @@ def interpolate_like_xnnpack(
     return resized
 
 
-def _xnnpack_neighbours(axis: ResizeAxis, litert: LitertSampling) -> tuple[Int64, Int64, Int64]:
+def _find_xnnpack_neighbours(
+    axis: ResizeAxis, litert: LitertSampling
+) -> tuple[Int64, Int64, Int64]:
     """Return the two neighbours of every output position along one axis, and the upper one's weight in 1/2048."""
     size, out = axis.size, axis.output_size
     adjusted = litert.align_corners and out != 1

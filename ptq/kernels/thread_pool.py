@@ -49,7 +49,7 @@ def get_thread_count() -> int:
     Raises:
         UsageError: PTQ_THREADS is not a positive number.
     """
-    usable = min(_usable_cpus(), _limit.get() or sys.maxsize)
+    usable = min(_count_usable_cpus(), _limit.get() or sys.maxsize)
     wanted = os.environ.get("PTQ_THREADS")
     if not wanted:
         return usable
@@ -90,7 +90,7 @@ def use_given_threads(verb: Callable[P, Result]) -> Callable[P, Result]:
 
 
 @cache
-def _usable_cpus() -> int:
+def _count_usable_cpus() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
@@ -125,7 +125,7 @@ def run_tiles(
     helpers = min(choose_worker_count(work), tiles, most or tiles) - 1
     if helpers < 1:
         return share()
-    pool, lent = _shared_pool(), find_lent_threads()
+    pool, lent = _get_shared_pool(), find_lent_threads()
     contexts, futures = [copy_context() for _ in range(helpers)], list[Future[None]]()
 
     def start_helpers(count: int) -> None:
@@ -275,7 +275,7 @@ class TiledOutput:
         return self._array
 
 
-def _shared_pool() -> ThreadPoolExecutor:
+def _get_shared_pool() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:

@@ -13,7 +13,7 @@ _OTHER_FLOATS = (FLOAT16, np.dtype(np.float64))
 def find_input_behind_cast(value: Value) -> Value | None:
     """The model's input that a Cast to float32 makes a value of; None if none does."""
     node = value.producer()
-    if node is None or not _changes_float(node):
+    if node is None or not _is_float_cast(node):
         return None
     source = node.inputs[0]
     return source if source is not None and source.is_graph_input() else None
@@ -24,11 +24,11 @@ def find_casts_to_outputs(value: Value) -> list[Node]:
     return [
         node
         for node in list_consumers(value)
-        if _changes_float(node) and node.outputs[0].is_graph_output()
+        if _is_float_cast(node) and node.outputs[0].is_graph_output()
     ]
 
 
-def _changes_float(node: Node) -> bool:
+def _is_float_cast(node: Node) -> bool:
     """Whether a node casts float32 to another floating-point type, or such a type to float32."""
     if get_operator(node) != "Cast" or node.inputs[0] is None:
         return False

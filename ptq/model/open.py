@@ -173,10 +173,10 @@ def list_model_files(path: Path) -> list[Path]:
         for entry in tensor.external_data
         if entry.key == "location"
     ]
-    return [path, *dict.fromkeys(_weight_file(path, name) for name in dict.fromkeys(stored))]
+    return [path, *dict.fromkeys(_get_weight_path(path, name) for name in dict.fromkeys(stored))]
 
 
-def _weight_file(model: Path, location: str) -> Path:
+def _get_weight_path(model: Path, location: str) -> Path:
     named = model.parent / location
     try:
         return named if os.path.exists(named) else find_weight_file(model, location)
@@ -196,11 +196,11 @@ def count_file_bytes(path: Path) -> int:
 def _has_external_data(path: Path) -> bool:
     """Whether a file may refer to others: searching 400 MB takes a tenth of the time of parsing them."""
     found = path.stat()
-    return _names_location(path, (found.st_size, found.st_mtime_ns, found.st_ino))
+    return _has_location(path, (found.st_size, found.st_mtime_ns, found.st_ino))
 
 
 @lru_cache(maxsize=8)
-def _names_location(path: Path, stamp: tuple[int, ...]) -> bool:
+def _has_location(path: Path, stamp: tuple[int, ...]) -> bool:
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return False

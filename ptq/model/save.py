@@ -64,7 +64,7 @@ def save(graph: Graph, path: Path) -> None:
         raise PtqError(
             f"{path} is not a regular file; models over 2 GB need a second file next to the model"
         )
-    weight_path = _unused_data_path(path.resolve())
+    weight_path = _find_unused_data_path(path.resolve())
     data, pieces = serialize.serialize_with_weight_file(graph.model, weight_path.name)
     try:
         files.write(weight_path, pieces)
@@ -79,7 +79,7 @@ def _has_content(path: Path, content: bytes) -> bool:
     return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
 
 
-def _unused_data_path(path: Path) -> Path:
+def _find_unused_data_path(path: Path) -> Path:
     """A path for the weight file at which no file exists."""
     names = (f"{path.name}.{number}.data" if number else f"{path.name}.data" for number in count())
     return next(path.with_name(name) for name in names if not path.with_name(name).exists())

@@ -238,11 +238,11 @@ def from_bytes(content: bytes, source: str) -> Calibration:
             raise StatsError(f"format {int(arrays['format'])} is not {FORMAT}; calibrate again")
         tensors = {
             name: TensorStats.from_arrays(stored)
-            for name, stored in _arrays_by_name(arrays, "names", "")
+            for name, stored in _list_named_arrays(arrays, "names", "")
         }
         channels = {
             name: ChannelSums.from_arrays(stored)
-            for name, stored in _arrays_by_name(arrays, "summed", "sums/")
+            for name, stored in _list_named_arrays(arrays, "summed", "sums/")
         }
         graph = arrays["graph"].tobytes().decode()
         stored = arrays.get("preprocess")
@@ -283,7 +283,7 @@ def _read_kept(arrays: Mapping[str, NDArray[Any]]) -> KeptSamples | None:
     return KeptSamples.from_arrays(kept) if kept else None
 
 
-def _arrays_by_name(
+def _list_named_arrays(
     arrays: Mapping[str, NDArray[Any]], names: str, prefix: str
 ) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
     """Each stored name with the arrays that are stored under its number."""

@@ -97,7 +97,7 @@ def _append(arrays: list[FloatArray], added: FloatArray) -> None:
 def to_stats(parts: Sequence[ChannelValues], factors: NDArray[np.float64] | None) -> TensorStats:
     """The statistics of all parts with each channel multiplied by its factor; estimates, except for the extremes."""
     stats = TensorStats()
-    for distance, values in _kept_values(parts):
+    for distance, values in _list_kept_values(parts):
         of_distance = TensorStats()
         of_distance.update(_multiply(values, factors))
         stats = stats.merge(_repeat(of_distance, distance))
@@ -110,12 +110,12 @@ def to_stats(parts: Sequence[ChannelValues], factors: NDArray[np.float64] | None
 def to_sums(parts: Sequence[ChannelValues], factors: NDArray[np.float64] | None) -> ChannelSums:
     """The sums by channel of the kept values, whose means estimate those of all values."""
     sums = ChannelSums(1)
-    for _, values in _kept_values(parts):
+    for _, values in _list_kept_values(parts):
         sums.update(_multiply(values, factors)[None])
     return sums
 
 
-def _kept_values(parts: Sequence[ChannelValues]) -> Iterable[tuple[int, FloatArray]]:
+def _list_kept_values(parts: Sequence[ChannelValues]) -> Iterable[tuple[int, FloatArray]]:
     """The kept values by distance, of shape (channels, values)."""
     for distance in sorted({distance for part in parts for distance in part._kept}):
         kept = [array for part in parts for array in part._kept.get(distance, ())]

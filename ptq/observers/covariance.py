@@ -43,7 +43,8 @@ class Covariance:
         self._sums = np.zeros((groups, length))
         # The matrix is symmetric: only rows of tiles up to the diagonal tile are kept.
         self._strips: list[NDArray[np.integer[Any]]] = [
-            np.zeros((groups, end - start, end), np.int32) for start, end in _slices(length, _STRIP)
+            np.zeros((groups, end - start, end), np.int32)
+            for start, end in _list_slices(length, _STRIP)
         ]
         self._pending: list[NDArray[np.int16]] = []
         self._waiting = 0
@@ -73,7 +74,7 @@ class Covariance:
         groups, length = self._sums.shape
         kind = self._strips[0].dtype if self._strips else np.int32
         whole: NDArray[np.integer[Any]] = np.empty((groups, length, length), kind)
-        for (start, end), strip in zip(_slices(length, _STRIP), self._strips, strict=True):
+        for (start, end), strip in zip(_list_slices(length, _STRIP), self._strips, strict=True):
             whole[:, start:end, :end] = strip
             whole[:, :start, start:end] = strip[:, :, :start].transpose(0, 2, 1)
         return whole
@@ -111,7 +112,7 @@ class Covariance:
         mean = self._flushed_sums() / n
         groups, length = mean.shape
         second = np.empty((groups, length - first, length))
-        for (start, end), strip in zip(_slices(length, _STRIP), self._strips, strict=True):
+        for (start, end), strip in zip(_list_slices(length, _STRIP), self._strips, strict=True):
             if end <= first:
                 continue
             top = max(start, first)
@@ -138,7 +139,7 @@ class Covariance:
             self._strips = [strip.astype(np.int64, copy=False) for strip in self._strips]
         self._sums += np.einsum("gkr->gk", rows)
         products = np.empty((groups, min(_STRIP, length), length), np.float32)
-        for (start, end), strip in zip(_slices(length, _STRIP), self._strips, strict=True):
+        for (start, end), strip in zip(_list_slices(length, _STRIP), self._strips, strict=True):
             # A copy: for a product of an array with itself numpy calls syrk, which uses all threads at any size.
             mine, found = rows[:, start:end].copy(), products[:, : end - start, :end]
             _multiply_by_tiles(mine, rows[:, :end], found)
@@ -193,6 +194,6 @@ def _split(length: int, size: int) -> Iterator[tuple[slice, int]]:
 
 
 @cache
-def _slices(length: int, longest: int) -> list[tuple[int, int]]:
+def _list_slices(length: int, longest: int) -> list[tuple[int, int]]:
     """Start and end of each part of a length."""
     return [(start, min(start + longest, length)) for start in range(0, length, longest)]

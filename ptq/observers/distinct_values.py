@@ -37,7 +37,7 @@ def count_distinct_values(
         Ascending values (0 for what counts as 0) and int64 counts, or None if there are more than `MAX_DISTINCT`
         values. The values are the same object if none is new.
     """
-    values = earlier if earlier.size else _union(earlier, x)
+    values = earlier if earlier.size else _unite_values(earlier, x)
     counts, start = np.zeros(values.size, np.int64), 0
     while values.size <= MAX_DISTINCT:
         if start >= x.size:
@@ -48,7 +48,7 @@ def count_distinct_values(
         if (flush_to_zero(missed) != missed).any():
             x = flush_to_zero(x)
         elif missed.size:
-            wider = _union(values, missed)
+            wider = _unite_values(values, missed)
             wider_counts = np.zeros(wider.size, np.int64)
             wider_counts[np.searchsorted(wider, values)] = counts
             values, counts = wider, wider_counts
@@ -58,7 +58,7 @@ def count_distinct_values(
     return None
 
 
-def _union(values: FloatArray, x: FloatArray) -> FloatArray:
+def _unite_values(values: FloatArray, x: FloatArray) -> FloatArray:
     return np.union1d(values, flush_to_zero(x[:_SAMPLE]))
 
 

@@ -41,7 +41,7 @@ class KeptSamples:
     def by_identity(self) -> dict[str, Feed]:
         """The arrays of each sample; numbers first, then paths, each in ascending order."""
         found = {identity: feed for (_, identity), feed in self.feeds.items()}
-        return {identity: found[identity] for identity in sorted(found, key=_listed_order)}
+        return {identity: found[identity] for identity in sorted(found, key=_get_sort_key)}
 
     def merge(self, other: KeptSamples) -> KeptSamples:
         """The samples of both, as many as both may keep."""
@@ -91,7 +91,9 @@ class KeptSamples:
             key: {name: arrays[f"{index}.{place}"] for place, name in enumerate(inputs)}
             for index, key in enumerate(keys)
         }
-        if keys != sorted(keys) or not limit.permits(len(feeds), sum(map(_size, feeds.values()))):
+        if keys != sorted(keys) or not limit.permits(
+            len(feeds), sum(map(_count_bytes, feeds.values()))
+        ):
             raise ValueError("kept samples")
         refused = arrays["refused"].tobytes() if "refused" in arrays else None
         return cls(limit, feeds, refused, int(arrays.get("passed_over", 0)))
@@ -115,7 +117,7 @@ class SampleKeeper:
             name: What messages call it.
             feed: Its arrays by input name.
         """
-        key, size = (digest, name), _size(feed)
+        key, size = (digest, name), _count_bytes(feed)
         if key in self._feeds or (self._refused is not None and digest >= self._refused):
             return
         full = not self._limit.permits(len(self._feeds) + 1, self._bytes + size)
@@ -133,12 +135,12 @@ class SampleKeeper:
             return
         self._refused = digest
         for key in [key for key in self._feeds if key[0] >= digest]:
-            self._bytes -= _size(self._feeds.pop(key))
+            self._bytes -= _count_bytes(self._feeds.pop(key))
 
     def _leave_out(self, key: Key) -> None:
         """Leave a sample out. Where bytes are limited, so is what comes after it, though a small one might fit."""
         if key in self._feeds:
-            self._bytes -= _size(self._feeds.pop(key))
+            self._bytes -= _count_bytes(self._feeds.pop(key))
         if self._limit.bytes is not None:
             self.refuse(key[0])
 
@@ -156,7 +158,7 @@ class SampleKeeper:
         return KeptSamples(self._limit, ordered, self._refused)
 
 
-def _size(feed: Feed) -> int:
+def _count_bytes(feed: Feed) -> int:
     return sum(array.nbytes for array in feed.values())
 
 
@@ -171,7 +173,7 @@ def _read_limit(array: NDArray[Any]) -> KeepLimit:
     return KeepLimit(None if samples < 0 else samples, None if size < 0 else size)
 
 
-def _listed_order(identity: str) -> tuple[bool, int, str]:
+def _get_sort_key(identity: str) -> tuple[bool, int, str]:
     is_number = identity.isdecimal()
     return not is_number, int(identity) if is_number else 0, identity
 

@@ -57,7 +57,7 @@ class KeyCounter(threading.local):
                 key takes less time if its neighbours are counted elsewhere.
         """
         if spread:
-            np.add(self.keys[:size], _lane_offsets()[:size], out=self.keys[:size])
+            np.add(self.keys[:size], _compute_lane_offsets()[:size], out=self.keys[:size])
         if size <= _FEW and "scipy.sparse" not in sys.modules:
             keys, counts = np.unique(self.keys[:size], return_counts=True)
             self._table[keys] += counts.astype(np.int32)
@@ -70,7 +70,7 @@ class KeyCounter(threading.local):
 
 
 @cache
-def _lane_offsets() -> NDArray[np.uint32]:
+def _compute_lane_offsets() -> NDArray[np.uint32]:
     return np.arange(CHUNK, dtype=np.uint32) % LANES * np.uint32(_LANE)
 
 

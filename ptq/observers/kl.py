@@ -91,14 +91,14 @@ def compute_kl_divergences(h: _Floats, levels: int) -> _Floats:
     """Divergence for each number of first bins, from ``levels`` to all; inf if the last of these bins is empty."""
     ends = np.arange(levels, h.size + 1)
     groups = np.arange(levels + 1) * ends[:, None] // levels
-    mass = _cumulative(h)
+    mass = _sum_cumulatively(h)
     total, inside = mass[-1], mass[ends]
     merged = np.diff(mass[groups], axis=1)
-    filled = np.diff(_cumulative((h > 0).astype(np.float64))[groups], axis=1)
+    filled = np.diff(_sum_cumulatively((h > 0).astype(np.float64))[groups], axis=1)
     level = np.log(np.where(merged > 0, merged, 1.0) / np.maximum(filled, 1.0))
     last, tail = h[ends - 1], total - inside
     sums = (
-        _cumulative(_x_log_x(h))[ends]
+        _sum_cumulatively(_x_log_x(h))[ends]
         - np.sum(merged * level, axis=1)
         + _x_log_x(last + tail)
         - _x_log_x(last)
@@ -108,7 +108,7 @@ def compute_kl_divergences(h: _Floats, levels: int) -> _Floats:
     return np.where((last > 0) | (tail == 0), divergence, np.inf)
 
 
-def _cumulative(x: _Floats) -> _Floats:
+def _sum_cumulatively(x: _Floats) -> _Floats:
     return np.concatenate([[0.0], np.cumsum(x)])
 
 

@@ -50,17 +50,17 @@ def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
     if symmetric:
         limit = max(-least, most)
         zero = np.zeros(1)
-        tops = _candidate_ends(cells.to_absolute(), limit)
-        _, threshold = _coarse_minimum((zero, zero), tops, 4 * nonzero / qtype.lsb_count**2)
+        tops = _compute_candidate_ends(cells.to_absolute(), limit)
+        _, threshold = _find_coarse_minimum((zero, zero), tops, 4 * nonzero / qtype.lsb_count**2)
         best = _refine(cells, qtype, (0.0, limit), (0.0, threshold), mirrored=True)[1]
         return Range(max(least, -best), min(most, best))
-    bottoms = _candidate_ends(cells.negate(), -least)
-    tops = _candidate_ends(cells, most)
-    start = _coarse_minimum((-bottoms[0], bottoms[1]), tops, nonzero / qtype.lsb_count**2)
+    bottoms = _compute_candidate_ends(cells.negate(), -least)
+    tops = _compute_candidate_ends(cells, most)
+    start = _find_coarse_minimum((-bottoms[0], bottoms[1]), tops, nonzero / qtype.lsb_count**2)
     return Range(*_refine(cells, qtype, (least, most), start, mirrored=False))
 
 
-def _candidate_ends(cells: HistogramCells, end: float) -> tuple[_Floats, _Floats]:
+def _compute_candidate_ends(cells: HistogramCells, end: float) -> tuple[_Floats, _Floats]:
     """Candidates from 0 to the end, and the squared clipping error of each."""
     if end <= 0:
         return np.zeros(1), np.zeros(1)
@@ -73,7 +73,7 @@ def _candidate_ends(cells: HistogramCells, end: float) -> tuple[_Floats, _Floats
     return chosen, np.maximum(second - 2 * chosen * first + chosen**2 * zeroth, 0.0)
 
 
-def _coarse_minimum(
+def _find_coarse_minimum(
     bottoms: tuple[_Floats, _Floats], tops: tuple[_Floats, _Floats], mass: float
 ) -> tuple[float, float]:
     """Pair of ends with the minimum of the model."""
@@ -93,13 +93,13 @@ def _refine(
 ) -> tuple[float, float]:
     """Ends near ``start`` with the least exact error, or the limits if their error is not larger."""
     error, best, centre = SquaredError(cells), limits, start
-    [least] = _errors(error, qtype, [limits], mirrored=mirrored)
+    [least] = _compute_errors(error, qtype, [limits], mirrored=mirrored)
     for reach, count in _SEARCHES_2D if limits[0] < 0 < limits[1] else _SEARCHES_1D:
         factors = np.linspace(1 - reach, 1 + reach, count).tolist()
         lows = sorted({max(centre[0] * factor, limits[0]) for factor in factors})
         highs = sorted({min(centre[1] * factor, limits[1]) for factor in factors})
         pairs = [(low, high) for high in highs for low in lows]
-        errors = _errors(error, qtype, pairs, mirrored=mirrored)
+        errors = _compute_errors(error, qtype, pairs, mirrored=mirrored)
         index = int(errors.argmin())
         centre = pairs[index]
         if errors[index] < least:
@@ -107,7 +107,7 @@ def _refine(
     return best
 
 
-def _errors(
+def _compute_errors(
     error: SquaredError, qtype: QType, ends: Sequence[tuple[float, float]], *, mirrored: bool
 ) -> _Floats:
     """Squared error for each pair of ends."""

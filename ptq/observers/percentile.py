@@ -31,16 +31,16 @@ def percentile(p: float = 99.99) -> Observer:
         least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
         cut = (1 - p / 100) * cells.total_count
         if symmetric:
-            threshold = _high_end(cells.to_absolute(), cut)
+            threshold = _find_high_end(cells.to_absolute(), cut)
             return Range(max(least, -threshold), min(most, threshold))
         if least < 0 < most:
             cut /= 2
-        return Range(-_high_end(cells.negate(), cut), _high_end(cells, cut))
+        return Range(-_find_high_end(cells.negate(), cut), _find_high_end(cells, cut))
 
     return observe
 
 
-def _high_end(cells: HistogramCells, cut: float) -> float:
+def _find_high_end(cells: HistogramCells, cut: float) -> float:
     """The least nonnegative number above which at most ``cut`` values lie."""
     from_top = np.cumsum(cells.counts[::-1])
     i = min(int(np.searchsorted(from_top, cut, side="right")), from_top.size - 1)

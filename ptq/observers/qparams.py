@@ -43,7 +43,7 @@ def compute_asymmetric_scales(lo: _Floats, hi: _Floats, qtype: QType) -> Scales:
     """The scales and the zero points of `compute_asymmetric_qparams` for many ranges, or for one."""
     lo = np.minimum(np.maximum(lo, -_FLT_MAX), 0.0)
     hi = np.maximum(np.minimum(hi, _FLT_MAX), 0.0)
-    scale = _usable_scale((hi - lo) / qtype.lsb_count)
+    scale = _to_usable_scale((hi - lo) / qtype.lsb_count)
     zero_point = np.minimum(np.maximum(np.rint(qtype.lo - lo / scale), qtype.lo), qtype.hi)
     whole = zero_point.astype(np.int64)
     return _bound_scale(scale, whole, qtype), whole
@@ -69,12 +69,12 @@ def compute_symmetric_scales(lo: _Floats, hi: _Floats, qtype: QType) -> Scales:
     """The scales and the zero points of `compute_symmetric_qparams` for many ranges, or for one."""
     middle = 0 if qtype.signed else (qtype.lo + qtype.hi + 1) // 2
     largest = np.minimum(np.maximum(np.abs(lo), np.abs(hi)), _FLT_MAX)
-    scale = _usable_scale(largest / (qtype.hi - middle))
+    scale = _to_usable_scale(largest / (qtype.hi - middle))
     zero_point = np.full(scale.shape, middle, np.int64)
     return _bound_scale(scale, zero_point, qtype), zero_point
 
 
-def _usable_scale(scale: _Floats) -> _Floats:
+def _to_usable_scale(scale: _Floats) -> _Floats:
     """Scales rounded to float32, with zeros replaced and no scale below `SCALE_FLOOR`."""
     largest = float(np.maximum.reduce(scale, axis=None, initial=0.0))
     scale = np.where(scale == 0, largest or 1.0, scale)

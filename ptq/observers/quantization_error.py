@@ -63,19 +63,19 @@ def compute_quantization_error(stats: TensorStats, params: QuantParams) -> Tenso
     cells = build_histogram_cells(stats)
     scale, zero_point = float(params.scale), int(params.zero_point)
     low, high = scale * (params.qtype.lo - zero_point), scale * (params.qtype.hi - zero_point)
-    below = _cells_between(cells, -np.inf, low - scale / 2)
-    above = _cells_between(cells, high + scale / 2, np.inf)
-    inside = _cells_between(cells, low - scale / 2, high + scale / 2)
+    below = _select_cells(cells, -np.inf, low - scale / 2)
+    above = _select_cells(cells, high + scale / 2, np.inf)
+    inside = _select_cells(cells, low - scale / 2, high + scale / 2)
     total = cells.total_count
     rounding, below_error, above_error = (
-        float(compute_squared_error(region, *_quantizer_arrays(params))[0]) / total
+        float(compute_squared_error(region, *_build_quantizer_arrays(params))[0]) / total
         for region in (inside, below, above)
     )
     return TensorError(
         rounding=rounding,
         clipping=below_error + above_error,
         saturation_rate=(below.total_count + above.total_count) / total,
-        signal=_square_sum(cells) / total,
+        signal=_sum_squares(cells) / total,
     )
 
 
@@ -142,10 +142,10 @@ class SquaredError:
         constant = float(np.square(self._points[small]) @ self._mass[small])
         constant += float(self._cubes[begin:end] @ self._weight[begin:end]) / 3
         errors = np.full(len(scale), constant)
-        for block in _blocks(len(scale), points.size):
+        for block in _list_blocks(len(scale), points.size):
             u, _ = _split(points, scale[block], first[block], last[block])
             errors[block] += scale[block] ** 2 * (np.square(u, out=u) @ mass)
-        for block in _blocks(len(scale), edges.size):
+        for block in _list_blocks(len(scale), edges.size):
             u, n = _split(edges, scale[block], first[block], last[block])
             whole = n @ weight
             np.multiply(u, u, out=n)
@@ -155,7 +155,7 @@ class SquaredError:
         return errors
 
 
-def _blocks(rows: int, columns: int) -> Iterator[slice]:
+def _list_blocks(rows: int, columns: int) -> Iterator[slice]:
     """The rows in blocks of about `_BLOCK` numbers; none without columns."""
     step = max(1, _BLOCK // max(1, columns))
     yield from (slice(start, start + step) for start in range(0, rows if columns else 0, step))
@@ -181,13 +181,13 @@ def compute_squared_error(
     return SquaredError(cells).evaluate(scale, first, last)
 
 
-def _quantizer_arrays(params: QuantParams) -> tuple[NDArray[np.float64], ...]:
+def _build_quantizer_arrays(params: QuantParams) -> tuple[NDArray[np.float64], ...]:
     zero_point = int(params.zero_point)
     row = (float(params.scale), params.qtype.lo - zero_point, params.qtype.hi - zero_point)
     return tuple(np.array([number], np.float64) for number in row)
 
 
-def _cells_between(cells: HistogramCells, start: float, end: float) -> HistogramCells:
+def _select_cells(cells: HistogramCells, start: float, end: float) -> HistogramCells:
     """Values of an interval between ``start`` and ``end``.
 
     Points at an end belong to the interval only if both ends are finite.
@@ -204,6 +204,6 @@ def _cells_between(cells: HistogramCells, start: float, end: float) -> Histogram
     return HistogramCells(lo, hi, cells.counts * within).take(within > 0)
 
 
-def _square_sum(cells: HistogramCells) -> float:
+def _sum_squares(cells: HistogramCells) -> float:
     lo, hi = cells.lo, cells.hi
     return float(cells.counts @ (lo * lo + lo * hi + hi * hi)) / 3

@@ -82,7 +82,7 @@ def compensate_rounding(
         replace(quantized.recipe, form="qdq"),
         list[float](),
     )
-    rounds = _layers_by_depth(graph, plan, model.rounder.node_names)
+    rounds = _group_layers_by_depth(graph, plan, model.rounder.node_names)
     chosen, held_out = choose_samples(samples, model.calibration)
     known = _list_inputs(itertools.chain.from_iterable(rounds))
     kept = model.kept_inputs if model.kept_inputs.has(known, chosen.names) else None
@@ -92,7 +92,7 @@ def compensate_rounding(
     for number, nodes in enumerate(rounds):
         before = as_qdq.quantized_graph
         compared = [_compare_inputs(node, before, plan) for node in nodes]
-        later = _input_names([node for some in rounds[number + 1 :] for node in some], before)
+        later = _map_input_names([node for some in rounds[number + 1 :] for node in some], before)
         # the first stages of both runs share the samples
         feeds = itertools.tee(chosen) if number == 0 and kept is None else (chosen, chosen)
         real = (
@@ -128,14 +128,16 @@ def compensate_rounding(
 def list_inputs_to_keep(graph: Graph, plan: Plan) -> set[str]:
     """The inputs in the float model of the layers that can be re-fitted."""
     names = [name for name, index in plan.operands if index == 1]
-    return _list_inputs(itertools.chain.from_iterable(_layers_by_depth(graph, plan, names)))
+    return _list_inputs(itertools.chain.from_iterable(_group_layers_by_depth(graph, plan, names)))
 
 
 def _list_inputs(layers: Iterable[Node]) -> set[str]:
     return {get_name(node.inputs[0]) for node in layers if node.inputs[0] is not None}
 
 
-def _layers_by_depth(graph: Graph, plan: Plan, candidates: Collection[str]) -> list[list[Node]]:
+def _group_layers_by_depth(
+    graph: Graph, plan: Plan, candidates: Collection[str]
+) -> list[list[Node]]:
     """The nodes to re-fit, grouped by depth, from the first depth to the last.
 
     Args:
@@ -244,7 +246,7 @@ class _InputComparison:
         )
 
 
-def _input_names(nodes: Iterable[Node], quantized: Graph) -> dict[str, str]:
+def _map_input_names(nodes: Iterable[Node], quantized: Graph) -> dict[str, str]:
     """The name in the quantized graph of each input of some layers, by its name in the float graph."""
     counterparts = {node.name: node for node in quantized.nodes}
     found = {}
@@ -258,7 +260,7 @@ def _input_names(nodes: Iterable[Node], quantized: Graph) -> dict[str, str]:
 
 def _compare_inputs(node: Node, quantized: Graph, plan: Plan) -> _InputComparison:
     layer = LinearOp(node)
-    [(float_name, quantized_name)] = _input_names([node], quantized).items()
+    [(float_name, quantized_name)] = _map_input_names([node], quantized).items()
     slices = list(list_channel_blocks(layer, choose_max_block_size([layer]) // 2))
     sizes = [(layer.groups, inputs.stop - inputs.start) for inputs in slices]
     pairs = InputPairs(slices, [Covariance(groups, 2 * size) for groups, size in sizes], [])

@@ -98,9 +98,11 @@ def fit_compensation(
     if len(pairs.held_out) < MIN_HELD_OUT or not all(block.count for block in pairs.training):
         return None
     few = weights[:, :, :: -(-weights.shape[2] // _SUMS_TRIED)]
-    before = _held_out_errors(few, few, pairs, centred=False)
-    changes = [0 * few, *_weight_changes(pairs, few, RIDGES, centred=centred)]
-    after = [_held_out_errors(few, few + change, pairs, centred=centred) for change in changes]
+    before = _compute_held_out_errors(few, few, pairs, centred=False)
+    changes = [0 * few, *_compute_weight_changes(pairs, few, RIDGES, centred=centred)]
+    after = [
+        _compute_held_out_errors(few, few + change, pairs, centred=centred) for change in changes
+    ]
     errors = np.stack([before, *after])
     excess = errors - errors[errors.mean(axis=1).argmin()]
     tolerance = _STANDARD_ERRORS * excess.std(axis=1, ddof=1) / math.sqrt(len(before))
@@ -110,13 +112,13 @@ def fit_compensation(
     fitted = weights
     if chosen > 1:
         ridge = RIDGES[chosen - 2 : chosen - 1]
-        [change] = _weight_changes(pairs.merge_held_out(), weights, ridge, centred=centred)
+        [change] = _compute_weight_changes(pairs.merge_held_out(), weights, ridge, centred=centred)
         fitted = weights + change
     left = max(errors[chosen].mean() / before.mean(), _NO_ERROR)
     return CompensationFit(fitted, -to_error_db(left))
 
 
-def _weight_changes(
+def _compute_weight_changes(
     pairs: InputPairs, weights: Matrix, ridges: Sequence[float], *, centred: bool
 ) -> list[Matrix]:
     """D for each ridge, of the shape of the weights."""
@@ -124,15 +126,15 @@ def _weight_changes(
     for inputs, block in zip(pairs.input_slices, pairs.training, strict=True):
         rows, some = block.rows, weights[:, inputs]
         if rows is not None and rows.shape[2] < some.shape[1]:
-            found = _changes_by_rows(rows, some, ridges, centred=centred)
+            found = _solve_by_rows(rows, some, ridges, centred=centred)
         else:
-            found = _changes_by_moments(block, some, ridges, centred=centred)
+            found = _solve_by_moments(block, some, ridges, centred=centred)
         for change, part in zip(changes, found, strict=True):
             change[:, inputs] = part
     return changes
 
 
-def _changes_by_moments(
+def _solve_by_moments(
     block: Covariance, weights: Matrix, ridges: Sequence[float], *, centred: bool
 ) -> Iterator[Matrix]:
     length = weights.shape[1]
@@ -143,7 +145,7 @@ def _changes_by_moments(
         yield solve_cholesky(factorize_cholesky(add_damping(of_v.copy(), ridge * variance)), right)
 
 
-def _changes_by_rows(
+def _solve_by_rows(
     rows: Rows, weights: Matrix, ridges: Sequence[float], *, centred: bool
 ) -> Iterator[Matrix]:
     """The same from fewer rows than inputs: the system has one unknown for each row.
@@ -163,7 +165,7 @@ def _changes_by_rows(
         yield multiply_in_blocks(v, solve_cholesky(lower, right))
 
 
-def _held_out_errors(
+def _compute_held_out_errors(
     float_weights: Matrix, fitted: Matrix, pairs: InputPairs, *, centred: bool
 ) -> Matrix:
     shift = np.zeros((len(float_weights), 1, float_weights.shape[2]))

@@ -30,7 +30,9 @@ def find_outlier_channels(
         return np.zeros(0, np.int64)
     order = np.argsort(-np.maximum(-least, greatest), kind="stable")
     sizes = [2**k for k in range(most.bit_length())]
-    widths = [_range_width(least[order[size:]], greatest[order[size:]]) for size in (0, *sizes)]
+    widths = [
+        _compute_range_width(least[order[size:]], greatest[order[size:]]) for size in (0, *sizes)
+    ]
     if widths[0] < _MIN_RANGE_RATIO * widths[-1] or not widths[0] > 0:
         return np.zeros(0, np.int64)
     size = next(
@@ -39,6 +41,6 @@ def find_outlier_channels(
     return np.sort(order[:size]).astype(np.int64)
 
 
-def _range_width(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> float:
+def _compute_range_width(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> float:
     """The width of the range that holds 0 and all channels."""
     return max(0.0, float(greatest.max())) - min(0.0, float(least.min()))

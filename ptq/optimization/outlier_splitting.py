@@ -110,7 +110,7 @@ def split_outlier_channels(
     if not outliers or _is_surely_sufficient(spreads, row):
         return prepared, recipe
     candidates = [
-        _candidate_factors(sites, spreads, outliers, exponent)
+        _compute_candidate_factors(sites, spreads, outliers, exponent)
         for exponent in (None, *_EXTREMES_EXPONENTS)
     ]
     advance = run.start_stage("splitting outliers", None)
@@ -191,7 +191,7 @@ def _estimate_error(spreads: Spreads, row: Target) -> float:
     return total
 
 
-def _candidate_factors(
+def _compute_candidate_factors(
     sites: Sequence[SplitSite],
     spreads: Mapping[str, ChannelSpread],
     outliers: Mapping[str, NDArray[np.int64]],

@@ -47,7 +47,7 @@ def is_significantly_lower(
     if ratio > MAX_ERROR_RATIO or usable.sum() < 2:
         return False
     log_ratios = np.log(errors[usable] / than[usable])
-    return _most_samples_gain(log_ratios, standard_errors) or (
+    return _is_significant_gain(log_ratios, standard_errors) or (
         bool(ratio < _MAX_ERROR_RATIO_FEW) and _sum_is_lower(errors, than, standard_errors)
     )
 
@@ -68,7 +68,7 @@ def is_hopeless(
     return bool(total > most.sum() or (is_checked and total > most[known].sum()))
 
 
-def _most_samples_gain(log_ratios: NDArray[np.float64], standard_errors: float) -> bool:
+def _is_significant_gain(log_ratios: NDArray[np.float64], standard_errors: float) -> bool:
     """Whether the mean of the log error ratios is below 0 by that many standard errors: a paired t-test."""
     error = log_ratios.std(ddof=1) / math.sqrt(log_ratios.size)
     return bool(log_ratios.mean() + standard_errors * error < 0)

@@ -57,7 +57,7 @@ class StagedRun:
         """
         nodes, inputs = _find_nodes(graph, wanted, self._known)
         self._computed.update(node.name or "" for node in nodes)
-        kept = _values_to_keep(graph, later, self._computed)
+        kept = _list_values_to_keep(graph, later, self._computed)
         made = {get_name(value) for node in nodes for value in node.outputs}
         outputs = [name for name in dict.fromkeys([*wanted, *kept]) if name in made]
         part = graph.extract(nodes, inputs, outputs)
@@ -114,7 +114,9 @@ def _find_nodes(
     return [node for node in graph.nodes if node in found], list(inputs)
 
 
-def _values_to_keep(graph: Graph, later: Sequence[str], computed: Collection[str]) -> list[str]:
+def _list_values_to_keep(
+    graph: Graph, later: Sequence[str], computed: Collection[str]
+) -> list[str]:
     """The values that nodes outside the computed ones read, on the way to the values that later stages want."""
     nodes, _ = _find_nodes(graph, later, ())
     read = {
@@ -123,7 +125,7 @@ def _values_to_keep(graph: Graph, later: Sequence[str], computed: Collection[str
     read.update(v for node in nodes for v in node.outputs if get_name(v) in later)
     kept: dict[str, None] = {}
     for value in read:
-        source = _before_dequantizing(value)
+        source = _skip_dequantization(value)
         maker = source.producer()
         is_ready = source.is_graph_input() or (maker is not None and maker.name in computed)
         if is_ready and is_tensor(source) and get_dtype(source) is not None:
@@ -131,7 +133,7 @@ def _values_to_keep(graph: Graph, later: Sequence[str], computed: Collection[str
     return sorted(kept)
 
 
-def _before_dequantizing(value: Value) -> Value:
+def _skip_dequantization(value: Value) -> Value:
     """The integers that a value is dequantized from, so that its readers find the quantizer; else the value."""
     maker = value.producer()
     if maker is None or get_operator(maker) != "DequantizeLinear" or maker.inputs[0] is None:

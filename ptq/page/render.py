@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def render_html(page: Page) -> str:
     """The page as text; every text of the page is escaped."""
     shown = [section for section in page.sections if section.blocks]
-    return _templates().get_template("page.html").render(page=page, sections=shown)
+    return _load_templates().get_template("page.html").render(page=page, sections=shown)
 
 
 def encode_html(text: str) -> bytes:
@@ -26,7 +26,7 @@ def encode_html(text: str) -> bytes:
 
 
 @functools.cache
-def _templates() -> Environment:
+def _load_templates() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # 0.02 s
 
     templates = Environment(

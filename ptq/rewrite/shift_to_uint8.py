@@ -105,7 +105,7 @@ def shift_activations_to_uint8(graph: Graph) -> Graph:
     if not any(map(_has_mixed_signedness, ops)):
         return graph
     shifted = graph.copy()
-    constants = _constant_activations(shifted)
+    constants = _list_constant_activations(shifted)
     for node in shifted.nodes:
         if get_operator(node) != "QuantizeLinear" or node.outputs[0].is_graph_output():
             continue
@@ -214,7 +214,7 @@ def _has_mixed_signedness(op: QuantizedOp) -> bool:
     return len(activations) == 2 or (activations == {True} and False in signs[Role.WEIGHT])
 
 
-def _constant_activations(graph: Graph) -> list[Node]:
+def _list_constant_activations(graph: Graph) -> list[Node]:
     found: dict[Node, None] = {}
     for node in graph.nodes:
         op = match_supported_qdq_op(node)

@@ -81,7 +81,7 @@ class PrecisionRules:
         skip, refused = {**self._skip, **floats}, dict(self._refused)
         assignment = self._eligibility.assign(skip)
         groups = find_scale_groups(assignment, self._target)
-        while unobserved := _unobserved_tensors(groups, self._stats):
+        while unobserved := _find_unobserved_tensors(groups, self._stats):
             missing = unobserved.intersection(list_tensors_to_observe(self._graph))
             if missing:
                 raise StatsError(
@@ -104,7 +104,7 @@ def assign_precision_and_groups(
     return PrecisionRules(graph, stats, target).assign(floats)
 
 
-def _unobserved_tensors(groups: ScaleGroups, stats: Mapping[str, TensorStats]) -> set[str]:
+def _find_unobserved_tensors(groups: ScaleGroups, stats: Mapping[str, TensorStats]) -> set[str]:
     """Tensors that set the range of their group, but whose values no statistics describe."""
     return {
         name

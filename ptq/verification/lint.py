@@ -72,7 +72,9 @@ def _find_lacking_in_micro(nodes: Sequence[Node]) -> Iterator[Finding]:
         if having:
             more = f", and {len(having) - 1} more" if len(having) > 1 else ""
             text = f"tflite-micro loads no file with {name} ({op}{more}); on microcontrollers replace it"
-            yield _node_finding(having[0], "microcontroller", _WHOLE_SPECIFICATION, text, "note")
+            yield _build_node_finding(
+                having[0], "microcontroller", _WHOLE_SPECIFICATION, text, "note"
+            )
 
 
 def _lint_node(node: Node, row: Target) -> Iterator[Finding]:
@@ -82,12 +84,12 @@ def _lint_node(node: Node, row: Target) -> Iterator[Finding]:
     spec = get_spec(node)
     if op in QLINEAR_FORMS:
         text = f"{op} has no QDQ form here; it runs as in ONNX Runtime"
-        yield _node_finding(node, "unspecified", _WHOLE_SPECIFICATION, text, "note")
+        yield _build_node_finding(node, "unspecified", _WHOLE_SPECIFICATION, text, "note")
         return
     if spec is None or spec.litert is None:
         if op in _INTEGER_OPS:
             text = f"{op} computes its scale at run time; the specification allows only constant scales"
-            yield _node_finding(node, "dynamic", _WHOLE_SPECIFICATION, text, "error")
+            yield _build_node_finding(node, "dynamic", _WHOLE_SPECIFICATION, text, "error")
         elif _has_integer_input(node):
             runs = (
                 "ptq runs it in integers, LiteRT in float"
@@ -95,15 +97,15 @@ def _lint_node(node: Node, row: Target) -> Iterator[Finding]:
                 else "it runs in float"
             )
             text = f"{op} has an integer input but is not in the specification; {runs}"
-            yield _node_finding(node, "unspecified", _WHOLE_SPECIFICATION, text, "note")
+            yield _build_node_finding(node, "unspecified", _WHOLE_SPECIFICATION, text, "note")
         return
     if match_supported_qdq_op(node) is None and _has_integer_input(node):
         text = f"runs in float: {explain_float(node, lambda _: True)}"
-        yield _node_finding(node, "float", get_clause_name(node, spec), text, "note")
+        yield _build_node_finding(node, "float", get_clause_name(node, spec), text, "note")
     yield from check_operator(node, spec, row)
 
 
-def _node_finding(
+def _build_node_finding(
     node: Node, rule: str, clause: str, text: str, severity: Literal["error", "note"]
 ) -> Finding:
     return Finding(

@@ -76,7 +76,7 @@ def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
 
     Of an operator that runs in float, only its weights and quantized tensors have rules, each by itself.
     """
-    rules, in_float = _Rules(node, get_clause_name(node, spec), row), _runs_in_float(node, spec)
+    rules, in_float = _Rules(node, get_clause_name(node, spec), row), _has_float_tensor(node, spec)
     first = find_quantized_source(node.inputs[0]) if node.inputs else None
     for position, value in enumerate(node.inputs):
         quantized = find_quantized_source(value)
@@ -110,7 +110,7 @@ def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
             yield from rules.check_same_scale(quantized, first)
 
 
-def _runs_in_float(node: Node, spec: OpSpec) -> bool:
+def _has_float_tensor(node: Node, spec: OpSpec) -> bool:
     """Whether a tensor that an integer kernel needs is float; a float bias alone is a breach of the bias's rules."""
     if match_supported_qdq_op(node) is not None:
         return False

@@ -103,16 +103,16 @@ def explain_float(node: Node, runs: Callable[[str], bool]) -> str:
     """
     op = get_operator(node)
     if op in QLINEAR_FORMS:
-        return _qlinear_reason(node, *QLINEAR_FORMS[op])
+        return _explain_qlinear(node, *QLINEAR_FORMS[op])
     spec = get_spec(node)
     if spec is None or not runs(spec.op):
         return f"{op} has no integer kernel in this arithmetic"
     operands = [(spec.role_of(i), v) for i, v in enumerate(node.inputs) if v is not None]
-    reasons = [_operand_reason(role, value) for role, value in operands if role is not Role.BIAS]
+    reasons = [_explain_operand(role, value) for role, value in operands if role is not Role.BIAS]
     if spec.output_rule is not OutputRule.NONE:
-        reasons += [_output_reason(value) for value in node.outputs]
+        reasons += [_explain_output(value) for value in node.outputs]
     # the bias is last: it becomes int32 only if all else is quantized, so that it is never the first cause
-    reasons += [_operand_reason(role, value) for role, value in operands if role is Role.BIAS]
+    reasons += [_explain_operand(role, value) for role, value in operands if role is Role.BIAS]
     matched = match_qdq_op(node)
     if matched is not None:
         reasons.append(explain_unsupported_unit(matched))
@@ -122,7 +122,7 @@ def explain_float(node: Node, runs: Callable[[str], bool]) -> str:
     )
 
 
-def _qlinear_reason(node: Node, spec: OpSpec, form: QLinearForm) -> str:
+def _explain_qlinear(node: Node, spec: OpSpec, form: QLinearForm) -> str:
     """Why a QLinear operator does not run in the integer executor."""
     operands = read_operands(node, form)
     if operands is None:
@@ -131,26 +131,26 @@ def _qlinear_reason(node: Node, spec: OpSpec, form: QLinearForm) -> str:
     return reason or "its scales or zero points are not constants that a kernel supports"
 
 
-def _operand_reason(role: Role, value: Value) -> str:
+def _explain_operand(role: Role, value: Value) -> str:
     """Why an input does not have the integers of its role; empty if it does."""
     if role in (Role.KEEP, Role.VALUE):
         return ""
     what, quantized = f"{role.value} {get_name(value)}", find_quantized_source(value)
     if quantized is None:
-        return f"{what} {_float_value_reason(value)}"
+        return f"{what} {_explain_float_value(value)}"
     if quantized.params.qtype.bits != (32 if role is Role.BIAS else 8):
         return f"{what} is {quantized.params.qtype.name}"
     return ""
 
 
-def _float_value_reason(value: Value) -> str:
+def _explain_float_value(value: Value) -> str:
     maker = value.producer()
     if maker is None or get_onnx_operator(maker) != "DequantizeLinear":
         return "is a float constant" if is_constant(value) else "is computed in float"
-    return _quantizer_reason(maker, maker.inputs[0])
+    return _explain_quantizer(maker, maker.inputs[0])
 
 
-def _output_reason(value: Value) -> str:
+def _explain_output(value: Value) -> str:
     """Why a float result does not become 8-bit integers; empty if it does."""
     what, quantized = f"output {get_name(value)}", find_quantized_result(value)
     if quantized is not None:
@@ -167,10 +167,10 @@ def _output_reason(value: Value) -> str:
         return f"{what} has no QuantizeLinear after it"
     if len(readers) > 1:
         return f"{what} has {len(readers)} readers; it needs exactly one, a QuantizeLinear"
-    return f"{what} {_quantizer_reason(quantizers[0], quantizers[0].outputs[0])}"
+    return f"{what} {_explain_quantizer(quantizers[0], quantizers[0].outputs[0])}"
 
 
-def _quantizer_reason(quantizer: Node, integers: Value | None) -> str:
+def _explain_quantizer(quantizer: Node, integers: Value | None) -> str:
     """Why a quantizer is not one of 8-bit integers with constant scales along at most one axis."""
     scales = None if get_onnx_operator(quantizer) == _DYNAMIC else get_constant(quantizer.inputs[1])
     if scales is None:

@@ -60,14 +60,14 @@ def optimize_with_ort(graph: Graph) -> Graph:
 def _is_quantized_from_float(value: Value) -> bool:
     node = value.producer()
     while node is not None and get_operator(node) in _MOVEMENT_OPS:
-        node = _input_producer(node)
+        node = _find_input_producer(node)
     if node is None or get_operator(node) not in QUANTIZE_OPS:
         return False
-    source = _input_producer(node)
+    source = _find_input_producer(node)
     return source is not None and get_operator(source) not in DEQUANTIZE_OPS
 
 
-def _input_producer(node: Node) -> Node | None:
+def _find_input_producer(node: Node) -> Node | None:
     value = node.inputs[0]
     return value.producer() if value is not None else None
 

@@ -59,7 +59,7 @@ def list_steps_ort_runs_in_float(graph: Graph) -> tuple[Step, ...]:
 
 def with_integer_products(executor: Executor, graph: Graph) -> tuple[Executor, frozenset[str]]:
     """The executor with ONNX Runtime's float products in float too, and the names of their results."""
-    float_names = _float_results(executor.program)
+    float_names = _find_float_results(executor.program)
     if float_names:
         float_names -= find_integer_products(graph)
     if not float_names:
@@ -71,10 +71,10 @@ def find_comparable_tensors(program: Program, graph: Graph) -> set[str]:
     """Tensors that program and graph both have: integers, and float results of products of integers."""
     present = {get_name(v) for node in graph.nodes for v in node.outputs if v.name}
     computed = {name for step in program.steps for name in step.outputs}
-    return (computed & program.params.keys() | _float_results(program)) & present
+    return (computed & program.params.keys() | _find_float_results(program)) & present
 
 
-def _float_results(program: Program) -> frozenset[str]:
+def _find_float_results(program: Program) -> frozenset[str]:
     return frozenset(
         name
         for step in program.steps

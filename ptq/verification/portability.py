@@ -200,8 +200,8 @@ class _Probe:
         return NodeRisk(
             node=self.site.name,
             op=self.site.op,
-            bits_left=_bits_left(_largest_sum(self.site)),
-            bits_left_met=_bits_left(self.peak),
+            bits_left=_compute_bits_left(_compute_largest_sum(self.site)),
+            bits_left_met=_compute_bits_left(self.peak),
             channels=reachable.size,
             saturable=int(np.count_nonzero(reachable)),
             saturated=self.saturated,
@@ -213,7 +213,7 @@ class _Probe:
 
     def _saturable_channels(self) -> NDArray[np.bool_]:
         """Output channels with a pair of weights whose products can overflow int16."""
-        columns = _weight_columns(self.site)
+        columns = _view_weight_columns(self.site)
         none = np.zeros(columns.shape[-1], np.bool_)
         if (
             get_activation_qparams(self.site).qtype.signed
@@ -238,7 +238,7 @@ class _Probe:
         return int(np.count_nonzero(tied))
 
 
-def _weight_columns(site: Site) -> NDArray[Any]:
+def _view_weight_columns(site: Site) -> NDArray[Any]:
     """Constant weight as a matrix: a column holds the weights of one output channel, in ONNX Runtime's order."""
     w = get_constant_input(site, 1)
     assert w is not None
@@ -257,12 +257,12 @@ def _is_depthwise(site: Site) -> bool:
     return w is not None and w.shape[-1] == 1 and len(w) == int(site.attrs.get("group", 1))
 
 
-def _largest_sum(site: Site) -> int:
+def _compute_largest_sum(site: Site) -> int:
     """Largest magnitude of the accumulator of any output channel, for any input."""
     x, w, columns = (
         get_activation_qparams(site),
         get_weight_qparams(site),
-        _weight_columns(site).astype(np.int64),
+        _view_weight_columns(site).astype(np.int64),
     )
     zeros = (
         np.broadcast_to(w.zero_point, columns.shape[-1:])
@@ -278,5 +278,5 @@ def _largest_sum(site: Site) -> int:
     return int(max(np.abs(top + offset).max(initial=0), np.abs(bottom + offset).max(initial=0)))
 
 
-def _bits_left(largest: int) -> float:
+def _compute_bits_left(largest: int) -> float:
     return 31.0 - math.log2(max(largest, 1))

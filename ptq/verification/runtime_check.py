@@ -100,11 +100,11 @@ class _EnergyTally:
 
     def add(self, reference: NDArray[Any], found: NDArray[Any]) -> None:
         """Add one sample."""
-        expected = _real(reference, self.reference_params)
+        expected = _to_real(reference, self.reference_params)
         self.elements += expected.size
         self.signal += float((expected**2).sum())
         if expected.shape == found.shape:
-            self.noise += float(((expected - _real(found, self.params)) ** 2).sum())
+            self.noise += float(((expected - _to_real(found, self.params)) ** 2).sum())
         else:
             self.noise += max(self.signal, 1.0) * 1e6
 
@@ -136,8 +136,8 @@ def check_in_runtime(
         DataError: There is no sample, or the model fails on one.
     """
     reference = graph if against is None else against
-    given, expected = _quantized_tensors(graph), _quantized_tensors(reference)
-    outputs = {get_name(v): _computing_node(v) for v in graph.outputs}
+    given, expected = _list_quantized_tensors(graph), _list_quantized_tensors(reference)
+    outputs = {get_name(v): _find_computing_node(v) for v in graph.outputs}
     inner = [] if runtime in _WITHOUT_INNER_TENSORS else [n for n in given if n in expected]
     tallies = {n: _EnergyTally(given[n][1], expected[n][1], given[n][0]) for n in inner}
     tallies |= {
@@ -193,7 +193,7 @@ def describe_failure(check: RuntimeCheck) -> str:
     )
 
 
-def _quantized_tensors(graph: Graph) -> Mapping[str, tuple[Node, QuantParams | None]]:
+def _list_quantized_tensors(graph: Graph) -> Mapping[str, tuple[Node, QuantParams | None]]:
     """The outputs of quantizers in graph order, each with the node that computes the values and the parameters."""
     found = {}
     for node in graph.nodes:
@@ -208,7 +208,7 @@ def _quantized_tensors(graph: Graph) -> Mapping[str, tuple[Node, QuantParams | N
     return found
 
 
-def _computing_node(value: Value) -> Node | None:
+def _find_computing_node(value: Value) -> Node | None:
     """The node that computes a value, found through quantizers."""
     node = value.producer()
     while node is not None and node.op_type in QUANTIZERS and node.inputs[0] is not None:
@@ -219,7 +219,7 @@ def _computing_node(value: Value) -> Node | None:
     return node
 
 
-def _real(array: NDArray[Any], params: QuantParams | None) -> NDArray[np.float64]:
+def _to_real(array: NDArray[Any], params: QuantParams | None) -> NDArray[np.float64]:
     values = np.asarray(array).astype(np.float64)
     if params is None:
         return values

@@ -124,8 +124,8 @@ def _find_islands(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
         n for n in nodes if get_operator(n) in DEQUANTIZE_OPS and not is_constant(n.inputs[0])
     ]
     ends = [n for n in nodes if get_operator(n) in QUANTIZE_OPS]
-    behind = _reach(starts, list_readers, QUANTIZE_OPS)
-    before = _reach(ends, list_producers, DEQUANTIZE_OPS)
+    behind = _find_reached(starts, list_readers, QUANTIZE_OPS)
+    before = _find_reached(ends, list_producers, DEQUANTIZE_OPS)
     inside = [
         n for n in nodes if id(n) in behind and id(n) in before and get_operator(n) != "Transpose"
     ]
@@ -237,7 +237,7 @@ def _check_processor() -> Iterator[SlowPattern]:
         )
 
 
-def _reach(
+def _find_reached(
     starts: Sequence[Node], follow: Callable[[Node], Iterable[Node]], stop: frozenset[str]
 ) -> set[int]:
     """Ids of the nodes that are reached from some nodes without passing one of the operators."""

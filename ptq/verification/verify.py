@@ -207,7 +207,7 @@ def verify_graph(
             for name, tally in found.tallies.items()
         ),
         islands=executor.islands,
-        floats=_float_nodes(graph, executor),
+        floats=_list_float_nodes(graph, executor),
         intact=not found.changed,
         exact_products=has_exact_int8_sums(),
         ort_version=ORT_VERSION,
@@ -219,7 +219,7 @@ def verify_graph(
     )
 
 
-def _float_nodes(graph: Graph, executor: Executor) -> tuple[NodeStatus, ...]:
+def _list_float_nodes(graph: Graph, executor: Executor) -> tuple[NodeStatus, ...]:
     """Nodes that the model leaves in float, and nodes that ONNX Runtime computes in float nevertheless."""
     integers = {step.name for step in executor.program.steps if isinstance(step, Step)}
     statuses = []

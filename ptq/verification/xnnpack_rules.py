@@ -65,7 +65,7 @@ def explain_xnnpack_placement(graph: Graph) -> Iterator[tuple[Node, str]]:
 
 
 def _check_convolution(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> str:
-    weight, bias = find_quantized_source(node.inputs[1]), _input(node, 2)
+    weight, bias = find_quantized_source(node.inputs[1]), _get_input(node, 2)
     array = None if weight is None else get_constant(weight.integers)
     if weight is None or array is None:
         return "the weight is not a constant of integers"
@@ -90,7 +90,7 @@ def _check_convolution(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> st
     )
     if group not in (1, channels):
         return f"{group} groups: neither 1 nor one for each channel"
-    return _unknown_size(x)
+    return _check_size(x)
 
 
 def _check_average_pool(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> str:
@@ -98,13 +98,13 @@ def _check_average_pool(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> s
         return "average pools of int8 are not taken, only of uint8"
     if not get_attributes(node).get("count_include_pad", 0):
         return "padding is not counted"
-    return _unknown_size(x) or _pool_attributes(node)
+    return _check_size(x) or _check_pool(node)
 
 
 def _check_max_pool(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> str:
     if x.params != y.params:
         return "input and output have different scales"
-    return _unknown_size(x) or _pool_attributes(node)
+    return _check_size(x) or _check_pool(node)
 
 
 def _check_softmax(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> str:
@@ -124,10 +124,10 @@ def _check_softmax(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> str:
 def _check_resize(node: Node, x: QuantizedTensor, y: QuantizedTensor) -> str:
     if get_attributes(node).get("mode", "nearest") != "linear":
         return "only linear interpolation is taken"
-    return _unknown_size(x)
+    return _check_size(x)
 
 
-def _pool_attributes(node: Node) -> str:
+def _check_pool(node: Node) -> str:
     attrs = get_attributes(node)
     if attrs.get("ceil_mode", 0):
         return "sizes are rounded up (ceil_mode)"
@@ -137,14 +137,14 @@ def _pool_attributes(node: Node) -> str:
     return "the kernel is not two-dimensional, or 1 × 1" if kernel in ((1, 1), ()) else ""
 
 
-def _unknown_size(x: QuantizedTensor) -> str:
+def _check_size(x: QuantizedTensor) -> str:
     shape = get_shape(x.integers)
     if shape is None or len(shape) != 4:
         return "the input does not have 4 axes of known size"
     return "channels, height or width have no fixed size" if None in shape[1:] else ""
 
 
-def _input(node: Node, position: int) -> Value | None:
+def _get_input(node: Node, position: int) -> Value | None:
     return node.inputs[position] if position < len(node.inputs) else None
 
 

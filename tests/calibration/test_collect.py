@@ -168,7 +168,7 @@ def test_a_tensor_without_axes_is_returned_for_each_sample(at_once: bool) -> Non
 def test_as_many_runs_at_once_as_have_threads_of_their_own(
     threads: int, processors: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: processors)
+    monkeypatch.setattr(thread_pool, "_count_usable_cpus", lambda: processors)
     session = open_session_with_outputs(GRAPH, CollectedTensors(["y"]), threads=threads)
     assert BatchBuffers(session, ["y"], 8, at_once=True)._most_runs_at_once == most
     assert BatchBuffers(session, ["y"], 8)._most_runs_at_once == 1
@@ -177,7 +177,7 @@ def test_as_many_runs_at_once_as_have_threads_of_their_own(
 def test_samples_that_run_at_once_are_those_that_run_one_after_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 3)
+    monkeypatch.setattr(thread_pool, "_count_usable_cpus", lambda: 3)
     session = open_session_with_outputs(GRAPH, CollectedTensors(["y"]), threads=1)
     run_into, together = session.run_into, threading.Barrier(3, timeout=10)
 

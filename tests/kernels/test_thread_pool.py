@@ -25,7 +25,7 @@ def test_the_environment_sets_the_number_of_threads(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_option_threads_limits_the_threads_of_a_verb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 8)
+    monkeypatch.setattr(thread_pool, "_count_usable_cpus", lambda: 8)
 
     @thread_pool.use_given_threads
     def verb(*, threads: int = 0) -> int:
@@ -106,7 +106,7 @@ def test_results_of_jobs_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_jobs_on_other_threads_see_the_context_of_the_caller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 4)
+    monkeypatch.setattr(thread_pool, "_count_usable_cpus", lambda: 4)
     monkeypatch.delenv("PTQ_THREADS", raising=False)
     value: ContextVar[int] = ContextVar("value", default=0)
     together = threading.Barrier(4, timeout=10)

@@ -9,7 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from ptq.observers.covariance import Covariance
-from ptq.optimization.compensation_fit import RIDGES, InputPairs, _weight_changes, fit_compensation
+from ptq.optimization.compensation_fit import (
+    RIDGES,
+    InputPairs,
+    _compute_weight_changes,
+    fit_compensation,
+)
 from ptq.solver.rounding.gptq_rounding import factorize_cholesky, solve_cholesky
 
 INPUTS, SUMS, ROWS = 6, 4, 40
@@ -137,10 +142,10 @@ def test_fewer_rows_than_inputs_give_the_same_changes_as_moments(centred: bool):
     for found in (by_rows, by_moments):
         found.add_training(u, v)
     by_moments.training[0].flush()
-    changes = _weight_changes(by_rows, w, RIDGES, centred=centred)
+    changes = _compute_weight_changes(by_rows, w, RIDGES, centred=centred)
     assert by_rows.training[0].rows is not None
     for change, expected in zip(
-        changes, _weight_changes(by_moments, w, RIDGES, centred=centred), strict=True
+        changes, _compute_weight_changes(by_moments, w, RIDGES, centred=centred), strict=True
     ):
         np.testing.assert_allclose(change, expected, rtol=1e-8, atol=1e-10)
 

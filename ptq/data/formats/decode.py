@@ -46,7 +46,7 @@ def decode(path: Path, channels: str) -> Image.Image:
             f"{path}: not an image; supported formats are {', '.join(FORMATS)}"
         ) from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _too_large_error(path, "") from error
+        raise _build_too_large_error(path, "") from error
     # On damaged files, Pillow's decoders raise SyntaxError, struct.error, KeyError and more.
     except Exception as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
@@ -74,7 +74,7 @@ def open_image(stream: BinaryIO) -> Image.Image:
 def _decode(file: BinaryIO, path: Path, channels: str) -> Image.Image:
     with open_image(file) as opened:
         if opened.width * opened.height > MAX_PIXELS:
-            raise _too_large_error(path, f" at {opened.height}×{opened.width}")
+            raise _build_too_large_error(path, f" at {opened.height}×{opened.width}")
         opened.load()
         return convert_image(opened, channels, str(path))
 
@@ -113,7 +113,7 @@ def resize_and_crop(image: Image.Image, pre: Preprocess, where: str) -> Image.Im
         short = min(width, height)
         width, height = pre.resize * width // short, pre.resize * height // short
     if width * height > MAX_PIXELS:
-        raise _too_large_error(where, f" once resized to {height}×{width}")
+        raise _build_too_large_error(where, f" once resized to {height}×{width}")
     if pre.size is not None and pre.letterbox is not None:
         return _fit_into_box(image, pre, pre.size, pre.letterbox)
     if (width, height) != image.size:
@@ -170,5 +170,5 @@ def convert_pixels(image: Image.Image, pre: Preprocess, table: NDArray[Any]) -> 
     return np.stack(planes, axis=0 if pre.layout == "NCHW" else -1)
 
 
-def _too_large_error(where: Path | str, what: str) -> DataError:
+def _build_too_large_error(where: Path | str, what: str) -> DataError:
     return DataError(f"{where}: the image is too large{what}; the limit is {MAX_PIXELS} pixels")

@@ -94,11 +94,11 @@ def _decode(path: Path) -> tuple[int, NDArray[Any]]:
     except DataError:
         raise
     except (OSError, EOFError, MemoryError, OverflowError, ValueError) as error:
-        raise _unreadable_error(path, _CUT if _is_cut(error) else error) from error
+        raise _build_unreadable_error(path, _CUT if _is_cut(error) else error) from error
     except (struct.error, TypeError, LookupError, ArithmeticError, UnboundLocalError) as error:
-        raise _unreadable_error(path, "its header is damaged") from error
+        raise _build_unreadable_error(path, "its header is damaged") from error
     except wavfile.WavFileWarning as error:
-        raise _unreadable_error(path, _CUT) from error
+        raise _build_unreadable_error(path, _CUT) from error
     return int(rate), values
 
 
@@ -107,7 +107,7 @@ def _is_cut(error: Exception) -> bool:
     return bool(re.search("cannot reshape array|multiple of element size", str(error)))
 
 
-def _unreadable_error(path: Path, reason: Exception | str) -> DataError:
+def _build_unreadable_error(path: Path, reason: Exception | str) -> DataError:
     text = " ".join(str(getattr(reason, "strerror", None) or reason).split())
     return DataError(f"{path}: cannot read the WAV file: {text or type(reason).__name__}")
 

@@ -79,7 +79,7 @@ def find_labels(listing: FolderListing) -> FolderLabels:
         )
         for part in parts
     ]
-    numbers = _class_numbers(listed, () if listing.is_selection else folders, root)
+    numbers = _find_class_numbers(listed, () if listing.is_selection else folders, root)
     found = {}
     for of_part in files:
         if (read := read_label_file(of_part, numbers, use_tables=len(folders) < 2)) is not None:
@@ -157,7 +157,7 @@ def _from_folders(
 ) -> FolderLabels:
     """The labels that class folders give; ``paths`` are those of samples in their shards."""
     if not folders:
-        return FolderLabels({}, _empty_classes(listing), Labelling("", notes=tuple(notes)))
+        return FolderLabels({}, _list_empty_classes(listing), Labelling("", notes=tuple(notes)))
     entries = () if listing.parts else list_entries(listing.root)
     beside = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     # where a pattern selects folders, the others count too
@@ -204,11 +204,11 @@ def _note_inner_folders(paths: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _empty_classes(listing: FolderListing) -> tuple[str, ...]:
+def _list_empty_classes(listing: FolderListing) -> tuple[str, ...]:
     return tuple(sorted(listing.folders))
 
 
-def _class_numbers(
+def _find_class_numbers(
     listed: Mapping[str, int] | None, folders: Sequence[str], root: Path
 ) -> Mapping[str, int]:
     """Class number by name, for names in a file of labels; none by folders that a pattern selects."""

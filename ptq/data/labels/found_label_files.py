@@ -74,9 +74,7 @@ def find_label_files(
         name
         for name, lines in others.items()
         if name not in tables
-        and (
-            _names_image_below(lines, known) or (name.lower() == CLASS_LIST and not has_class_list)
-        )
+        and (_has_image_below(lines, known) or (name.lower() == CLASS_LIST and not has_class_list))
     ]
     return FoundLabelFiles(part, known, named, readable, tables, doubtful)
 
@@ -174,7 +172,7 @@ def _is_table(name: str, lines: Sequence[str], images: Container[str]) -> bool:
     return bool(lines) and split_line(lines[0], images)[0] in images
 
 
-def _names_image_below(lines: Sequence[str], images: Container[str]) -> bool:
+def _has_image_below(lines: Sequence[str], images: Container[str]) -> bool:
     """Whether a text has an image behind comments and a header, as a list of labels may have them."""
     rows = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
     return any(split_line(line, images)[0] in images for line in rows[:2])

@@ -170,9 +170,9 @@ def _read_header(lines: Sequence[str], path: Path, images: Container[str]) -> _H
     cells = [cell.strip() for cell in _split_cells(lines[0])]
     if len(cells) < 2:
         by_blanks = lines[0].split()
-        kinds = tuple(_kind_of_column(cell) for cell in by_blanks)
+        kinds = tuple(_get_column_kind(cell) for cell in by_blanks)
         return _Header(kinds, "") if kinds in (_PATH_FIRST, _LABEL_FIRST) else None
-    kinds = tuple(_kind_of_column(cell) for cell in cells)
+    kinds = tuple(_get_column_kind(cell) for cell in cells)
     if kinds in (_PATH_FIRST, _LABEL_FIRST):
         return _Header(kinds, _find_separator(lines[0]))
     if not any(kinds) and path.suffix.lower() not in TABLE_SUFFIXES:
@@ -184,7 +184,7 @@ def _read_header(lines: Sequence[str], path: Path, images: Container[str]) -> _H
     )
 
 
-def _kind_of_column(name: str) -> str:
+def _get_column_kind(name: str) -> str:
     name = name.lower().replace(" ", "_")
     return "path" if name in PATH_COLUMNS else "label" if name in _LABEL_COLUMNS else ""
 

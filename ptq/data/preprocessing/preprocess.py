@@ -162,7 +162,7 @@ class Preprocess:
                 f"{OPEN_BATCH}, or give a folder of .npz"
             )
         layout = self.layout or _guess_layout(spec)
-        depth, height, width = _image_dimensions(spec, layout)
+        depth, height, width = _get_image_dimensions(spec, layout)
         if self.channels is not None:
             channels = self.channels
         elif depth is None and len(spec.shape) == 4:
@@ -266,7 +266,9 @@ class Preprocess:
         return replace(self, crop=(height, width))
 
 
-def _image_dimensions(spec: InputSpec, layout: Layout) -> tuple[int | None, int | None, int | None]:
+def _get_image_dimensions(
+    spec: InputSpec, layout: Layout
+) -> tuple[int | None, int | None, int | None]:
     """Channels, height and width of an image input; None for a dynamic one."""
     a, b, c = spec.shape[-3:]
     return (a, b, c) if layout == "NCHW" else (c, a, b)

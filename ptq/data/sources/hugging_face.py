@@ -40,13 +40,13 @@ def choose_dataset_columns(
     features = getattr(dataset, "features", None) or {}
     kinds = {name: type(features[name]).__name__ for name in first if name in features}
     images = {
-        name for name, value in first.items() if kinds.get(name) == "Image" or _holds_images(value)
+        name for name, value in first.items() if kinds.get(name) == "Image" or _has_images(value)
     }
     classes = {name for name, kind in kinds.items() if kind == "ClassLabel"}
     return choose_columns(list(first), images, classes, inputs, "the dataset")
 
 
-def _holds_images(value: Any) -> bool:
+def _has_images(value: Any) -> bool:
     """Whether a value is an image or a batch of images; a text is no path here."""
     values = value if isinstance(value, list) and value else [value]
     return is_image(values[0]) and not isinstance(values[0], str)

@@ -76,7 +76,7 @@ def open_table(
         DataError: The arrays do not fit the model.
         UsageError: Options are required, and the arrays hold no pixels.
     """
-    if images is None or not (images.required or _holds_pixels(table, inputs, images.preprocess)):
+    if images is None or not (images.required or _has_pixels(table, inputs, images.preprocess)):
         return TableSource(table, inputs, title, folder=folder)
     pixels = ImageTable(table, inputs, title, images.preprocess)
     return TableSource(pixels, inputs, title, pixels.preprocess, folder)
@@ -90,7 +90,7 @@ def get_only_input_name(inputs: Sequence[InputSpec], what: str) -> str:
     return inputs[0].name
 
 
-def _holds_pixels(table: Table, inputs: Sequence[InputSpec], options: Preprocess) -> bool:
+def _has_pixels(table: Table, inputs: Sequence[InputSpec], options: Preprocess) -> bool:
     """Whether the only array holds images; without any option, only if the input takes no pixels as they are."""
     arrays = [header for key, header in table.headers.items() if key != "labels"]
     if len(inputs) != 1 or len(arrays) != 1 or not arrays[0].shape[:1]:

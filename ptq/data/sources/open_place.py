@@ -101,7 +101,7 @@ class PlaceOpener:
         folder = Path(tempfile.mkdtemp(prefix="ptq-"))
         try:
             path = folder / remote.without_query(url).rstrip("/").rpartition("/")[2]
-            with _naming(folder, remote.redact(url).rpartition("/")[0]):
+            with _rename_in_errors(folder, remote.redact(url).rpartition("/")[0]):
                 try:
                     path.write_bytes(remote.read(url))
                 except OSError as error:
@@ -174,7 +174,7 @@ def _list_matches(pattern: str) -> FolderListing:
 
 
 @contextmanager
-def _naming(folder: Path, title: str) -> Iterator[None]:
+def _rename_in_errors(folder: Path, title: str) -> Iterator[None]:
     """Errors name a URL in place of the temporary folder."""
     try:
         yield

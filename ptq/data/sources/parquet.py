@@ -97,7 +97,7 @@ class _ParquetFiles:
             )
         # pyarrow's errors are ValueError, OSError and its own; a file may be damaged in any way
         except Exception as error:
-            raise _unreadable(place, error) from error
+            raise _build_unreadable_error(place, error) from error
 
     def read_paths(self) -> list[str]:
         """The path of each row's image; empty if a row has none, or two rows have the same."""
@@ -105,13 +105,13 @@ class _ParquetFiles:
         schema = self._opened[0].schema_arrow
         for column in self._columns.inputs:
             kind = schema.field(column).type
-            if len(self._columns.inputs) != 1 or "path" not in _field_names(kind):
+            if len(self._columns.inputs) != 1 or "path" not in _list_field_names(kind):
                 return []
             for place, file in zip(self._places, self._opened, strict=True):
                 try:
                     table = file.read(columns=[f"{column}.path"])
                 except Exception as error:  # as above
-                    raise _unreadable(place, error) from error
+                    raise _build_unreadable_error(place, error) from error
                 paths += [(row or {}).get("path") or "" for row in table.column(column).to_pylist()]
         distinct = {*paths}
         return paths if len(distinct) == len(paths) and "" not in distinct else []
@@ -153,7 +153,7 @@ class _ParquetFiles:
                     for row in range(batch.num_rows):
                         yield {name: batch.column(name)[row] for name in columns}
             except Exception as error:  # as above
-                raise _unreadable(place, error) from error
+                raise _build_unreadable_error(place, error) from error
 
     def _to_item(self, row: Mapping[str, Any], where: str) -> Any:
         values = [
@@ -169,14 +169,14 @@ def _choose_columns(schema: Any, inputs: Sequence[InputSpec], where: str) -> Col
     return choose_columns(schema.names, images, (), inputs, where)
 
 
-def _field_names(kind: Any) -> list[str]:
+def _list_field_names(kind: Any) -> list[str]:
     """Names of the fields of a struct; none of another type."""
     names = [kind.field(k).name for k in range(kind.num_fields)]
     return names if str(kind).startswith("struct") else []
 
 
 def _is_image(kind: Any) -> bool:
-    return str(kind) in ("binary", "large_binary") or "bytes" in _field_names(kind)
+    return str(kind) in ("binary", "large_binary") or "bytes" in _list_field_names(kind)
 
 
 def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
@@ -198,7 +198,7 @@ def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
         raise DataError(f"{where}: a value is missing")
     array = np.asarray(value)
     if array.dtype.kind in "biuf":  # Python's numbers have lost the type of the column
-        array = array.astype(_element_type(scalar.type))
+        array = array.astype(_get_element_type(scalar.type))
     if array.dtype.kind == "f" and spec.dtype.kind == "f":
         array = array.astype(spec.dtype)
     row = spec.shape[1:] if spec.shape and spec.shape[0] in (1, None) else spec.shape
@@ -215,7 +215,7 @@ def _to_value(scalar: Any, spec: InputSpec, where: str) -> Any:
     return array
 
 
-def _element_type(kind: Any) -> Any:
+def _get_element_type(kind: Any) -> Any:
     """The type of the numbers in a column of numbers, lists or tensors."""
     while hasattr(kind, "value_type"):
         kind = kind.value_type
@@ -236,6 +236,6 @@ def _refuse_permuted(kind: Any, where: str, *, alone: bool) -> None:
         )
 
 
-def _unreadable(place: str, error: Exception) -> DataError:
+def _build_unreadable_error(place: str, error: Exception) -> DataError:
     reason = remote.redact(" ".join(str(getattr(error, "strerror", None) or error).split()))[:200]
     return DataError(f"{remote.redact(place)}: not a Parquet file, or damaged: {reason}")

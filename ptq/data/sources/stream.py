@@ -94,7 +94,7 @@ class FeedStream(IndexedSource):
 
     def _items(self) -> Iterator[Any]:
         empty = True
-        with _named_errors(self._title):
+        with _convert_errors(self._title):
             for item in call_feeds(self._feeds, self._title):
                 empty = False
                 yield item
@@ -108,7 +108,7 @@ def call_feeds(feeds: Feeds, title: str) -> Iterable[Any]:
     Raises:
         DataError: It fails, or returns what holds no items: a path, columns, or nothing.
     """
-    with _named_errors(title):
+    with _convert_errors(title):
         found: Any = feeds()
     if isinstance(found, (str, bytes, os.PathLike, Mapping)) or found is None:
         raise DataError(
@@ -120,7 +120,7 @@ def call_feeds(feeds: Feeds, title: str) -> Iterable[Any]:
 
 
 @contextmanager
-def _named_errors(title: str) -> Iterator[None]:
+def _convert_errors(title: str) -> Iterator[None]:
     """Turn any exception of the user's code into a one-line message, and chain it."""
     try:
         yield

@@ -37,7 +37,7 @@ class BatchLayout:
             if not axes:
                 continue
             repeats = self._follow(node, value, axes[0])
-            if repeats is None or (_lengths(value)[axes[0]] or 0) % (repeats * self._batch):
+            if repeats is None or (_get_lengths(value)[axes[0]] or 0) % (repeats * self._batch):
                 return True
             self._repeats[value] = repeats
         return False
@@ -50,25 +50,25 @@ class BatchLayout:
             return 1
         first, before = read[0]
         count, op = self._repeats.get(first, 1), get_operator(node)
-        old, new = _lengths(first), _lengths(output)
+        old, new = _get_lengths(first), _get_lengths(output)
         length, after = old[before] or 0, new[axis] or 0
         if op in _RESHAPES:
             return _reshape(count, old[:before], new[:axis])
-        if op == "Concat" and _axis(node, new) == axis:
+        if op == "Concat" and _get_axis(node, new) == axis:
             # pieces of one length; what else is joined has another length, which is no multiple of the batch
             same = all(
-                (_lengths(v)[a], self._repeats.get(v, 1)) == (length, count) for v, a in read
+                (_get_lengths(v)[a], self._repeats.get(v, 1)) == (length, count) for v, a in read
             )
             return count * len(read) if same and len(read) == len(node.inputs) else None
         if op == "Tile" and after != length:
             return count * (after // length)
         if op in ("Slice", "Split") and after != length:
             parts = length // after if length % after == 0 else 0
-            whole = bool(parts) and count % parts == 0 and not _steps(node)
+            whole = bool(parts) and count % parts == 0 and not _has_steps(node)
             return count // parts if whole else None
-        if op == "Slice" and _steps(node):
-            return None if axis in _sliced_axes(node, len(new)) else count
-        counts = {self._repeats.get(v, 1) for v, a in read if _lengths(v)[a] == after}
+        if op == "Slice" and _has_steps(node):
+            return None if axis in _find_sliced_axes(node, len(new)) else count
+        counts = {self._repeats.get(v, 1) for v, a in read if _get_lengths(v)[a] == after}
         return None if len(counts) > 1 else min(counts, default=1)
 
 
@@ -83,22 +83,22 @@ def _reshape(count: int, old: tuple[int | None, ...], new: tuple[int | None, ...
     return before // after if after and before % after == 0 else None
 
 
-def _lengths(value: Value) -> tuple[int | None, ...]:
+def _get_lengths(value: Value) -> tuple[int | None, ...]:
     return get_shape(value) or ()
 
 
-def _axis(node: Node, shape: tuple[int | None, ...]) -> int:
+def _get_axis(node: Node, shape: tuple[int | None, ...]) -> int:
     return int(get_attributes(node).get("axis", 0)) % len(shape)
 
 
-def _steps(node: Node) -> bool:
+def _has_steps(node: Node) -> bool:
     """Whether a Slice has other steps than 1, or such that are computed."""
     value = node.inputs[4] if len(node.inputs) > 4 else None
     steps = get_constant(value)
     return value is not None and (steps is None or bool((steps != 1).any()))
 
 
-def _sliced_axes(node: Node, rank: int) -> set[int]:
+def _find_sliced_axes(node: Node, rank: int) -> set[int]:
     """The axes along which a Slice has another step than 1, all if that is computed."""
     axes = get_constant(node.inputs[3]) if node.inputs[3] is not None else None
     steps = get_constant(node.inputs[4])

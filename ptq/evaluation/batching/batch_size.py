@@ -62,7 +62,7 @@ def are_samples_apart(graph: Graph) -> bool:
         return False
     probed = with_fixed_batch(graph, _PROBE)
     sizes = find_size_values(probed)
-    if any(get_operator(n) == "If" and _counts_values(n, sizes) for n in probed.nodes):
+    if any(get_operator(n) == "If" and _is_length_from_values(n, sizes) for n in probed.nodes):
         return False  # one sample decides for all
     declared = [get_shape(value) for value in probed.outputs]
     try:
@@ -73,12 +73,12 @@ def are_samples_apart(graph: Graph) -> bool:
         return False
     inferred = [get_shape(value) for value in shaped.outputs]
     return all(
-        _starts_with_batch(shape)
+        _has_leading_batch(shape)
         or (
             (shape is None or shape[:1] == (None,))
-            and _starts_with_batch(own)
+            and _has_leading_batch(own)
             and _PROBE not in (shape or ())
-            and not any(_counts_values(node, sizes) for node in _list_makers(value))
+            and not any(_is_length_from_values(node, sizes) for node in _list_makers(value))
         )
         for value, shape, own in zip(probed.outputs, inferred, declared, strict=True)
     )
@@ -91,11 +91,11 @@ def _infer_all_shapes(graph: Graph) -> Graph:
     return graph.with_shapes()
 
 
-def _starts_with_batch(shape: Shape) -> bool:
+def _has_leading_batch(shape: Shape) -> bool:
     return shape is not None and shape[:1] == (_PROBE,) and _PROBE not in shape[1:]
 
 
-def _counts_values(node: Node, sizes: set[Value]) -> bool:
+def _is_length_from_values(node: Node, sizes: set[Value]) -> bool:
     """Whether the length of an output follows from values of samples; ``sizes`` are the values that hold none."""
     if get_operator(node) == "Loop":
         return True

@@ -69,7 +69,7 @@ def has_mixed_samples(graph: Graph, batch: int, shape: Callable[[int], Graph]) -
     layout = BatchLayout(batch, batch_axes)
     try:
         return any(
-            _mixes(node, graph.opset, batch_axes)
+            _is_mixing(node, graph.opset, batch_axes)
             or positions.mix_samples(node, batch_axes)
             or layout.mixes_samples(node)
             for node in graph.model.graph.all_nodes()
@@ -79,7 +79,7 @@ def has_mixed_samples(graph: Graph, batch: int, shape: Callable[[int], Graph]) -
         return True
 
 
-def _mixes(node: Node, opset: int, batch_axes: Callable[[Value | None], _Axes]) -> bool:
+def _is_mixing(node: Node, opset: int, batch_axes: Callable[[Value | None], _Axes]) -> bool:
     if get_operator(node) in _VALUES_DECIDE_LENGTHS:
         return True
     for value in node.outputs:
@@ -92,9 +92,9 @@ def _mixes(node: Node, opset: int, batch_axes: Callable[[Value | None], _Axes]) 
     read = {axis % rank for axis in _list_read_axes(node, opset, rank)} if rank else set()
     return (
         not read.isdisjoint(batch_axes(first))
-        or _sums_samples(node, batch_axes)
-        or _scans_samples(node, batch_axes)
-        or _numbers_all_pixels(node)
+        or _is_sum_of_samples(node, batch_axes)
+        or _is_scan_of_samples(node, batch_axes)
+        or _has_batch_positions(node)
     )
 
 
@@ -127,7 +127,7 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
     return []
 
 
-def _numbers_all_pixels(node: Node) -> bool:
+def _has_batch_positions(node: Node) -> bool:
     """Whether a MaxPool gives positions, which count over the whole batch, to another node than a MaxUnpool."""
     if get_operator(node) != "MaxPool" or len(node.outputs) < 2:
         return False
@@ -137,7 +137,7 @@ def _numbers_all_pixels(node: Node) -> bool:
     )
 
 
-def _scans_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bool:
+def _is_scan_of_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bool:
     """Whether a Scan takes the samples one after another; its state may follow from each."""
     if get_operator(node) != "Scan":
         return False
@@ -149,7 +149,7 @@ def _scans_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> b
     return any(int(axis) % len(get_shape(v) or [0]) in batch_axes(v) for v, axis in pairs if v)
 
 
-def _sums_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bool:
+def _is_sum_of_samples(node: Node, batch_axes: Callable[[Value | None], _Axes]) -> bool:
     """Whether an Einsum sums over the batch."""
     if get_operator(node) != "Einsum":
         return False

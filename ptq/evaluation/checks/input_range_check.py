@@ -48,7 +48,7 @@ def check_input_statistics(graph: Graph, samples: Samples, *, run: RunOptions) -
         read = _TensorReader(graph, get_name(norm.inputs[0]), run)
     except ModelError:  # ONNX Runtime lacks an operator of the original model
         return None
-    moments = [_channel_moments(read(sample)) for sample in samples.spread(MAX_SAMPLES)]
+    moments = [_compute_channel_moments(read(sample)) for sample in samples.spread(MAX_SAMPLES)]
     first, second = np.mean(moments, axis=0) if moments else (mean, variance + mean**2)
     expected = variance.astype(np.float64) + float(get_attributes(norm).get("epsilon", 1e-5))
     ratio = float(np.median((second - first**2) / expected))
@@ -82,7 +82,7 @@ class _TensorReader:
         return array
 
 
-def _channel_moments(array: NDArray[Any]) -> NDArray[np.float64]:
+def _compute_channel_moments(array: NDArray[Any]) -> NDArray[np.float64]:
     """E[x] and E[x²] of every channel (axis 1), shape (2, channels)."""
     real = np.moveaxis(array.astype(np.float64), 1, 0).reshape(array.shape[1], -1)
     return np.stack([real.mean(axis=1), np.square(real).mean(axis=1)])

@@ -79,7 +79,7 @@ class InputShiftCheck:
             quantiles[0] == quantiles[-1]
         ):
             return None  # a mask that was constant
-        share, unused = seen.values_outside / seen.values, _share_outside(quantiles, seen)
+        share, unused = seen.values_outside / seen.values, _compute_share_outside(quantiles, seen)
         here = f"{seen.least:.3g} … {seen.greatest:.3g}"
         there = f"{quantiles[0]:.3g} … {quantiles[-1]:.3g}"
         if share >= MIN_SHARE and _is_significant(seen.samples_outside, seen.samples, samples):
@@ -140,7 +140,7 @@ def _find_margin(quantiles: tuple[float, ...]) -> float:
     return max(_TOLERANCE * (hi - lo), _ROUNDING * max(abs(lo), abs(hi)))
 
 
-def _share_outside(quantiles: tuple[float, ...], seen: _Observed) -> float:
+def _compute_share_outside(quantiles: tuple[float, ...], seen: _Observed) -> float:
     """Share of the calibration values outside the range of the evaluation samples: at least so many."""
     margin = _find_margin(quantiles)
     levels = np.array(LEVELS)

@@ -55,7 +55,7 @@ def refuse_overflow(
     ]
     if not overflowing or not assign_precision(graph, target, float_nodes).quantized_nodes:
         return
-    name = _first_overflowing_sample(graph, overflowing[0], samples, run)
+    name = _find_overflowing_sample(graph, overflowing[0], samples, run)
     if name is not None:
         raise DataError(
             f"{name}: the float model overflows (tensor {overflowing[0]} is NaN or Inf), so nothing can be "
@@ -63,7 +63,7 @@ def refuse_overflow(
         )
 
 
-def _first_overflowing_sample(
+def _find_overflowing_sample(
     graph: Graph, tensor: str, samples: Iterable[Sample], run: RunOptions
 ) -> str | None:
     """Name of the first sample on which a tensor and an output contain NaN or +inf; None if there is none."""

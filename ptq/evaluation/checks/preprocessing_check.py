@@ -110,7 +110,7 @@ def find_better_preprocessing(
         DataError: A sample is bad, or the model fails on it.
     """
     labelled = [sample for sample in samples.spread(MAX_SAMPLES) if sample.labels]
-    attempts = list(_attempts(samples.preprocess, labelled)) if len(labelled) >= 8 else []
+    attempts = list(_list_attempts(samples.preprocess, labelled)) if len(labelled) >= 8 else []
     if not attempts:
         return None
     predicted = _predict(engine, labelled, output, lambda array: array)
@@ -139,10 +139,10 @@ def find_better_preprocessing(
     )
 
 
-def _attempts(given: object, samples: Sequence[Sample]) -> Iterator[_Attempt]:
+def _list_attempts(given: object, samples: Sequence[Sample]) -> Iterator[_Attempt]:
     """Other preprocessings of images; of arrays of colour images, swapped colours."""
     if isinstance(given, Preprocess):
-        for other in _alternatives(given):
+        for other in _list_alternatives(given):
             yield _Attempt(
                 f"use {describe_values(other)}, or the values from training",
                 lambda array, other=other: _preprocess_again(array, given, other),  # type: ignore[misc]
@@ -189,7 +189,7 @@ def describe_values(preprocess: Preprocess) -> str:
     return ", ".join(values)
 
 
-def _alternatives(given: Preprocess) -> Iterator[Preprocess]:
+def _list_alternatives(given: Preprocess) -> Iterator[Preprocess]:
     colours = {"RGB": ("RGB", "BGR"), "BGR": ("BGR", "RGB")}.get(given.channels or "", ("GRAY",))
     scalings: list[tuple[float, Any, Any]] = [
         (given.scale or 1.0, given.mean, given.std),

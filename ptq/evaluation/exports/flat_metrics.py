@@ -43,10 +43,10 @@ def flatten_metrics(report: ReportData) -> dict[str, float]:
     ``FORM_drop``             points lost against float; ``_lo`` and ``_hi`` are its 95 % interval
     ========================  ==================================================================
     """
-    return {name: float(value) for name, value in _figures(report) if value is not None}
+    return {name: float(value) for name, value in _list_figures(report) if value is not None}
 
 
-def _figures(report: ReportData) -> Iterator[tuple[str, float | None]]:
+def _list_figures(report: ReportData) -> Iterator[tuple[str, float | None]]:
     yield "calibration_samples", report.calibration_samples
     yield "float_bytes", report.float_bytes
     yield "int8_bytes", report.int8_bytes
@@ -73,10 +73,12 @@ def _figures(report: ReportData) -> Iterator[tuple[str, float | None]]:
     if report.evaluation is not None:
         yield "evaluation_samples", report.evaluation.samples
         for name, form in report.evaluation.forms.items():
-            yield from _figures_of_form(name, form, report.evaluation.head)
+            yield from _list_form_figures(name, form, report.evaluation.head)
 
 
-def _figures_of_form(name: str, form: FormMetrics, head: str) -> Iterator[tuple[str, float | None]]:
+def _list_form_figures(
+    name: str, form: FormMetrics, head: str
+) -> Iterator[tuple[str, float | None]]:
     if form.accuracy is not None:
         yield f"{name}_top1", form.accuracy.top1
         yield f"{name}_top5", form.accuracy.top5

@@ -19,7 +19,7 @@ def render_svg(report: FrontierReport) -> str:
     speeds = [s for p in points for s in (p.speed, p.measured_speed) if s is not None]
     errors = [e for p in points for e in (p.sqnr_db, p.measured_sqnr_db) if e is not None]
     plane = _Plane(_widen(speeds), _widen(errors))
-    body = "\n".join([*_axes(plane), *_curve(plane, points), *_legend(report)])
+    body = "\n".join([*_draw_axes(plane), *_draw_curve(plane, points), *_draw_legend(report)])
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
         f'font-family="sans-serif" font-size="12">\n<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
@@ -47,7 +47,7 @@ def _widen(values: Sequence[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _axes(plane: _Plane) -> Iterator[str]:
+def _draw_axes(plane: _Plane) -> Iterator[str]:
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     for k in range(_TICKS + 1):
         for low, high, is_up in ((*plane.across, False), (*plane.up, True)):
@@ -65,7 +65,7 @@ def _axes(plane: _Plane) -> Iterator[str]:
     yield f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})">SQNR, dB</text>'
 
 
-def _curve(plane: _Plane, points: Sequence[FrontierPoint]) -> Iterator[str]:
+def _draw_curve(plane: _Plane, points: Sequence[FrontierPoint]) -> Iterator[str]:
     line = " ".join(f"{plane.x(p.speed):.1f},{plane.y(p.sqnr_db):.1f}" for p in points)
     yield f'<polyline points="{line}" fill="none" stroke="{_ESTIMATED}"/>'
     for point in points:
@@ -79,7 +79,7 @@ def _curve(plane: _Plane, points: Sequence[FrontierPoint]) -> Iterator[str]:
             yield f'<rect x="{x - 3:.1f}" y="{y - 3:.1f}" width="6" height="6" fill="{_MEASURED}"/>'
 
 
-def _legend(report: FrontierReport) -> Iterator[str]:
+def _draw_legend(report: FrontierReport) -> Iterator[str]:
     yield f'<text x="{_LEFT}" y="20" font-size="13">{escape(Path(report.model).name)}, target {report.target}</text>'
     for k, (color, text) in enumerate(
         ((_ESTIMATED, "estimated"), (_MEASURED, "measured"), (_CHOSEN, f"prefer {report.prefer}"))

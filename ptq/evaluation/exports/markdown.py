@@ -12,25 +12,25 @@ _MARKS = re.compile(r"([\\`*_\[\]|~#])")
 
 def render_markdown(summary: Summary) -> str:
     """The short report in GitHub's Markdown; names from the model are escaped."""
-    return "\n".join(_lines(summary))
+    return "\n".join(_format_lines(summary))
 
 
-def _lines(summary: Summary) -> Iterator[str]:
+def _format_lines(summary: Summary) -> Iterator[str]:
     yield f"### {_escape(summary.title)}\n"
     if summary.warnings:
         yield "**Warnings**\n"
         yield from (f"- {_escape(warning)}" for warning in summary.warnings)
         yield ""
     if summary.accuracy:
-        yield from _table(ACCURACY_TITLES, summary.accuracy, texts=(0, 5))
+        yield from _format_table(ACCURACY_TITLES, summary.accuracy, texts=(0, 5))
     yield from (f"- {_escape(fact)}" for fact in summary.facts)
     yield ""
     if summary.tensors:
         yield "**Lowest SQNR**\n"
-        yield from _table(TENSOR_TITLES, summary.tensors, texts=(0, 1))
+        yield from _format_table(TENSOR_TITLES, summary.tensors, texts=(0, 1))
 
 
-def _table(
+def _format_table(
     titles: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[int]
 ) -> Iterator[str]:
     """A table whose columns hold numbers, except those at the positions ``texts``."""

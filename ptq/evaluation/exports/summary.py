@@ -43,7 +43,7 @@ def summarize_report(report: ReportData) -> Summary:
     titles = {} if evaluation is None else title_forms(evaluation, report.arithmetic)
     return Summary(
         title=f"{report.model}: target {report.target}, format {report.form}, range method {report.method}",
-        facts=tuple(_facts(report)),
+        facts=tuple(_list_facts(report)),
         accuracy=() if evaluation is None else summarize_forms(evaluation, titles),
         warnings=report.warnings,
         tensors=tuple(
@@ -82,7 +82,7 @@ def _format_form(form: FormMetrics, head: str) -> tuple[str, ...]:
     )
 
 
-def _facts(report: ReportData) -> list[str]:
+def _list_facts(report: ReportData) -> list[str]:
     facts = []
     if report.evaluation is None:
         facts.append("accuracy was not measured: no samples")

@@ -60,12 +60,12 @@ def build_forms(evaluation: Evaluation, titles: Mapping[str, str]) -> list[objec
     reference = next(iter(evaluation.forms))
     base = evaluation.forms[reference].accuracy
     rows = [
-        (Cell(titles[name]), *_cells(form, base, evaluation.head, name == reference))
+        (Cell(titles[name]), *_format_cells(form, base, evaluation.head, name == reference))
         for name, form in evaluation.forms.items()
     ]
     # float alone may have none
     figures = [row for row in rows if any(cell.text for cell in row[1:])]
-    table = Table("forms", *_drop_empty_columns(_columns(), figures or rows))
+    table = Table("forms", *_drop_empty_columns(_format_columns(), figures or rows))
     drops: dict[str, list[str]] = {}
     for name, form in evaluation.forms.items():
         if form.drop is not None:
@@ -75,7 +75,7 @@ def build_forms(evaluation: Evaluation, titles: Mapping[str, str]) -> list[objec
     if base is not None and base.labelled < evaluation.samples:
         sentences.append(f"top-1 on {base.labelled} labelled samples of {evaluation.samples}")
     blocks: list[object] = [table, Lines(tuple(lines)), Lines(tuple(sentences))]
-    further = tuple(_further_rows(evaluation, titles))
+    further = tuple(_format_further_rows(evaluation, titles))
     if further:
         columns = (Column("output"), Column("form"), *_FIDELITY)
         blocks.append(Table("outputs", columns, further))
@@ -92,7 +92,7 @@ def _drop_empty_columns(
 _FIDELITY = (Column("SQNR dB", True), Column("cosine", True), Column("which means"))
 
 
-def _columns() -> tuple[Column, ...]:
+def _format_columns() -> tuple[Column, ...]:
     return (
         Column("form"),
         *(Column(t, True) for t in ("top-1 %", "change points", "top-5 %", "change points")),
@@ -101,7 +101,7 @@ def _columns() -> tuple[Column, ...]:
     )
 
 
-def _cells(
+def _format_cells(
     form: FormMetrics, base: Accuracy | None, head: str, is_reference: bool
 ) -> Iterator[Cell]:
     scores: list[tuple[float | None, float | None]] = [(None, None)] * 2
@@ -124,7 +124,9 @@ def _cells(
     yield Cell(describe_sqnr(fidelity))
 
 
-def _further_rows(evaluation: Evaluation, titles: Mapping[str, str]) -> Iterator[tuple[Cell, ...]]:
+def _format_further_rows(
+    evaluation: Evaluation, titles: Mapping[str, str]
+) -> Iterator[tuple[Cell, ...]]:
     for name, form in evaluation.forms.items():
         for output, fidelity in form.outputs.items():
             if output != evaluation.head:

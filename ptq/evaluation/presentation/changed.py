@@ -40,7 +40,7 @@ def build_changed(
             "changed", title, [Lines((text,), "good")] if count == 0 else [], short="Changed"
         )
     by_class = {number: name for name, number in classes.items()}
-    exhibits = tuple(_exhibit(sample, by_class, names) for sample in changed)
+    exhibits = tuple(_build_exhibit(sample, by_class, names) for sample in changed)
     title = f"{count} of {plural(samples, 'sample')} changed the answer"
     shown = (
         f"The {len(exhibits)} with the most changed decisions. " if len(exhibits) < count else ""
@@ -51,7 +51,9 @@ def build_changed(
     return Section("changed", title, blocks, f"{shown}{names[0]} against {names[1]}.", "Changed")
 
 
-def _exhibit(sample: ChangedSample, by_class: Mapping[int, str], names: tuple[str, str]) -> Exhibit:
+def _build_exhibit(
+    sample: ChangedSample, by_class: Mapping[int, str], names: tuple[str, str]
+) -> Exhibit:
     is_small = sample.picture.startswith(_SMALL_FILE)
     drawn = (sample.reference_picture, sample.other_picture)
     pictures = tuple((n, _encode(d)) for n, d in zip(names, drawn, strict=True) if d)
@@ -61,7 +63,7 @@ def _exhibit(sample: ChangedSample, by_class: Mapping[int, str], names: tuple[st
         answers.append(("label", (("span", known),)))
     boxes: tuple[PictureBox, ...] = ()
     if sample.reference.boxes or sample.other.boxes:
-        boxes = (*_boxes(sample.reference, "reference"), *_boxes(sample.other, "other"))
+        boxes = (*_list_boxes(sample.reference, "reference"), *_list_boxes(sample.other, "other"))
         pieces = [(("span", _count_boxes(answer)),) for answer in (sample.reference, sample.other)]
         answers += zip(names, pieces, strict=True)
     elif sample.overlaid:
@@ -78,7 +80,7 @@ def _encode(picture: bytes) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
 
 
-def _boxes(answer: Answer, style: str) -> Iterator[PictureBox]:
+def _list_boxes(answer: Answer, style: str) -> Iterator[PictureBox]:
     for box in answer.boxes:
         width, height = max(0.0, box.right - box.left), max(0.0, box.bottom - box.top)
         text = f"{box.label} {box.score:.2f}"
@@ -93,7 +95,7 @@ def _count_boxes(answer: Answer) -> str:
 def _compare(one: Answer, other: Answer, by_class: Mapping[int, str]) -> tuple[_Pieces, _Pieces]:
     """Both texts in pieces: what only the first has is ``del``, what only the other has is ``ins``."""
     if len(one.tokens) == len(other.tokens) == 1:
-        texts = [_class_name(answer.tokens[0], by_class) for answer in (one, other)]
+        texts = [_name_class(answer.tokens[0], by_class) for answer in (one, other)]
         return (("span", texts[0]),), (("span", texts[1]),)
     space = "" if one.joined else " "
     before, after = list[tuple[str, str]](), list[tuple[str, str]]()
@@ -115,5 +117,5 @@ def _join(tokens: Sequence[str], space: str) -> str:
     return text + space if text.strip() else "␣" * max(1, len(text))
 
 
-def _class_name(token: str, by_class: Mapping[int, str]) -> str:
+def _name_class(token: str, by_class: Mapping[int, str]) -> str:
     return by_class.get(int(token), token) if token.isdecimal() else token

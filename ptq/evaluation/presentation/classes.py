@@ -37,13 +37,13 @@ def build_classes(
         *(Column(f"{name} %", True) for name in names),
         Column("change points", True),
     )
-    rows = sorted(_rows(*totals, by_number), key=lambda row: row[4].order or 0.0)
+    rows = sorted(_format_rows(*totals, by_number), key=lambda row: row[4].order or 0.0)
     blocks: list[object] = [Table("class-table", columns, tuple(rows))]
     numbers = sorted(
         {number for confusion in confusions for row in confusion for number in row[:2]}
     )
     if len(numbers) <= MAX_CLASSES:
-        blocks.append(_matrix(*confusions, numbers, by_number))
+        blocks.append(_build_matrix(*confusions, numbers, by_number))
     note = (
         f"The matrix counts the samples of each label (rows) by the answer of {names[1]} (columns); "
         f"a raised number is the difference to {names[0]}."
@@ -51,7 +51,7 @@ def build_classes(
     return Section("classes", title, blocks, note if len(blocks) > 1 else "", "Classes")
 
 
-def _rows(
+def _format_rows(
     before: _Counts, after: _Counts, by_number: Mapping[int, str]
 ) -> Iterator[tuple[Cell, ...]]:
     right = {label: count for label, _, count in after}
@@ -67,7 +67,7 @@ def _rows(
         )
 
 
-def _matrix(
+def _build_matrix(
     before: _Counts, after: _Counts, numbers: list[int], by_number: Mapping[int, str]
 ) -> Matrix:
     old = {(label, predicted): count for label, predicted, count in before}

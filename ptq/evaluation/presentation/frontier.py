@@ -38,8 +38,8 @@ def build_trade(report: ReportData, anchors: Mapping[str, str]) -> tuple[Section
     frontier = report.frontier
     if frontier is None or not frontier.points:
         return ()
-    further = list(_measured_result(report))
-    plot = _plot(frontier.points, further, "this model, measured")
+    further = list(_list_measured_points(report))
+    plot = _draw_plot(frontier.points, further, "this model, measured")
     note = (
         "The first point leaves no node float for its error. The others stand in the order of their estimated time; "
         "more time brings less error. Estimated from "
@@ -80,11 +80,11 @@ def build_frontier(report: FrontierReport) -> tuple[Section, ...]:
         if p.measured_speed is not None and p.measured_sqnr_db is not None
     ]
     table = Table("frontier-table", *_tabulate(report.points))
-    blocks = [_plot(report.points, measured), Lines(tuple(describe_frontier(report))), table]
+    blocks = [_draw_plot(report.points, measured), Lines(tuple(describe_frontier(report))), table]
     return (Section("frontier", "Speed against error, estimated", blocks, short="Frontier"),)
 
 
-def _measured_result(report: ReportData) -> Iterator[Point]:
+def _list_measured_points(report: ReportData) -> Iterator[Point]:
     if report.speed is None or report.evaluation is None:
         return
     fidelity = report.evaluation.forms["int8"].outputs[report.evaluation.head]
@@ -94,7 +94,7 @@ def _measured_result(report: ReportData) -> Iterator[Point]:
     yield Point(report.speed, fidelity.sqnr_db, text, "measured")
 
 
-def _plot(
+def _draw_plot(
     points: Sequence[FrontierPoint], measured: Sequence[Point], meaning: str = "measured"
 ) -> object:
     curve = [

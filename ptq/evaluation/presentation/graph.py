@@ -42,7 +42,7 @@ def build_graph(
     """
     if not report.nodes:
         return Section("graph", "Graph", [])
-    errors = _errors_by_node(report)
+    errors = _find_node_errors(report)
     writers = {name: row.name for row in report.nodes for name in row.outputs}
     readers: dict[str, list[str]] = {}
     for row in report.nodes:
@@ -59,9 +59,11 @@ def build_graph(
         for name in dict.fromkeys(row.inputs):
             source = [writers[name]] if name in writers else []
             shown = None if source else histograms.get(name)
-            views.append(_view(name, "reads", by_name.get(name), _links(source, anchors), shown))
+            views.append(
+                _view(name, "reads", by_name.get(name), _list_links(source, anchors), shown)
+            )
         for name in row.outputs:
-            links = _links(readers.get(name, []), anchors)
+            links = _list_links(readers.get(name, []), anchors)
             views.append(_view(name, "writes", by_name.get(name), links, histograms.get(name)))
         views += [_view(w.name, "weight", w, (), None) for w in weights.get(row.name, [])]
         return tuple(views)
@@ -73,7 +75,7 @@ def build_graph(
             row.op,
             row.fate,
             NODE_RESULTS.get(row.fate, row.fate),
-            _error_class(errors.get(row.name)),
+            _get_error_class(errors.get(row.name)),
             "" if row.name not in errors else f"{format_decibels(errors[row.name])}",
             (row.why,) if row.why else (),
             tensors_of(row),
@@ -105,7 +107,7 @@ def build_graph(
     return Section("graph", "Graph", [strip, network], note)
 
 
-def _errors_by_node(report: ReportData) -> dict[str, float]:
+def _find_node_errors(report: ReportData) -> dict[str, float]:
     """The lowest SQNR of what a node writes and of its weights."""
     found: dict[str, float] = {}
     for row in report.tensors:
@@ -114,13 +116,13 @@ def _errors_by_node(report: ReportData) -> dict[str, float]:
     return found
 
 
-def _error_class(decibels: float | None) -> str:
+def _get_error_class(decibels: float | None) -> str:
     if decibels is None:
         return _NONE[0]
     return next((style for least, style, _ in _LEVELS if decibels >= least), _WORST[0])
 
 
-def _links(names: Sequence[str], anchors: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _list_links(names: Sequence[str], anchors: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, link_to(anchors, name)) for name in dict.fromkeys(names))
 
 

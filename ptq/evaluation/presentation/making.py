@@ -46,7 +46,7 @@ def build_data(report: ReportData) -> Section:
 
 def build_provenance_section(report: ReportData, made: Sequence[RunFact]) -> Section:
     """Choices, sizes, versions, and what else is known of the run."""
-    return Section("provenance", "How it was made", [Facts((*_choices(report), *made))])
+    return Section("provenance", "How it was made", [Facts((*_list_choices(report), *made))])
 
 
 def build_run(made: Sequence[RunFact]) -> Section:
@@ -54,7 +54,7 @@ def build_run(made: Sequence[RunFact]) -> Section:
     return Section("provenance", "How it was made", [Facts(tuple(made))] if made else [])
 
 
-def _choices(report: ReportData) -> Iterator[RunFact]:
+def _list_choices(report: ReportData) -> Iterator[RunFact]:
     yield "model", report.model
     yield "choices", f"target {report.target}, format {report.form}, range method {report.method}"
     ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)

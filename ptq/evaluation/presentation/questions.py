@@ -17,13 +17,13 @@ _FEW_INTEGERS = 0.5
 
 def list_topics(report: ReportData) -> tuple[Topic, ...]:
     """The sections, in the order of the verdict."""
-    return tuple(dict.fromkeys(_topics(report)))
+    return tuple(dict.fromkeys(_iterate_topics(report)))
 
 
-def _topics(report: ReportData) -> Iterator[Topic]:
+def _iterate_topics(report: ReportData) -> Iterator[Topic]:
     verdict = summarize_verdict(report)
     if report.evaluation is not None:
-        yield from _topics_of_answers(report.evaluation, "bad" in [f.tone for f in verdict[:2]])
+        yield from _iterate_answer_topics(report.evaluation, "bad" in [f.tone for f in verdict[:2]])
     if report.budget is not None and report.budget.verdict == "undecided":
         yield "the-budget-is-undecided"
     if report.speed_shortfall or ("speed", "bad") in [(f.name, f.tone) for f in verdict]:
@@ -37,7 +37,7 @@ def _topics(report: ReportData) -> Iterator[Topic]:
         yield "differs-on-another-machine"
 
 
-def _topics_of_answers(evaluation: Evaluation, bad: bool) -> Iterator[Topic]:
+def _iterate_answer_topics(evaluation: Evaluation, bad: bool) -> Iterator[Topic]:
     if bad and evaluation.task is not None and evaluation.task.name == "detect":
         yield "detections-are-all-zero-or-all-shifted"
     if bad:

@@ -28,7 +28,7 @@ _COLUMNS = (
 def build_ranking(ranking: Ranking) -> tuple[Section, ...]:
     """All nodes by the gain from keeping each in float, and how it was found."""
     most = max((cost.share for cost in ranking.nodes), default=0.0) or 1.0
-    rows = tuple(_cells(number, cost, most) for number, cost in enumerate(ranking.nodes, 1))
+    rows = tuple(_format_cells(number, cost, most) for number, cost in enumerate(ranking.nodes, 1))
     note = (
         "The bar is the estimated share of the output error that vanishes if the node stays float."
     )
@@ -37,11 +37,11 @@ def build_ranking(ranking: Ranking) -> tuple[Section, ...]:
     table = Table(table.name, table.columns, table.rows, table.choices, anchors)
     return (
         Section("ranking-of-nodes", "Gain from keeping each node in float", [table], note),
-        Section("measurement", "How it was measured", [Lines(tuple(_facts(ranking)))]),
+        Section("measurement", "How it was measured", [Lines(tuple(_list_facts(ranking)))]),
     )
 
 
-def _cells(number: int, cost: NodeCost, most: float) -> tuple[Cell, ...]:
+def _format_cells(number: int, cost: NodeCost, most: float) -> tuple[Cell, ...]:
     return (
         Cell(str(number), number),
         Cell(cost.node),
@@ -59,7 +59,7 @@ def _format_gain(decibels: float | None) -> str:
     return "" if decibels is None else format_change(decibels, 1)
 
 
-def _facts(ranking: Ranking) -> Iterator[str]:
+def _list_facts(ranking: Ranking) -> Iterator[str]:
     yield f"target {ranking.target}, on {plural(ranking.samples, 'sample')}"
     yield f"int8: SQNR {format_decibels(ranking.sqnr_db)} dB; {describe_drop(ranking.drop)}"
     yield from describe_ranking(ranking)

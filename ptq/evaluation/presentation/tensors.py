@@ -34,17 +34,17 @@ def build_tensors(report: ReportData, anchors: Mapping[str, str]) -> Section:
     """
     if not report.tensors:
         return Section("tensors", "Tensors", [])
-    rows = tuple(_cells(row, anchors) for row in report.tensors)
+    rows = tuple(_format_cells(row, anchors) for row in report.tensors)
     note = (
         "SQNR: energy of the values over energy of the error; 6 dB more means half the error. "
         "Lowest SQNR first; much clipping means a narrow range, much rounding a wide one."
     )
-    blocks = [_plot(report, anchors), Table("tensor-table", _COLUMNS, rows, choices=1)]
+    blocks = [_draw_plot(report, anchors), Table("tensor-table", _COLUMNS, rows, choices=1)]
     title = f"{plural(len(report.tensors), 'tensor')} by SQNR"
     return Section("tensors", title, blocks, note, "Tensors")
 
 
-def _cells(row: TensorRow, anchors: Mapping[str, str]) -> tuple[Cell, ...]:
+def _format_cells(row: TensorRow, anchors: Mapping[str, str]) -> tuple[Cell, ...]:
     finite = row.sqnr_db if math.isfinite(row.sqnr_db) else 999.0
     return (
         Cell(row.name, link=link_to(anchors, row.node)),
@@ -58,7 +58,7 @@ def _cells(row: TensorRow, anchors: Mapping[str, str]) -> tuple[Cell, ...]:
     )
 
 
-def _plot(report: ReportData, anchors: Mapping[str, str]) -> object:
+def _draw_plot(report: ReportData, anchors: Mapping[str, str]) -> object:
     order = {row.name: number for number, row in enumerate(report.nodes)}
     placed = sorted(report.tensors, key=lambda row: (order.get(row.node, -1), row.kind, row.name))
     points = [

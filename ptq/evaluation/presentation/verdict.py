@@ -56,7 +56,7 @@ def summarize_verdict(report: ReportData) -> tuple[VerdictFigure, ...]:
         [VerdictFigure("accuracy", "not measured", ("no samples",), "warn")]
         if evaluation is None
         else [
-            _accuracy(report, evaluation),
+            _summarize_accuracy(report, evaluation),
             _advise_wide_target(
                 report,
                 evaluation,
@@ -64,8 +64,8 @@ def summarize_verdict(report: ReportData) -> tuple[VerdictFigure, ...]:
             ),
         ]
     )
-    speed = [] if report.speed is None else [_speed(report, report.speed)]
-    return (*measured, *speed, _size(report), _integers(report))
+    speed = [] if report.speed is None else [_summarize_speed(report, report.speed)]
+    return (*measured, *speed, _summarize_size(report), _summarize_integers(report))
 
 
 def describe_verdict(report: ReportData) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def describe_sqnr(fidelity: Fidelity) -> str:
     return "some loss is likely" if decibels >= LOSSY_DB else "expect lost accuracy"
 
 
-def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
+def _summarize_accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
     form = evaluation.forms["int8"]
     drop = form.drop
     if drop is None:
@@ -115,7 +115,7 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
     if _may_hide_loss(drop):
         value = f"no change in {plural(drop.samples, 'sample')}"
         notes = [f"a loss of up to {drop.hi:.2f} points is possible", "95 % CI"]
-    shares = _labelled_shares(evaluation.forms["float"], form, drop)
+    shares = _find_labelled_shares(evaluation.forms["float"], form, drop)
     labelled = shares is not None
     lost = labelled and drop.lo > 0
     if shares is not None:
@@ -133,7 +133,7 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
         notes.insert(0, describe_sqnr(form.outputs[evaluation.head]))
     exceeded = report.over_budget or lost
     if drop.metric != ERROR and not labelled and not exceeded:
-        tone = _tone(-drop.lo, -_MANY_POINTS, -SOME_POINTS)
+        tone = _choose_tone(-drop.lo, -_MANY_POINTS, -SOME_POINTS)
         return VerdictFigure(name, value, tuple(notes), tone)
     good = labelled and not exceeded and report.evaluated_on != ON_CALIBRATION
     return VerdictFigure(name, value, tuple(notes), "bad" if exceeded else "good" if good else "")
@@ -144,7 +144,7 @@ def _may_hide_loss(drop: Drop) -> bool:
     return drop.metric not in (TOP1, ERROR) and drop.points == drop.lo == 0 < drop.hi
 
 
-def _labelled_shares(
+def _find_labelled_shares(
     before: FormMetrics, after: FormMetrics, drop: Drop
 ) -> tuple[float, float] | None:
     """The figure that the drop is of, of the float model and of another form; None without labels."""
@@ -163,10 +163,10 @@ def summarize_similarity(form: FormMetrics, head: str) -> VerdictFigure:
     meaning = describe_sqnr(fidelity)
     if fidelity.agreement is None:
         undefined = fidelity.sqnr_db == -math.inf
-        tone: Tone = "warn" if undefined else _tone(fidelity.sqnr_db, LOSSY_DB, _USUAL_DB)
+        tone: Tone = "warn" if undefined else _choose_tone(fidelity.sqnr_db, LOSSY_DB, _USUAL_DB)
         return VerdictFigure("SQNR", decibels, (meaning, f"output {head}"), tone)
     agrees = f"{100 * fidelity.agreement:.2f} %"
-    tone = _tone(100 * fidelity.agreement, 100 - _MANY_POINTS, 100 - SOME_POINTS)
+    tone = _choose_tone(100 * fidelity.agreement, 100 - _MANY_POINTS, 100 - SOME_POINTS)
     return VerdictFigure("same answer as float", agrees, (f"SQNR {decibels}: {meaning}",), tone)
 
 
@@ -183,11 +183,11 @@ def _advise_wide_target(
     return replace(figure, notes=(*figure.notes, f"try target {wide}, with activations of 16 bits"))
 
 
-def _tone(value: float, bad: float, warn: float) -> Tone:
+def _choose_tone(value: float, bad: float, warn: float) -> Tone:
     return "bad" if value < bad else "warn" if value < warn else ""
 
 
-def _speed(report: ReportData, speed: float) -> VerdictFigure:
+def _summarize_speed(report: ReportData, speed: float) -> VerdictFigure:
     notes = [report.speed_source]
     tone: Tone = ""
     if report.speed_interval is not None:
@@ -209,14 +209,14 @@ def describe_speed_interval(interval: Interval) -> tuple[str, ...]:
     return (f"{doubt}95 % CI {low:.2f} … {high:.2f}",)
 
 
-def _size(report: ReportData) -> VerdictFigure:
+def _summarize_size(report: ReportData) -> VerdictFigure:
     sizes = f"{format_size(report.float_bytes)} → {format_size(report.int8_bytes)}"
     larger = report.int8_bytes > report.float_bytes
     ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)
     return VerdictFigure("size", ratio, (sizes,), "bad" if larger else "")
 
 
-def _integers(report: ReportData) -> VerdictFigure:
+def _summarize_integers(report: ReportData) -> VerdictFigure:
     counts = Counter(row.fate for row in report.nodes)
     total = sum(counts.values())
     value = f"{total - counts['float']} of {total} nodes"

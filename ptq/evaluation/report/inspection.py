@@ -122,7 +122,7 @@ def inspect_quantized(
     """
     words = {"integer": "int8", "folded": "folded"}
     provenance = read_record(graph, PROVENANCE)
-    recorded = _recorded_reasons(provenance)
+    recorded = _read_recorded_reasons(provenance)
     rows = []
     for status in statuses:
         result = words.get(status.runs, "float")
@@ -142,7 +142,7 @@ def inspect_quantized(
     )
 
 
-def _recorded_reasons(provenance: Record | None) -> dict[str, str]:
+def _read_recorded_reasons(provenance: Record | None) -> dict[str, str]:
     """Why each node stayed float when ptq made the model; a record of another tool may hold anything."""
     grouped = (provenance or {}).get("float_nodes")
     if not isinstance(grouped, Mapping):

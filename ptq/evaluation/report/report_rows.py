@@ -39,7 +39,7 @@ def build_tensor_rows(
     """
     writers = {get_name(v): node.name or "" for node in graph.nodes for v in node.outputs}
     rows = [
-        _activation_row(name, params, stats[name], str(plan.why[name]), writers.get(name, ""))
+        _build_activation_row(name, params, stats[name], str(plan.why[name]), writers.get(name, ""))
         for name, params in plan.tensors.items()
         if name in stats and stats[name].count
     ]
@@ -49,16 +49,16 @@ def build_tensor_rows(
         if value is not None and params.qtype.bits == 8:
             why = str(plan.why[name_operand(name, position)])
             integers = rounded[name].integers if position == 1 and name in rounded else None
-            rows.append(_weight_row(value, params, why, name, integers))
+            rows.append(_build_weight_row(value, params, why, name, integers))
     return tuple(sorted(rows, key=lambda row: (row.sqnr_db, row.name)))
 
 
-def _activation_row(
+def _build_activation_row(
     name: str, params: QuantParams, stats: TensorStats, why: str, node: str
 ) -> TensorRow:
     error = compute_quantization_error(stats, params)
     noise = error.rounding + error.clipping
-    lo, hi = _representable_range(params)
+    lo, hi = _compute_representable_range(params)
     return TensorRow(
         name=name,
         kind="activation",
@@ -72,12 +72,12 @@ def _activation_row(
     )
 
 
-def _weight_row(
+def _build_weight_row(
     value: Value, params: QuantParams, why: str, node: str, integers: NDArray[Any] | None
 ) -> TensorRow:
     array = require_constant(value)
-    signal, noise = _weight_energies(array, params, integers)
-    lo, hi = _representable_range(params)
+    signal, noise = _compute_weight_energies(array, params, integers)
+    lo, hi = _compute_representable_range(params)
     return TensorRow(
         name=get_name(value),
         kind="weight",
@@ -91,7 +91,7 @@ def _weight_row(
     )
 
 
-def _weight_energies(
+def _compute_weight_energies(
     array: NDArray[Any], params: QuantParams, integers: NDArray[Any] | None
 ) -> tuple[float, float]:
     """The energies of a weight and of its quantization error, over blocks of rows that fit the cache."""
@@ -110,7 +110,7 @@ def _weight_energies(
     return signal, noise
 
 
-def _representable_range(params: QuantParams) -> tuple[float, float]:
+def _compute_representable_range(params: QuantParams) -> tuple[float, float]:
     def extreme(q: int) -> NDArray[Any]:
         return params.scale.astype(np.float64) * (q - params.zero_point)
 

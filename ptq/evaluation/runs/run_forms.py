@@ -96,7 +96,7 @@ def _list_known(
 
 def choose_part_size(batch: int, sample: Sample) -> int:
     """Samples of a part: whole batches of samples like this one."""
-    of_batch = max(1, _max_batch(batch, sample))
+    of_batch = max(1, _limit_batch(batch, sample))
     return of_batch * max(1, _PART // of_batch)
 
 
@@ -162,7 +162,9 @@ def split_into_batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sa
     """Split samples into groups that stack along a leading axis of 1; a group has up to 2 MB, or one sample."""
     group: list[Sample] = []
     for sample in samples:
-        if group and (len(group) >= _max_batch(size, group[0]) or not _can_stack(group[0], sample)):
+        if group and (
+            len(group) >= _limit_batch(size, group[0]) or not _can_stack(group[0], sample)
+        ):
             yield group
             group = []
         group.append(sample)
@@ -170,7 +172,7 @@ def split_into_batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sa
         yield group
 
 
-def _max_batch(size: int, sample: Sample) -> int:
+def _limit_batch(size: int, sample: Sample) -> int:
     return min(size, _MAX_BATCH_BYTES // max(sample.nbytes, 1))
 
 

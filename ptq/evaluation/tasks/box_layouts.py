@@ -39,13 +39,13 @@ def list_heads(
     classes, fewest = len(read_names(metadata)) or None, 1 if asked else _MIN_ROWS
     for name, array in outputs.items():
         if array.dtype.kind == "f" and array.ndim in (2, 3) and array.size:
-            yield from _heads_of_one(name, array, classes, fewest)
+            yield from _list_heads_of_one(name, array, classes, fewest)
     for name, array in outputs.items():
         if array.dtype.kind == "f" and array.ndim >= 2 and array.shape[-1] == 4:
-            yield from _heads_of_two(name, outputs)
+            yield from _list_heads_of_two(name, outputs)
 
 
-def _heads_of_one(
+def _list_heads_of_one(
     name: str, array: NDArray[Any], classes: int | None, fewest: int
 ) -> Iterator[BoxHead]:
     height, width = array.shape[-2:]
@@ -73,7 +73,7 @@ def _heads_of_one(
             yield BoxHead(name, name, objectness=True, score=5)
 
 
-def _heads_of_two(boxes: str, outputs: Arrays) -> Iterator[BoxHead]:
+def _list_heads_of_two(boxes: str, outputs: Arrays) -> Iterator[BoxHead]:
     rows = read_rows(outputs[boxes], columns=False)
     if not len(rows):
         return
@@ -84,7 +84,7 @@ def _heads_of_two(boxes: str, outputs: Arrays) -> Iterator[BoxHead]:
     flat = {k: np.asarray(v, np.float64).reshape(len(rows), -1) for k, v in others.items()}
     columns = [k for k, v in flat.items() if v.shape[1] == 1]
     labels = sorted(
-        (k for k in columns if _are_labels(flat[k])), key=lambda k: not _names_classes(k)
+        (k for k in columns if _are_labels(flat[k])), key=lambda k: not _is_class_output(k)
     )
     shares = [k for k in columns if outputs[k].dtype.kind == "f" and are_shares(flat[k])]
     # classes 0 and 1 are shares too
@@ -109,13 +109,13 @@ def _heads_of_two(boxes: str, outputs: Arrays) -> Iterator[BoxHead]:
     yield from sorted(heads, key=lambda head: (not _are_named(head), order.index(head.scores)))
 
 
-def _names_classes(output: str) -> bool:
+def _is_class_output(output: str) -> bool:
     return _CLASSES.search(output) is not None and _SCORES.search(output) is None
 
 
 def _are_named(head: BoxHead) -> bool:
     """Whether the names say which output holds scores, and which one classes."""
-    named = head.labels is not None and _names_classes(head.labels)
+    named = head.labels is not None and _is_class_output(head.labels)
     return named and _SCORES.search(head.scores) is not None
 
 

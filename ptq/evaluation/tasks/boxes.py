@@ -60,14 +60,14 @@ def fill_image(rows: Floats) -> bool:
 def compute_iou(one: Floats, other: Floats) -> Floats:
     """Intersection over union of each pair of boxes, shape (boxes of the first, boxes of the other)."""
     both = _intersect(one, other)
-    either = _areas(one)[:, None] + _areas(other)[None] - both
+    either = _compute_areas(one)[:, None] + _compute_areas(other)[None] - both
     overlap: Floats = both / np.where(either > 0, either, 1.0)
     return overlap
 
 
 def measure_cover(one: Floats, other: Floats) -> Floats:
     """Share of the area of each box that lies in each of the others, shape (boxes, others)."""
-    areas = _areas(one)[:, None]
+    areas = _compute_areas(one)[:, None]
     cover: Floats = _intersect(one, other) / np.where(areas > 0, areas, 1.0)
     return cover
 
@@ -109,6 +109,6 @@ def _intersect(one: Floats, other: Floats) -> Floats:
     return area
 
 
-def _areas(corners: Floats) -> Floats:
+def _compute_areas(corners: Floats) -> Floats:
     areas: Floats = np.clip(corners[:, 2:] - corners[:, :2], 0, None).prod(axis=1)
     return areas

@@ -143,7 +143,7 @@ def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | Non
         return None
     filled = (e for e in examples if all(array.size for array in e.outputs.values()))
     for head in _list_layouts(next(filled, examples[0]), request):
-        if all(_fits(head, example, request) for example in examples[:EXAMPLES]):
+        if all(_has_same_layout(head, example, request) for example in examples[:EXAMPLES]):
             return _fit_task(head, examples, request)
     return None
 
@@ -193,7 +193,7 @@ def _describe_head(head: BoxHead | GridHead) -> str:
     return f"{where} boxes and scores of cells of {strides} pixels"
 
 
-def _fits(head: BoxHead | GridHead, example: Example, request: TaskRequest) -> bool:
+def _has_same_layout(head: BoxHead | GridHead, example: Example, request: TaskRequest) -> bool:
     """Whether a sample has the same layout; boxes of an empty image show nothing."""
     layouts = [other.layout for other in _list_layouts(example, request)]
     return not example.outputs[head.boxes].size or head.layout in layouts

@@ -62,7 +62,7 @@ class EmbedTask:
     def compare(self, reference: Arrays, other: Arrays, feed: Arrays) -> Counts:
         """The distance 1 − cosine of one sample, and the number of its vectors."""
         before, after = self.decode(reference, feed), self.decode(other, feed)
-        return _distances(before, after)
+        return _sum_distances(before, after)
 
     def start(self) -> TaskMeter:
         """A meter without samples."""
@@ -101,7 +101,9 @@ class EmbedMeter:
         return tuple(Figure(r.name, *measure_ratio(rows, r.compute)) for r in self.task.ratios)
 
     def _rows(self) -> Counts:
-        return np.array([_distances(*pair) for pair in zip(self.before, self.after, strict=True)])
+        return np.array(
+            [_sum_distances(*pair) for pair in zip(self.before, self.after, strict=True)]
+        )
 
 
 def find_neighbours(vectors: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -144,7 +146,7 @@ def _are_as_near(
     return np.asarray(nearest - further <= _ROUNDING, bool)
 
 
-def _distances(before: NDArray[Any], after: NDArray[Any]) -> Counts:
+def _sum_distances(before: NDArray[Any], after: NDArray[Any]) -> Counts:
     if before.shape != after.shape:
         return np.array([len(before), len(before)], np.float64)
     cosines = np.nan_to_num((before * after).sum(axis=1))

@@ -40,15 +40,17 @@ def read_answer(
     """
     if isinstance(task, ClassifyTask):
         best = task.decode(outputs[task.output])
-        return Answer((_name(read_names(metadata), best),) if best != NO_CLASS else ())
+        return Answer((_name_class(read_names(metadata), best),) if best != NO_CLASS else ())
     if isinstance(task, CtcTask):
         lines = task.decode(outputs[task.output])
-        tokens = [_name(task.alphabet, label) for line in lines for label in line]
+        tokens = [_name_class(task.alphabet, label) for line in lines for label in line]
         return Answer(tuple(tokens[:MAX_TOKENS]), joined=bool(task.alphabet))
     if isinstance(task, SequenceTask):
         classes = task.decode(outputs[task.output])
         used = find_positions(feed, classes.shape)
-        return Answer(tuple(_name((), label) for label in classes[used][:MAX_TOKENS].tolist()))
+        return Answer(
+            tuple(_name_class((), label) for label in classes[used][:MAX_TOKENS].tolist())
+        )
     if isinstance(task, DetectTask):
         return _read_boxes(task, outputs, feed, read_names(metadata))
     if isinstance(task, SegmentTask):
@@ -64,7 +66,7 @@ def _read_mask(task: SegmentTask, outputs: Arrays, names: tuple[str, ...]) -> An
     labels, counts = np.unique(mask, return_counts=True)
     largest = np.argsort(-counts, kind="stable")[:MAX_CLASSES]
     shares = [(int(labels[k]), 100 * counts[k] / mask.size) for k in largest]
-    return Answer(tuple(f"{_name(names, label)}: {share:.1f} %" for label, share in shares))
+    return Answer(tuple(f"{_name_class(names, label)}: {share:.1f} %" for label, share in shares))
 
 
 def _read_boxes(
@@ -79,13 +81,13 @@ def _read_boxes(
     rows = zip(rounded, found.classes.tolist(), found.scores.tolist(), strict=False)
     return Answer(
         boxes=tuple(
-            AnswerBox(left, top, right, bottom, _name(names, label), round(score, 4))
+            AnswerBox(left, top, right, bottom, _name_class(names, label), round(score, 4))
             for (left, top, right, bottom), label, score in rows
         )
     )
 
 
-def _name(names: tuple[str, ...], label: int) -> str:
+def _name_class(names: tuple[str, ...], label: int) -> str:
     if label == NO_CLASS:
         return "NaN"
     return names[label] if 0 <= label < len(names) else str(label)

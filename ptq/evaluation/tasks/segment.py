@@ -56,7 +56,7 @@ class SegmentTask:
     @property
     def ratios(self) -> Sequence[Ratio]:
         """Intersection over union with the float masks, averaged over the classes that occur."""
-        return (Ratio("mean IoU with float masks", partial(_mean_iou, self.classes)),)
+        return (Ratio("mean IoU with float masks", partial(_compute_mean_iou, self.classes)),)
 
     def decode(self, output: NDArray[Any]) -> NDArray[np.int64]:
         """The class of each pixel, flat; `NO_CLASS` of NaN alone."""
@@ -101,7 +101,7 @@ class SegmentTask:
         return CountsMeter(self)
 
 
-def _mean_iou(classes: int, sums: Counts) -> float:
+def _compute_mean_iou(classes: int, sums: Counts) -> float:
     both, either = sums[2 : 2 + classes], sums[2 + classes :]
     occurs = either > 0
     return float((both[occurs] / either[occurs]).mean()) if occurs.any() else 1.0
@@ -123,7 +123,7 @@ def _find_mask(name: str, arrays: Sequence[NDArray[Any]], *, asked: bool) -> Seg
     one, named = arrays[0], _MASKS.search(name) is not None
     if one.dtype.kind in "iu":
         largest = max(int(a.max()) for a in arrays)
-        coherent = _share_of_equal_neighbours(one.reshape(-1, *one.shape[-2:])) >= MIN_COHERENT
+        coherent = _compute_equal_neighbour_share(one.reshape(-1, *one.shape[-2:])) >= MIN_COHERENT
         fits = min(one.shape[-2:]) >= MIN_SIDE and 0 < largest < MAX_CLASSES and one.min() >= 0
         # an integer map shows only the classes that occur
         return (
@@ -142,12 +142,12 @@ def _find_mask(name: str, arrays: Sequence[NDArray[Any]], *, asked: bool) -> Seg
         if asked or named or (within and decided >= MIN_DECIDED):
             return SegmentTask(name, 2, axis, THRESHOLD if within else 0.0)
         return None
-    coherent = _share_of_equal_neighbours(one.argmax(axis=axis)) >= MIN_COHERENT
+    coherent = _compute_equal_neighbour_share(one.argmax(axis=axis)) >= MIN_COHERENT
     likely = named or is_distribution(one, axis) or (coherent and classes != 3)
     return SegmentTask(name, classes, axis) if asked or likely else None
 
 
-def _share_of_equal_neighbours(labels: NDArray[Any]) -> float:
+def _compute_equal_neighbour_share(labels: NDArray[Any]) -> float:
     if len(np.unique(labels)) < 2:
         return 0.0  # one class everywhere shows nothing
     return float(np.mean(labels[..., 1:] == labels[..., :-1]))

@@ -104,7 +104,7 @@ def find_tokens(examples: Sequence[Example], request: TaskRequest) -> Found | No
         if request.asked or likely:
             return SequenceTask(name), (
                 f"output {name} gives scores of {scores.shape[-1]} classes at each of "
-                f"{_span(examples, name)} positions"
+                f"{_describe_span(examples, name)} positions"
             )
     for name, values in examples[0].outputs.items():
         arrays = [example.outputs[name] for example in examples]
@@ -115,12 +115,12 @@ def find_tokens(examples: Sequence[Example], request: TaskRequest) -> Found | No
             threshold = choose_threshold(arrays)
             return SequenceTask(name, threshold), (
                 f"output {name} gives one {'probability' if threshold else 'logit'} at each of "
-                f"{_span(examples, name)} positions: class 1 above {threshold:g}, else class 0"
+                f"{_describe_span(examples, name)} positions: class 1 above {threshold:g}, else class 0"
             )
     return None
 
 
-def _span(examples: Sequence[Example], output: str) -> str:
+def _describe_span(examples: Sequence[Example], output: str) -> str:
     """The positions of the output in the examples."""
     lengths = [example.outputs[output].shape[1] for example in examples]
     fewest, most = min(lengths), max(lengths)

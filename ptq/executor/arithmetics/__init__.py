@@ -225,7 +225,7 @@ def get_arithmetic(name: str) -> Arithmetic:
     [row] = [row for row in ALL_ARITHMETICS if row.name == base]
     if not at:
         return row
-    oldest, newest = (_dotted(v) for v in (ort_versions.OLDEST, ort_versions.NEWEST))
+    oldest, newest = (_format_version(v) for v in (ort_versions.OLDEST, ort_versions.NEWEST))
     try:
         version = parse_version(number)
     except ValueError:
@@ -247,10 +247,10 @@ def add_version(name: str) -> str:
     """
     if "@" in name or not get_arithmetic(name).is_onnxruntime:
         return name
-    return f"{name}@{_dotted(ort_versions.find_compared_version())}"
+    return f"{name}@{_format_version(ort_versions.find_compared_version())}"
 
 
-def _dotted(version: tuple[int, int]) -> str:
+def _format_version(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 

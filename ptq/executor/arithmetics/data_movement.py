@@ -38,7 +38,9 @@ from ptq.kernels.window import build_window_axes
 Integers = tuple[int, ...]
 
 
-def _integer_operand(site: Site, name: str, position: int) -> Callable[[Inputs], Integers | None]:
+def _make_integer_reader(
+    site: Site, name: str, position: int
+) -> Callable[[Inputs], Integers | None]:
     """Return what reads an operand of integers from its attribute or its input; it gives None if absent."""
     given = site.attrs.get(name)
     if given is not None:
@@ -52,8 +54,8 @@ def _integer_operand(site: Site, name: str, position: int) -> Callable[[Inputs],
     return arriving
 
 
-def _required_integers(site: Site, name: str, position: int) -> Callable[[Inputs], Integers]:
-    read = _integer_operand(site, name, position)
+def _make_required_reader(site: Site, name: str, position: int) -> Callable[[Inputs], Integers]:
+    read = _make_integer_reader(site, name, position)
 
     def arriving(inputs: Inputs) -> Integers:
         value = read(inputs)
@@ -64,48 +66,51 @@ def _required_integers(site: Site, name: str, position: int) -> Callable[[Inputs
     return arriving
 
 
-def _reshape(site: Site) -> Kernel:
-    shape, allow_zero = _required_integers(site, "shape", 1), bool(site.attrs.get("allowzero", 0))
+def _make_reshape(site: Site) -> Kernel:
+    shape, allow_zero = (
+        _make_required_reader(site, "shape", 1),
+        bool(site.attrs.get("allowzero", 0)),
+    )
     return lambda inputs: reshape(require_input(site, inputs, 0), shape(inputs), allow_zero)
 
 
-def _flatten(site: Site) -> Kernel:
+def _make_flatten(site: Site) -> Kernel:
     axis = int(site.attrs.get("axis", 1))
     return lambda inputs: flatten(require_input(site, inputs, 0), axis)
 
 
-def _squeeze(site: Site) -> Kernel:
-    axes = _integer_operand(site, "axes", 1)
+def _make_squeeze(site: Site) -> Kernel:
+    axes = _make_integer_reader(site, "axes", 1)
     return lambda inputs: np.squeeze(require_input(site, inputs, 0), axes(inputs))
 
 
-def _unsqueeze(site: Site) -> Kernel:
-    axes = _required_integers(site, "axes", 1)
+def _make_unsqueeze(site: Site) -> Kernel:
+    axes = _make_required_reader(site, "axes", 1)
     return lambda inputs: np.expand_dims(require_input(site, inputs, 0), axes(inputs))
 
 
-def _transpose(site: Site) -> Kernel:
+def _make_transpose(site: Site) -> Kernel:
     perm = site.attrs.get("perm")
     return lambda inputs: np.ascontiguousarray(np.transpose(require_input(site, inputs, 0), perm))
 
 
-def _concat(site: Site) -> Kernel:
+def _make_concat(site: Site) -> Kernel:
     axis, count = int(site.attrs["axis"]), len(site.inputs)
     return lambda inputs: np.concatenate(
         [require_input(site, inputs, i) for i in range(count)], axis
     )
 
 
-def _gather(site: Site) -> Kernel:
+def _make_gather(site: Site) -> Kernel:
     axis = int(site.attrs.get("axis", 0))
     return lambda inputs: np.take(
         require_input(site, inputs, 0), require_input(site, inputs, 1).astype(np.intp), axis
     )
 
 
-def _slice(site: Site) -> Kernel:
-    starts, ends = _required_integers(site, "starts", 1), _required_integers(site, "ends", 2)
-    axes, steps = _integer_operand(site, "axes", 3), _integer_operand(site, "steps", 4)
+def _make_slice(site: Site) -> Kernel:
+    starts, ends = _make_required_reader(site, "starts", 1), _make_required_reader(site, "ends", 2)
+    axes, steps = _make_integer_reader(site, "axes", 3), _make_integer_reader(site, "steps", 4)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         x = require_input(site, inputs, 0)
@@ -114,9 +119,9 @@ def _slice(site: Site) -> Kernel:
     return kernel
 
 
-def _pad(site: Site) -> Kernel:
+def _make_pad(site: Site) -> Kernel:
     """Pad with the real number 0, unless ``value`` (a float) or input 2 (an integer) gives another value."""
-    pads, axes = _required_integers(site, "pads", 1), _integer_operand(site, "axes", 3)
+    pads, axes = _make_required_reader(site, "pads", 1), _make_integer_reader(site, "axes", 3)
     mode = str(site.attrs.get("mode", "constant"))
     params = site.inputs[0]
     real = float(site.attrs.get("value", 0.0))
@@ -130,8 +135,8 @@ def _pad(site: Site) -> Kernel:
     return kernel
 
 
-def _expand(site: Site) -> Kernel:
-    shape = _required_integers(site, "shape", 1)
+def _make_expand(site: Site) -> Kernel:
+    shape = _make_required_reader(site, "shape", 1)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         x = require_input(site, inputs, 0)
@@ -140,19 +145,19 @@ def _expand(site: Site) -> Kernel:
     return kernel
 
 
-def _shape(site: Site) -> Kernel:
+def _make_shape(site: Site) -> Kernel:
     start, end = int(site.attrs.get("start", 0)), site.attrs.get("end")
     return lambda inputs: np.array(require_input(site, inputs, 0).shape[start:end], np.int64)
 
 
-def _tile(site: Site) -> Kernel:
-    repeats = _required_integers(site, "repeats", 1)
+def _make_tile(site: Site) -> Kernel:
+    repeats = _make_required_reader(site, "repeats", 1)
     return lambda inputs: np.tile(require_input(site, inputs, 0), repeats(inputs))
 
 
-def _split(site: Site) -> Kernel:
+def _make_split(site: Site) -> Kernel:
     """Return one output: of the given sizes, or of equal sizes of which the last may be smaller."""
-    axis, sizes = int(site.attrs.get("axis", 0)), _integer_operand(site, "split", 1)
+    axis, sizes = int(site.attrs.get("axis", 0)), _make_integer_reader(site, "split", 1)
     count = int(site.attrs["num_outputs"])
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -163,21 +168,21 @@ def _split(site: Site) -> Kernel:
     return kernel
 
 
-def _identity(site: Site) -> Kernel:
+def _make_identity(site: Site) -> Kernel:
     return lambda inputs: require_input(site, inputs, 0)
 
 
-def _depth_to_space(site: Site) -> Kernel:
+def _make_depth_to_space(site: Site) -> Kernel:
     block, mode = int(site.attrs["blocksize"]), str(site.attrs.get("mode", "DCR"))
     return lambda inputs: move_depth_to_space(require_input(site, inputs, 0), block, mode)
 
 
-def _space_to_depth(site: Site) -> Kernel:
+def _make_space_to_depth(site: Site) -> Kernel:
     block = int(site.attrs["blocksize"])
     return lambda inputs: move_space_to_depth(require_input(site, inputs, 0), block)
 
 
-def _max_pool(site: Site) -> Kernel:
+def _make_max_pool(site: Site) -> Kernel:
     window = pool_window(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -203,27 +208,27 @@ def pool_window(site: Site) -> dict[str, Any]:
 
 DATA_MOVEMENT_OPS: Mapping[str, KernelMaker] = {
     **min_max.REDUCTION_OPS,
-    "DepthToSpace": _depth_to_space,
-    "Expand": _expand,
-    "Flatten": _flatten,
-    "Gather": _gather,
-    "Identity": _identity,
-    "MaxPool": _max_pool,
-    "Pad": _pad,
-    "Reshape": _reshape,
+    "DepthToSpace": _make_depth_to_space,
+    "Expand": _make_expand,
+    "Flatten": _make_flatten,
+    "Gather": _make_gather,
+    "Identity": _make_identity,
+    "MaxPool": _make_max_pool,
+    "Pad": _make_pad,
+    "Reshape": _make_reshape,
     "Resize nearest": resize_nearest,
-    "Slice": _slice,
-    "SpaceToDepth": _space_to_depth,
-    "Split": _split,
-    "Squeeze": _squeeze,
-    "Tile": _tile,
-    "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
+    "Slice": _make_slice,
+    "SpaceToDepth": _make_space_to_depth,
+    "Split": _make_split,
+    "Squeeze": _make_squeeze,
+    "Tile": _make_tile,
+    "Transpose": _make_transpose,
+    "Unsqueeze": _make_unsqueeze,
 }
 """Operators whose output holds integers of input 0; both sides must have one scale and zero point."""
 
-INDEX_OPS: Mapping[str, KernelMaker] = {**min_max.ARG_REDUCTION_OPS, "Shape": _shape}
+INDEX_OPS: Mapping[str, KernelMaker] = {**min_max.ARG_REDUCTION_OPS, "Shape": _make_shape}
 """Operators whose output is not quantized at all."""
 
-MULTI_INPUT_OPS: Mapping[str, KernelMaker] = {**min_max.SELECTION_OPS, "Concat": _concat}
+MULTI_INPUT_OPS: Mapping[str, KernelMaker] = {**min_max.SELECTION_OPS, "Concat": _make_concat}
 """Operators whose output holds integers of several inputs, which must have the output's scale and zero point."""

@@ -54,7 +54,7 @@ from ptq.executor.arithmetics.node_site import (
 from ptq.kernels.im2col import multiply_exactly
 
 
-def _input_qparams(site: Site, index: int) -> QuantParams:
+def _get_input_qparams(site: Site, index: int) -> QuantParams:
     """Return the parameters of an 8-bit input, per tensor or per channel."""
     params = site.inputs[index] if index < len(site.inputs) else None
     if params is None or params.qtype.bits != 8:
@@ -67,8 +67,8 @@ def _rescale_factor(site: Site, maxfracbits: NDArray[np.int64]) -> NDArray[np.fl
     return np.asarray(unit / float(get_output_qparams(site).scale))
 
 
-def _sum(site: Site, *, sign: int) -> Kernel:
-    (a, b), maxfracbits = align_scales([_input_qparams(site, 0), _input_qparams(site, 1)])
+def _make_sum(site: Site, *, sign: int) -> Kernel:
+    (a, b), maxfracbits = align_scales([_get_input_qparams(site, 0), _get_input_qparams(site, 1)])
     real = _rescale_factor(site, maxfracbits)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -86,7 +86,7 @@ def _sum(site: Site, *, sign: int) -> Kernel:
 def _with_requantized_inputs(site: Site, *, maker: KernelMaker) -> Kernel:
     quantized = [i for i, params in enumerate(site.inputs) if params is not None]
     alignments, maxfracbits = align_scales(
-        [_input_qparams(site, i) for i in quantized], one_scale=True
+        [_get_input_qparams(site, i) for i in quantized], one_scale=True
     )
     requantize = make_output_requantizer(
         site,
@@ -104,16 +104,18 @@ def _with_requantized_inputs(site: Site, *, maker: KernelMaker) -> Kernel:
     return run
 
 
-def _comparison_kernel(site: Site, *, comparison: BinaryFunction) -> Kernel:
+def _make_comparison_kernel(site: Site, *, comparison: BinaryFunction) -> Kernel:
     """Aligned tensors have one unit, so their integers are compared directly."""
-    (a, b), _ = align_scales([_input_qparams(site, 0), _input_qparams(site, 1)], one_scale=True)
+    (a, b), _ = align_scales(
+        [_get_input_qparams(site, 0), _get_input_qparams(site, 1)], one_scale=True
+    )
     return lambda inputs: comparison(
         a(require_input(site, inputs, 0)), b(require_input(site, inputs, 1))
     )
 
 
-def _requantize(site: Site) -> Kernel:
-    (alignment,), maxfracbits = align_scales([_input_qparams(site, 0)])
+def _make_requantize(site: Site) -> Kernel:
+    (alignment,), maxfracbits = align_scales([_get_input_qparams(site, 0)])
     real = _rescale_factor(site, maxfracbits)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -125,16 +127,16 @@ def _requantize(site: Site) -> Kernel:
     return kernel
 
 
-def _clip(site: Site) -> Kernel:
-    return _requantize(with_clamp(site))
+def _make_clip(site: Site) -> Kernel:
+    return _make_requantize(with_clamp(site))
 
 
-def _data_movement_kernel(site: Site, *, maker: KernelMaker) -> Kernel:
+def _make_data_movement_kernel(site: Site, *, maker: KernelMaker) -> Kernel:
     """Data movement; if the scales differ, the input is rescaled first."""
     x, y = site.inputs[0], site.outputs[0]
     if x is None or (x == y and site.clamp is None):
         return maker(site)
-    requantize = _requantize(site)
+    requantize = _make_requantize(site)
     kernel = maker(replace(site, inputs=(y, *site.inputs[1:])))
     return lambda inputs: kernel([requantize(inputs), *inputs[1:]])
 
@@ -148,13 +150,13 @@ def _prepare_product(
     ScaleAlignment,
 ]:
     """Return what a product of aligned rows needs: product, requantizer, bias, and alignment of the input."""
-    (alignment,), maxfracbits = align_scales([_input_qparams(site, 0)], one_scale=True)
+    (alignment,), maxfracbits = align_scales([_get_input_qparams(site, 0)], one_scale=True)
     w_scale = get_weight_qparams(site).scale.astype(np.float64)
     unit = w_scale * np.ldexp(1.0, -int(maxfracbits))
     addend = linear.get_constant_bias(site)
     max_bias = 0
     if addend is not None:
-        addend = np.rint(addend * (_bias_scale(site) / unit)).astype(np.int64)
+        addend = np.rint(addend * (_compute_bias_scale(site) / unit)).astype(np.int64)
         max_bias = int(np.abs(addend).max(initial=0))
     real = unit / float(get_output_qparams(site).scale)
 
@@ -167,11 +169,11 @@ def _prepare_product(
     return prepare, make_output_requantizer(site, real, max_bias), addend, alignment
 
 
-def _bias_scale(site: Site) -> NDArray[np.float64]:
+def _compute_bias_scale(site: Site) -> NDArray[np.float64]:
     given = site.inputs[2] if len(site.inputs) > 2 else None
     if given is not None:
         return given.scale.astype(np.float64)
-    x = _input_qparams(site, 0)
+    x = _get_input_qparams(site, 0)
     if x.axis is not None:
         raise UnsupportedError(
             f"the bias of {site.op} needs its own scale, because its input has several; quantize the bias"
@@ -183,14 +185,14 @@ def _align_input(alignment: ScaleAlignment, kernel: Kernel) -> Kernel:
     return lambda inputs: kernel([None if inputs[0] is None else alignment(inputs[0]), *inputs[1:]])
 
 
-def _conv(site: Site) -> Kernel:
+def _make_conv(site: Site) -> Kernel:
     prepare, requantize, addend, alignment = _prepare_product(site)
     return _align_input(
         alignment, linear_raw.make_raw_conv_kernel(site, prepare, requantize, addend, fill=0)
     )
 
 
-def _gemm(site: Site) -> Kernel:
+def _make_gemm(site: Site) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0 or site.attrs.get("transA", 0):
         raise UnsupportedError("fixed-point Gemm has no alpha and no transA; fold them")
     prepare, requantize, addend, alignment = _prepare_product(site)
@@ -199,7 +201,7 @@ def _gemm(site: Site) -> Kernel:
     )
 
 
-def _matmul(site: Site) -> Kernel:
+def _make_matmul(site: Site) -> Kernel:
     if get_constant_input(site, 1) is None and get_weight_qparams(site).axis is not None:
         raise UnsupportedError("the right operand of MatMul has several scales; give it one")
     prepare, requantize, _, alignment = _prepare_product(site)
@@ -209,7 +211,7 @@ def _matmul(site: Site) -> Kernel:
 KERNELS: Mapping[str, KernelMaker] = {
     **unary_functions.LITERT,
     **{
-        op: partial(_data_movement_kernel, maker=maker)
+        op: partial(_make_data_movement_kernel, maker=maker)
         for op, maker in data_movement.DATA_MOVEMENT_OPS.items()
     },
     **data_movement.INDEX_OPS,
@@ -217,14 +219,14 @@ KERNELS: Mapping[str, KernelMaker] = {
         op: partial(_with_requantized_inputs, maker=maker)
         for op, maker in data_movement.MULTI_INPUT_OPS.items()
     },
-    **{op: partial(_comparison_kernel, comparison=how) for op, how in COMPARISONS.items()},
+    **{op: partial(_make_comparison_kernel, comparison=how) for op, how in COMPARISONS.items()},
     **quantizers.LITERT,
-    "Add": partial(_sum, sign=1),
-    "Clip": _clip,
-    "Conv": _conv,
-    "Gemm": _gemm,
-    "MatMul": _matmul,
-    "Relu": _clip,
-    "Requantize": _requantize,
-    "Sub": partial(_sum, sign=-1),
+    "Add": partial(_make_sum, sign=1),
+    "Clip": _make_clip,
+    "Conv": _make_conv,
+    "Gemm": _make_gemm,
+    "MatMul": _make_matmul,
+    "Relu": _make_clip,
+    "Requantize": _make_requantize,
+    "Sub": partial(_make_sum, sign=-1),
 }

@@ -42,17 +42,17 @@ def make_sigmoid_kernel(site: Site) -> Kernel:
     """Return the kernel of LOGISTIC."""
     lo = get_output_qparams(site).qtype.lo
     require_output(site, 1 / 256, lo)
-    return _fixed_point_table(site, logistic, 8, (0, 256))
+    return _make_fixed_point_table(site, logistic, 8, (0, 256))
 
 
 def make_tanh_kernel(site: Site) -> Kernel:
     """Return the kernel of TANH."""
     y = get_output_qparams(site)
     require_output(site, 1 / 128, (y.qtype.lo + y.qtype.hi + 1) // 2)
-    return _fixed_point_table(site, tanh, 7, (-128, 128))
+    return _make_fixed_point_table(site, tanh, 7, (-128, 128))
 
 
-def _fixed_point_table(
+def _make_fixed_point_table(
     site: Site, function: Callable[[Int64, int], Int64], bits: int, ends: tuple[int, int]
 ) -> Kernel:
     """Tabulate ``function`` in LSB of 2^-bits, and ``ends`` where the input exceeds Q4.27."""

@@ -75,47 +75,47 @@ def make_factored_product_preparer(z1: int) -> linear_raw.ProductPreparer:
     return prepare
 
 
-def _output_pipeline(site: Site) -> linear_raw.AllChannelsRequantizer:
+def _make_output_requantizer(site: Site) -> linear_raw.AllChannelsRequantizer:
     return linear_raw.with_int32_wraparound(
         make_gemmlowp_requantizer(site, compute_product_scale_ratio(site))
     )
 
 
-def _conv(site: Site) -> Kernel:
+def _make_conv(site: Site) -> Kernel:
     z1 = int(get_activation_qparams(site).zero_point)
     return linear_raw.make_raw_conv_kernel(
         site,
         make_factored_product_preparer(z1),
-        _output_pipeline(site),
+        _make_output_requantizer(site),
         linear.get_constant_bias(site),
         fill=z1,
     )
 
 
-def _gemm(site: Site) -> Kernel:
+def _make_gemm(site: Site) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("gemmlowp has no alpha; fold Gemm's into B and C")
     z1 = int(get_activation_qparams(site).zero_point)
     return linear_raw.make_raw_gemm_kernel(
         site,
         make_factored_product_preparer(z1),
-        _output_pipeline(site),
+        _make_output_requantizer(site),
         linear.get_constant_bias(site),
     )
 
 
-def _matmul(site: Site) -> Kernel:
+def _make_matmul(site: Site) -> Kernel:
     return linear_raw.make_raw_matmul_kernel(
         site,
         make_factored_product_preparer(int(get_activation_qparams(site).zero_point)),
-        _output_pipeline(site),
+        _make_output_requantizer(site),
     )
 
 
 KERNELS: Mapping[str, KernelMaker] = {
     **litert.KERNELS,
-    "Conv": _conv,
-    "Gemm": _gemm,
-    "MatMul": _matmul,
+    "Conv": _make_conv,
+    "Gemm": _make_gemm,
+    "MatMul": _make_matmul,
     "Sigmoid": fixed_point_functions.make_sigmoid_kernel,
 }

@@ -84,7 +84,7 @@ def get_constant_bias(site: Site) -> NDArray[Any] | None:
     return bias
 
 
-def _channel_bias(site: Site, channels: int) -> NDArray[Any] | None:
+def _get_channel_bias(site: Site, channels: int) -> NDArray[Any] | None:
     bias = get_constant_bias(site)
     if bias is not None and bias.shape != (channels,):
         raise UnsupportedError(
@@ -119,7 +119,7 @@ def make_conv_kernel(site: Site, requantize: Requantizer) -> Kernel:
     _check_channels(site, len(w))
     core = prepare_convolution(
         w,
-        _channel_bias(site, len(w)),
+        _get_channel_bias(site, len(w)),
         x_qtype=x.qtype,
         x_zero_point=int(x.zero_point),
         w_zero_point=get_weight_qparams(site).zero_point,
@@ -136,7 +136,7 @@ def make_conv_transpose_kernel(site: Site, requantize: Requantizer) -> Kernel:
     shape = site.attrs.get("output_shape")
     core = prepare_transposed_convolution(
         w,
-        _channel_bias(site, len(w)),
+        _get_channel_bias(site, len(w)),
         x_qtype=x.qtype,
         x_zero_point=int(x.zero_point),
         w_zero_point=params.zero_point,
@@ -147,7 +147,7 @@ def make_conv_transpose_kernel(site: Site, requantize: Requantizer) -> Kernel:
     return lambda inputs: core(require_input(site, inputs, 0), requantize)
 
 
-def _column_bias(site: Site, columns: int) -> NDArray[Any] | None:
+def _get_column_bias(site: Site, columns: int) -> NDArray[Any] | None:
     """Return Gemm's C as one value for each column."""
     bias = get_constant_bias(site)
     if bias is None:
@@ -179,20 +179,20 @@ def make_gemm_kernel(site: Site, requantize: Requantizer) -> Kernel:
         UnsupportedError: B is not constant, beta scales C, or C is not one value for each column.
     """
     b = get_gemm_weight(site)
-    bias = _column_bias(site, b.shape[-1])
+    bias = _get_column_bias(site, b.shape[-1])
     if bias is not None:
         require_unscaled_bias(site)
-    return _constant_matmul(site, b, bias, requantize)
+    return _make_constant_matmul(site, b, bias, requantize)
 
 
 def make_matmul_kernel(site: Site, requantize: Requantizer) -> Kernel:
     """Return the kernel of a product of two activations, or of an activation and a constant."""
     b = get_constant_input(site, 1)
     if b is not None:
-        return _constant_matmul(site, b, None, requantize)
+        return _make_constant_matmul(site, b, None, requantize)
     if get_weight_qparams(site).axis is not None:
         # A right operand that is computed at run time, with a scale for each column: prepared for every feed.
-        return lambda inputs: _constant_matmul(
+        return lambda inputs: _make_constant_matmul(
             site, require_input(site, inputs, 1), None, requantize
         )(inputs)
     left, right = get_activation_qparams(site), get_activation_qparams(site, 1)
@@ -207,7 +207,7 @@ def make_matmul_kernel(site: Site, requantize: Requantizer) -> Kernel:
     )
 
 
-def _constant_matmul(
+def _make_constant_matmul(
     site: Site, b: NDArray[Any], bias: NDArray[Any] | None, requantize: Requantizer
 ) -> Kernel:
     left, right = get_activation_qparams(site), get_weight_qparams(site)

@@ -69,7 +69,7 @@ def make_raw_conv_kernel(
     if outputs % group:
         raise UnsupportedError(f"{outputs} output channels do not divide into {group} groups")
     each = outputs // group
-    zeros = _zero_points(site, outputs)
+    zeros = _get_zero_points(site, outputs)
     products = [
         prepare(w[g : g + each].reshape(each, -1).T, zeros[g : g + each])
         for g in range(0, outputs, each)
@@ -105,7 +105,7 @@ def make_raw_gemm_kernel(
     if addend is not None:
         require_unscaled_bias(site)
         require_column_bias(addend, b.shape[1])
-    product = prepare(b, _zero_points(site, b.shape[1]))
+    product = prepare(b, _get_zero_points(site, b.shape[1]))
     turned = bool(site.attrs.get("transA", 0))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -128,7 +128,7 @@ def make_raw_matmul_kernel(
         a, b = require_input(site, inputs, 0), require_input(site, inputs, 1)
         if a.ndim < 2 or b.ndim < 2:
             raise UnsupportedError("MatMul by a vector; reshape it to a matrix")
-        zeros = _zero_points(site, b.shape[-1])
+        zeros = _get_zero_points(site, b.shape[-1])
         if b.ndim == 2:
             rows = a.reshape(-1, a.shape[-1])
             return _add_and_requantize(prepare(b, zeros)(rows), None, requantize).reshape(
@@ -145,7 +145,7 @@ def make_raw_matmul_kernel(
     return kernel
 
 
-def _zero_points(site: Site, columns: int) -> Int64:
+def _get_zero_points(site: Site, columns: int) -> Int64:
     params = site.inputs[1]
     if params is None:
         raise UnsupportedError(f"weight of {site.op} is not quantized; leave the node float")

@@ -48,34 +48,36 @@ from ptq.executor.arithmetics.node_site import (
 from ptq.kernels.requantizer import Requantizer
 
 
-def _gemm_factor(site: Site) -> NDArray[np.float64]:
+def _compute_gemm_factor(site: Site) -> NDArray[np.float64]:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("FULLY_CONNECTED has no alpha; fold Gemm's into B and C")
     return compute_product_scale_ratio(site)
 
 
-def _conv(site: Site) -> Kernel:
+def _make_conv(site: Site) -> Kernel:
     return linear.make_conv_kernel(
         site, make_gemmlowp_requantizer(site, compute_product_scale_ratio(site))
     )
 
 
-def _conv_transpose(site: Site) -> Kernel:
+def _make_conv_transpose(site: Site) -> Kernel:
     return linear.make_conv_transpose_kernel(
         site, make_gemmlowp_requantizer(site, compute_product_scale_ratio(site))
     )
 
 
-def _gemm(site: Site) -> Kernel:
-    return linear.make_gemm_kernel(site, make_float64_requantizer(site, _gemm_factor(site)))
+def _make_gemm(site: Site) -> Kernel:
+    return linear.make_gemm_kernel(site, make_float64_requantizer(site, _compute_gemm_factor(site)))
 
 
 def make_gemmlowp_gemm_kernel(site: Site) -> Kernel:
     """Return the kernel of FULLY_CONNECTED in tflite-micro and LiteRT up to 2.14: two integer roundings."""
-    return linear.make_gemm_kernel(site, make_gemmlowp_requantizer(site, _gemm_factor(site)))
+    return linear.make_gemm_kernel(
+        site, make_gemmlowp_requantizer(site, _compute_gemm_factor(site))
+    )
 
 
-def _matmul(site: Site) -> Kernel:
+def _make_matmul(site: Site) -> Kernel:
     """BATCH_MATMUL, or FULLY_CONNECTED if the right operand is a constant matrix."""
     right = get_constant_input(site, 1)
     requantize: Requantizer
@@ -106,8 +108,8 @@ KERNELS: Mapping[str, KernelMaker] = {
     **litert_softmax.KERNELS,
     **normalization.KERNELS,
     **quantizers.LITERT,
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
-    "Gemm": _gemm,
-    "MatMul": _matmul,
+    "Conv": _make_conv,
+    "ConvTranspose": _make_conv_transpose,
+    "Gemm": _make_gemm,
+    "MatMul": _make_matmul,
 }

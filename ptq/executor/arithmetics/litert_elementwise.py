@@ -120,15 +120,15 @@ def list_elementwise_makers(
         return unary(site, lambda q: rescale(q, ratio))
 
     return {
-        **list_activation_makers(_float32_scale_ratio, unary),
-        "Add": lambda site: pair(site, _sum_function(site, 1, headroom)),
+        **list_activation_makers(_compute_float32_scale_ratio, unary),
+        "Add": lambda site: pair(site, _make_sum_function(site, 1, headroom)),
         "Mul": mul,
         "Requantize": requantize,
-        "Sub": lambda site: pair(site, _sum_function(site, -1, headroom)),
+        "Sub": lambda site: pair(site, _make_sum_function(site, -1, headroom)),
     }
 
 
-def _sum_function(site: Site, sign: int, headroom: int) -> PairFunction:
+def _make_sum_function(site: Site, sign: int, headroom: int) -> PairFunction:
     """Return a + b or a − b in the output's scale."""
     a, b = (
         float(get_activation_qparams(site, 0).scale),
@@ -165,7 +165,7 @@ def _quantize_bound(y: QuantParams, real: float) -> int:
     return int(y.zero_point) + int(round_half_away(np.asarray(steps)))
 
 
-def _float32_scale_ratio(site: Site) -> FloatArray:
+def _compute_float32_scale_ratio(site: Site) -> FloatArray:
     ratio: FloatArray = get_activation_qparams(site).scale / get_output_qparams(site).scale
     return ratio
 
@@ -181,16 +181,16 @@ def list_activation_makers(
     """
 
     def clamp(site: Site, lo: float | None, hi: float | None) -> Kernel:
-        return unary(site, _clamp_function(site, ratio(site), lo, hi))
+        return unary(site, _make_clamp_function(site, ratio(site), lo, hi))
 
     return {
         "Clip": lambda site: clamp(site, site.attrs.get("min"), site.attrs.get("max")),
-        "LeakyRelu": lambda site: unary(site, _leaky_relu_function(site, ratio(site))),
+        "LeakyRelu": lambda site: unary(site, _make_leaky_relu_function(site, ratio(site))),
         "Relu": lambda site: clamp(site, 0.0, None),
     }
 
 
-def _clamp_function(
+def _make_clamp_function(
     site: Site, ratio: float | FloatArray, lo: float | None, hi: float | None
 ) -> Function:
     """Return RELU or its variant: rescaled by the ratio sx / so, clamped to the real bounds."""
@@ -200,7 +200,7 @@ def _clamp_function(
     return lambda q: np.clip(rescale(q, ratio), low - offset, high - offset)
 
 
-def _leaky_relu_function(site: Site, identity: float | FloatArray) -> Function:
+def _make_leaky_relu_function(site: Site, identity: float | FloatArray) -> Function:
     """Return LEAKY_RELU; ``identity`` is the ratio sx / so for x above zero."""
     alpha = np.float32(site.attrs.get("alpha", 0.01))
     below = (get_activation_qparams(site).scale * alpha) / get_output_qparams(site).scale
@@ -212,7 +212,7 @@ def _leaky_relu_function(site: Site, identity: float | FloatArray) -> Function:
     return function
 
 
-def _logistic(x: FloatArray) -> FloatArray:
+def _compute_logistic(x: FloatArray) -> FloatArray:
     """Return 1 / (1 + expf(−x)) in float32; the rounded float64 exp equals the C library's expf."""
     # Below −88.7 the exponential is infinite in float32, and the result is zero.
     with np.errstate(over="ignore"):
@@ -221,7 +221,7 @@ def _logistic(x: FloatArray) -> FloatArray:
     return value
 
 
-def _fixed_scale_table_maker(
+def _make_fixed_scale_table_maker(
     function: Callable[[FloatArray], FloatArray], scale: float, lowest: bool
 ) -> KernelMaker:
     """Return the maker of a table of a float function whose output scale LiteRT's specification fixes."""
@@ -255,6 +255,8 @@ def require_output(site: Site, scale: float, zero_point: int) -> None:
 
 KERNELS: Mapping[str, KernelMaker] = {
     **list_elementwise_makers(_HEADROOM, make_unary_table_kernel, make_binary_table_kernel),
-    "Sigmoid": _fixed_scale_table_maker(_logistic, 1 / 256, lowest=True),
-    "Tanh": _fixed_scale_table_maker(lambda x: get_c_function("tanhf")(x), 1 / 128, lowest=False),
+    "Sigmoid": _make_fixed_scale_table_maker(_compute_logistic, 1 / 256, lowest=True),
+    "Tanh": _make_fixed_scale_table_maker(
+        lambda x: get_c_function("tanhf")(x), 1 / 128, lowest=False
+    ),
 }

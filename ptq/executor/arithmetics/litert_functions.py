@@ -54,7 +54,7 @@ _SATURATING_LSB = 2**20
 """LSB beyond every output."""
 
 
-def _abs(site: Site) -> Kernel:
+def _make_abs(site: Site) -> Kernel:
     return make_abs_kernel(
         site, get_activation_qparams(site).scale / get_output_qparams(site).scale
     )
@@ -65,7 +65,7 @@ def make_abs_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
     return make_unary_table_kernel(site, lambda q: rescale(np.abs(q), ratio))
 
 
-def _sqrt(site: Site) -> Kernel:
+def _make_sqrt(site: Site) -> Kernel:
     x, y = get_activation_qparams(site), get_output_qparams(site)
 
     def function(q: Int64) -> NDArray[Any]:
@@ -75,7 +75,7 @@ def _sqrt(site: Site) -> Kernel:
     return make_unary_table_kernel(site, function)
 
 
-def _gelu(site: Site) -> Kernel:
+def _make_gelu(site: Site) -> Kernel:
     x, y = get_activation_qparams(site), get_output_qparams(site)
     real = make_float32_gelu(site)
 
@@ -87,15 +87,19 @@ def _gelu(site: Site) -> Kernel:
 
 def make_float32_gelu(site: Site) -> Callable[[FloatArray], FloatArray]:
     """Return LiteRT's GELU of real values."""
-    factor = _by_tanh if site.attrs.get("approximate", "none") in ("tanh", b"tanh") else _by_erfc
+    factor = (
+        _compute_by_tanh
+        if site.attrs.get("approximate", "none") in ("tanh", b"tanh")
+        else _compute_by_erfc
+    )
     return lambda d: np.float32(0.5) * d * factor(d)
 
 
-def _by_erfc(d: FloatArray) -> FloatArray:
+def _compute_by_erfc(d: FloatArray) -> FloatArray:
     return get_c_function("erfcf")(-d * np.float32(np.sqrt(0.5)))
 
 
-def _by_tanh(d: FloatArray) -> FloatArray:
+def _compute_by_tanh(d: FloatArray) -> FloatArray:
     cubic = d + np.float32(0.044715) * (d * d * d)
     return np.float32(1) + get_c_function("tanhf")(np.float32(np.sqrt(2 / np.pi)) * cubic)
 
@@ -111,7 +115,7 @@ def _divide_with_masked_shift(x: Int64, exponent: Int64) -> Int64:
     return quotient
 
 
-def _div(site: Site) -> Kernel:
+def _make_div(site: Site) -> Kernel:
     product = get_activation_qparams(site, 1).scale * get_output_qparams(site).scale
     return make_div_kernel(site, get_activation_qparams(site, 0).scale / product)
 
@@ -132,4 +136,9 @@ def make_div_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
     return make_binary_table_kernel(site, quotient)
 
 
-KERNELS: Mapping[str, KernelMaker] = {"Abs": _abs, "Div": _div, "Gelu": _gelu, "Sqrt": _sqrt}
+KERNELS: Mapping[str, KernelMaker] = {
+    "Abs": _make_abs,
+    "Div": _make_div,
+    "Gelu": _make_gelu,
+    "Sqrt": _make_sqrt,
+}

@@ -61,30 +61,30 @@ def make_image_sampler(
     def make(site: Site) -> Kernel:
         def kernel(inputs: Inputs) -> NDArray[Any]:
             resized = sample(*_read_image(site, inputs))
-            return resized.reshape(_output_shape(site, inputs))
+            return resized.reshape(_compute_output_shape(site, inputs))
 
         return kernel
 
     return make
 
 
-def _nearest(site: Site) -> Kernel:
+def _make_nearest(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q, height, width, sampling = _read_image(site, inputs)
         rows, columns = (
             compute_litert_nearest_positions(height, sampling),
             compute_litert_nearest_positions(width, sampling),
         )
-        return q[:, rows[:, None], columns].reshape(_output_shape(site, inputs))
+        return q[:, rows[:, None], columns].reshape(_compute_output_shape(site, inputs))
 
     return kernel
 
 
-def _output_shape(site: Site, inputs: Inputs) -> tuple[int, ...]:
+def _compute_output_shape(site: Site, inputs: Inputs) -> tuple[int, ...]:
     return tuple(axis.output_size for axis in resize_axes(site, inputs))
 
 
-def _space_to_batch(site: Site) -> Kernel:
+def _make_space_to_batch(site: Site) -> Kernel:
     block, paddings = tuple(site.attrs["block"]), site.attrs["paddings"]
     zero_point = int(get_activation_qparams(site).zero_point)
     return lambda inputs: move_space_to_batch(
@@ -92,14 +92,14 @@ def _space_to_batch(site: Site) -> Kernel:
     )
 
 
-def _batch_to_space(site: Site) -> Kernel:
+def _make_batch_to_space(site: Site) -> Kernel:
     block, crops = tuple(site.attrs["block"]), site.attrs["crops"]
     return lambda inputs: move_batch_to_space(require_input(site, inputs, 0), block, crops)
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    "BatchToSpaceND": require_same_scale(_batch_to_space),
+    "BatchToSpaceND": require_same_scale(_make_batch_to_space),
     "Resize linear": require_same_scale(make_image_sampler(interpolate_like_litert)),
-    "Resize nearest": require_same_scale(_nearest),
-    "SpaceToBatchND": require_same_scale(_space_to_batch),
+    "Resize nearest": require_same_scale(_make_nearest),
+    "SpaceToBatchND": require_same_scale(_make_space_to_batch),
 }

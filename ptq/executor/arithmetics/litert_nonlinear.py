@@ -45,7 +45,7 @@ from ptq.kernels.fixed_point import (
 )
 
 
-def _prelu(site: Site) -> Kernel:
+def _make_prelu(site: Site) -> Kernel:
     x, slope, y = (
         get_activation_qparams(site, 0),
         get_activation_qparams(site, 1),
@@ -67,13 +67,13 @@ def _saturate_int16(x: Int64) -> Int64:
     return np.clip(x, -(2**15), INT16_MAX)
 
 
-def _int16_multiplier(real: FloatArray) -> tuple[int, int]:
+def _to_int16_multiplier(real: FloatArray) -> tuple[int, int]:
     """Return a multiplier in Q0.15 and its exponent."""
     multiplier, exponent = quantize_multiplier(real)
     return min((int(multiplier) + (1 << 15)) >> 16, INT16_MAX), int(exponent)
 
 
-def _high_mul_16(a: Int64, b: int) -> Int64:
+def _multiply_high_16(a: Int64, b: int) -> Int64:
     """Return the high half of the doubled product of int16, ties upwards."""
     return (a * b + (1 << 14)) >> 15
 
@@ -86,11 +86,11 @@ def _shift_right_16(x: Int64, exponent: int) -> Int64:
     return divide_by_power_of_two(x, exponent) if exponent < 16 else np.where(x < 0, -1, 1)
 
 
-def _hard_swish(site: Site) -> Kernel:
+def _make_hard_swish(site: Site) -> Kernel:
     x, y = get_activation_qparams(site), get_output_qparams(site)
     fine = x.scale / np.float32(128)
-    out, exponent = _int16_multiplier(fine / y.scale)
-    relu, shift = _int16_multiplier(fine / np.float32(3 / 32768))
+    out, exponent = _to_int16_multiplier(fine / y.scale)
+    relu, shift = _to_int16_multiplier(fine / np.float32(3 / 32768))
     if exponent > 0:
         raise UnsupportedError(
             f"HardSwish in LiteRT cannot rescale by {fine / y.scale}; give the output a wider range"
@@ -99,17 +99,17 @@ def _hard_swish(site: Site) -> Kernel:
     def function(q: Int64) -> Int64:
         value = q << 7
         relued = _saturate_int16(value << (shift - 1)) if shift > 0 else value
-        relued = _high_mul_16(relued, relu)
+        relued = _multiply_high_16(relued, relu)
         relued = _saturate_int16(relued << 1) if shift > 0 else _shift_right_16(relued, -shift)
         relued = (relued + (1 << 15)) >> 1
-        product = relued * _high_mul_16(value, out)
+        product = relued * _multiply_high_16(value, out)
         truncated = np.sign(product) * (np.abs(product) >> 15)
         return _shift_right_16(truncated, -exponent)
 
     return make_unary_table_kernel(site, function)
 
 
-def _lp_normalization(site: Site) -> Kernel:
+def _make_lp_normalization(site: Site) -> Kernel:
     if site.attrs.get("p", 2) != 2:
         raise UnsupportedError("LpNormalization in LiteRT has p = 2; leave the node float")
     axis = int(site.attrs.get("axis", -1))
@@ -125,7 +125,7 @@ def _lp_normalization(site: Site) -> Kernel:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    "HardSwish": _hard_swish,
-    "LpNormalization": _lp_normalization,
-    "PRelu": _prelu,
+    "HardSwish": _make_hard_swish,
+    "LpNormalization": _make_lp_normalization,
+    "PRelu": _make_prelu,
 }

@@ -38,7 +38,7 @@ from ptq.kernels.pool import compute_window_sums
 from ptq.kernels.window import build_window_axes
 
 
-def _average_pool(site: Site) -> Kernel:
+def _make_average_pool(site: Site) -> Kernel:
     window, lo_hi = pool_window(site), get_output_bounds(site)
     if site.attrs.get("count_include_pad", 0) and any(window["pads"]):
         raise UnsupportedError("AVERAGE_POOL_2D counts no padding; pad with a Pad node before it")
@@ -58,7 +58,7 @@ def _average_pool(site: Site) -> Kernel:
     return kernel
 
 
-def _mean_of_sums(site: Site, total: NDArray[np.int64], count: int) -> NDArray[Any]:
+def _compute_mean_of_sums(site: Site, total: NDArray[np.int64], count: int) -> NDArray[Any]:
     """Return the mean, given sums of x − zx."""
     multiplier, shift = quantize_multiplier(compute_scale_ratio(site))
     extra = min(max(count.bit_length() - 1, 0), 32, 31 + int(shift))
@@ -66,7 +66,7 @@ def _mean_of_sums(site: Site, total: NDArray[np.int64], count: int) -> NDArray[A
     return saturate_to_output(site, multiply(total, divided, int(shift) - extra))
 
 
-def _reduce_mean(site: Site) -> Kernel:
+def _make_reduce_mean(site: Site) -> Kernel:
     zero_point = int(get_activation_qparams(site).zero_point)
     get_output_qparams(site)
     keepdims = bool(site.attrs.get("keepdims", 1))
@@ -75,24 +75,24 @@ def _reduce_mean(site: Site) -> Kernel:
         total, count = sum_axes(
             require_input(site, inputs, 0), get_reduced_axes(site, inputs), keepdims
         )
-        return _mean_of_sums(site, total - count * zero_point, count)
+        return _compute_mean_of_sums(site, total - count * zero_point, count)
 
     return kernel
 
 
-def _global_average_pool(site: Site) -> Kernel:
+def _make_global_average_pool(site: Site) -> Kernel:
     zero_point = int(get_activation_qparams(site).zero_point)
     get_output_qparams(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
         total, count = sum_axes(q, range(1, q.ndim - 1), keepdims=True)
-        return _mean_of_sums(site, total - count * zero_point, count)
+        return _compute_mean_of_sums(site, total - count * zero_point, count)
 
     return kernel
 
 
-def _reduce_sum(site: Site) -> Kernel:
+def _make_reduce_sum(site: Site) -> Kernel:
     x, ratio = get_activation_qparams(site), compute_scale_ratio(site)
     keepdims = bool(site.attrs.get("keepdims", 1))
 
@@ -106,8 +106,8 @@ def _reduce_sum(site: Site) -> Kernel:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    "AveragePool": require_same_scale(_average_pool),
-    "GlobalAveragePool": _global_average_pool,
-    "ReduceMean": _reduce_mean,
-    "ReduceSum": _reduce_sum,
+    "AveragePool": require_same_scale(_make_average_pool),
+    "GlobalAveragePool": _make_global_average_pool,
+    "ReduceMean": _make_reduce_mean,
+    "ReduceSum": _make_reduce_sum,
 }

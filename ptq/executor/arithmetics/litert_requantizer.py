@@ -42,7 +42,7 @@ ExactRounding = Callable[[NDArray[np.int64], NDArray[np.intp]], NDArray[Any]]
 
 def make_gemmlowp_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requantizer:
     """Return the requantizer Zo + MBQM(acc, real[c]), clamped; ``real`` per tensor or per channel."""
-    multiplier, shift = quantize_multiplier(_per_tensor_or_channel(real))
+    multiplier, shift = quantize_multiplier(_to_float64_factors(real))
     effective = np.ldexp(multiplier.astype(np.float64), (shift - 31).astype(np.int32))
     window = np.ldexp(0.5, np.minimum(shift, 0).astype(np.int32))
 
@@ -82,16 +82,22 @@ def make_float64_requantizer(site: Site, real: float | NDArray[np.float64]) -> R
 
     ``real`` is one number, or one for each channel.
     """
-    effective = _per_tensor_or_channel(real)
+    effective = _to_float64_factors(real)
 
     def exact(acc: NDArray[np.int64], channel: NDArray[np.intp]) -> NDArray[Any]:
         return round_half_away(acc * (effective[channel] if effective.ndim else effective))
 
     requantize = _make_requantizer(site, effective, np.zeros_like(effective), exact)
-    return requantize if np.all(effective < 1) else _wrap(site, effective, requantize)
+    return (
+        requantize
+        if np.all(effective < 1)
+        else _make_wrapping_requantizer(site, effective, requantize)
+    )
 
 
-def _wrap(site: Site, effective: NDArray[np.float64], requantize: Requantizer) -> Requantizer:
+def _make_wrapping_requantizer(
+    site: Site, effective: NDArray[np.float64], requantize: Requantizer
+) -> Requantizer:
     """Return the requantizer where a product beyond int32 becomes the lowest int32, plus Zo, which may wrap."""
     y = get_output_qparams(site)
     lo, hi = get_output_bounds(site)
@@ -105,7 +111,7 @@ def _wrap(site: Site, effective: NDArray[np.float64], requantize: Requantizer) -
     return wrapping
 
 
-def _per_tensor_or_channel(real: float | NDArray[np.float64]) -> NDArray[np.float64]:
+def _to_float64_factors(real: float | NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the factors as float64, a single one 0-d, so that a slice of channels does not index it."""
     each = np.asarray(real, np.float64)
     return each.reshape(()) if each.size == 1 else each
@@ -122,7 +128,9 @@ def _make_requantizer(
     positive = lo >= zero_point and bool(np.all(window <= _MAX_WINDOW))
     added = zero_point + (window if positive else np.zeros_like(window))
     near = 0.5 - _FLOAT32_ERROR - (np.zeros_like(window) if positive else window)
-    by, plus, limit = (_channelwise_operation(a.astype(np.float32)) for a in (scale, added, near))
+    by, plus, limit = (
+        _make_channelwise_operation(a.astype(np.float32)) for a in (scale, added, near)
+    )
 
     def requantize(acc: Accumulator, channels: Channels) -> IntArray:
         value, rounded = (
@@ -153,7 +161,7 @@ def _make_requantizer(
     return requantize
 
 
-def _channelwise_operation(
+def _make_channelwise_operation(
     values: NDArray[np.float32],
 ) -> Callable[[np.ufunc, FloatArray, Channels, NDArray[Any]], None]:
     """Return what writes ``operation(rows, value of the channel)``.

@@ -44,7 +44,7 @@ def _to_common_unit(q: Int64, params: QuantParams) -> Int64:
     return rescale(units, float(params.scale))
 
 
-def _comparison_maker(comparison: BinaryFunction) -> KernelMaker:
+def _make_comparison_maker(comparison: BinaryFunction) -> KernelMaker:
     def make(site: Site) -> Kernel:
         a, b = get_activation_qparams(site, 0), get_activation_qparams(site, 1)
         largest = max(float(a.scale), float(b.scale))
@@ -63,4 +63,6 @@ def _comparison_maker(comparison: BinaryFunction) -> KernelMaker:
     return make
 
 
-KERNELS: Mapping[str, KernelMaker] = {op: _comparison_maker(how) for op, how in COMPARISONS.items()}
+KERNELS: Mapping[str, KernelMaker] = {
+    op: _make_comparison_maker(how) for op, how in COMPARISONS.items()
+}

@@ -70,7 +70,7 @@ def compute_exp_of_differences(scaling: DifferenceScaling, difference: Int64) ->
     return np.where(difference >= scaling.min_difference, exp_of_negative(scaling(inside)), 0)
 
 
-def _softmax(site: Site) -> Kernel:
+def _make_softmax(site: Site) -> Kernel:
     x, y = get_activation_qparams(site), get_output_qparams(site)
     require_output(site, 1 / 256, y.qtype.lo)
     lo, hi = get_output_bounds(site)
@@ -93,7 +93,7 @@ def _softmax(site: Site) -> Kernel:
     return kernel
 
 
-def _log_softmax(site: Site) -> Kernel:
+def _make_log_softmax(site: Site) -> Kernel:
     x, y = get_activation_qparams(site), get_output_qparams(site)
     require_output(site, 16 / 256, y.qtype.hi)
     lo, hi = get_output_bounds(site)
@@ -119,6 +119,6 @@ def _log_softmax(site: Site) -> Kernel:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    "LogSoftmax": extend_to_trailing_axes(_log_softmax),
-    "Softmax": extend_to_trailing_axes(_softmax),
+    "LogSoftmax": extend_to_trailing_axes(_make_log_softmax),
+    "Softmax": extend_to_trailing_axes(_make_softmax),
 }

@@ -68,7 +68,7 @@ def _with_input(site: Site, position: int, params: QuantParams) -> Site:
     return replace(site, inputs=tuple(inputs), bits=8)
 
 
-def _halves(params: QuantParams) -> tuple[QuantParams, QuantParams]:
+def _split_qparams(params: QuantParams) -> tuple[QuantParams, QuantParams]:
     """Return the parameters of the high and the low byte; only their types and zero points are read."""
     scale = float(params.scale)
     return QuantParams.per_tensor(scale, 0, INT8), QuantParams.per_tensor(scale, 0, UINT8)
@@ -78,9 +78,9 @@ def _split(q: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.uint8]]:
     return (q >> _LOW_BITS).astype(np.int8), (q & 0xFF).astype(np.uint8)
 
 
-def _sum_kernel(core: Core, site: Site) -> Callable[[Inputs], Int64]:
+def _make_sum_kernel(core: Core, site: Site) -> Callable[[Inputs], Int64]:
     """Return the exact sums of products of an activation and constant weights, bias included."""
-    high, low = _halves(get_activation_qparams(site))
+    high, low = _split_qparams(get_activation_qparams(site))
     bias = linear.get_constant_bias(site)
     bare = replace(
         site,
@@ -101,12 +101,12 @@ def _sum_kernel(core: Core, site: Site) -> Callable[[Inputs], Int64]:
     return sums
 
 
-def _in_float64(factor: NDArray[np.float64]) -> Callable[[Int64], NDArray[Any]]:
+def _make_float64_rescaling(factor: NDArray[np.float64]) -> Callable[[Int64], NDArray[Any]]:
     """Return the product with float64 factors, ties away from zero."""
     return lambda total: round_half_away(total * factor)
 
 
-def _in_16_bits(factor: NDArray[np.float64]) -> Callable[[Int64], NDArray[Any]]:
+def _make_16_bit_rescaling(factor: NDArray[np.float64]) -> Callable[[Int64], NDArray[Any]]:
     """Return the product with factors of 16 bits, ties upwards, as LiteRT rescales sums of 64 bits."""
     multiplier, shift = quantize_multiplier(factor)
     reduced = np.minimum((multiplier + (1 << 15)) >> 16, INT16_MAX)
@@ -115,7 +115,7 @@ def _in_16_bits(factor: NDArray[np.float64]) -> Callable[[Int64], NDArray[Any]]:
     return lambda total: (total * reduced + half) >> down
 
 
-def _product(
+def _make_product_maker(
     core: Core, rescaling: Callable[[NDArray[np.float64]], Callable[[Int64], NDArray[Any]]]
 ) -> KernelMaker:
     """Return the maker of a product with constant weights, its sums rescaled."""
@@ -124,29 +124,29 @@ def _product(
         linear.require_unscaled_bias(site)
         factor = compute_product_scale_ratio(site)
         to_output = rescaling(factor.reshape(()) if factor.size == 1 else factor)
-        sums = _sum_kernel(core, site)
+        sums = _make_sum_kernel(core, site)
         return lambda inputs: saturate_to_output(site, to_output(sums(inputs)))
 
     return make
 
 
-def _matmul(site: Site) -> Kernel:
+def _make_matmul(site: Site) -> Kernel:
     """FULLY_CONNECTED by a constant matrix, else BATCH_MATMUL."""
     right = get_constant_input(site, 1)
     if right is not None and right.ndim == 2:
-        return _product(linear.make_matmul_kernel, _in_float64)(site)
+        return _make_product_maker(linear.make_matmul_kernel, _make_float64_rescaling)(site)
     a, b, y = (
         get_activation_qparams(site),
         get_activation_qparams(site, 1),
         get_output_qparams(site),
     )
-    to_output = _in_16_bits(np.asarray(np.float64(a.scale * b.scale) / float(y.scale)))
+    to_output = _make_16_bit_rescaling(np.asarray(np.float64(a.scale * b.scale) / float(y.scale)))
     cores = {
         (i, j): linear.make_matmul_kernel(
             replace(site, inputs=(p, q), constants=(None, None), bits=8), _keep_sums
         )
-        for i, p in enumerate(_halves(a))
-        for j, q in enumerate(_halves(b))
+        for i, p in enumerate(_split_qparams(a))
+        for j, q in enumerate(_split_qparams(b))
     }
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -165,7 +165,7 @@ def _matmul(site: Site) -> Kernel:
     return kernel
 
 
-def _elementwise(site: Site, function: Callable[..., NDArray[Any]], count: int) -> Kernel:
+def _make_elementwise(site: Site, function: Callable[..., NDArray[Any]], count: int) -> Kernel:
     """Return the kernel of a function of the integers of some inputs; zero points are 0."""
     for position in range(count):
         get_activation_qparams(site, position)
@@ -178,12 +178,12 @@ def _elementwise(site: Site, function: Callable[..., NDArray[Any]], count: int) 
     return kernel
 
 
-def _unary(site: Site, function: Function) -> Kernel:
-    return _elementwise(site, function, 1)
+def _make_unary(site: Site, function: Function) -> Kernel:
+    return _make_elementwise(site, function, 1)
 
 
-def _pair(site: Site, function: PairFunction) -> Kernel:
-    return _elementwise(site, function, 2)
+def _make_pair(site: Site, function: PairFunction) -> Kernel:
+    return _make_elementwise(site, function, 2)
 
 
 _MOVED = (
@@ -201,9 +201,9 @@ KERNELS: Mapping[str, KernelMaker] = {
     **{op: litert_pool.KERNELS[op] for op in ("AveragePool", "GlobalAveragePool", "ReduceMean")},
     **litert_wide_functions.KERNELS,
     **quantizers.LITERT,
-    **list_elementwise_makers(_HEADROOM, _unary, _pair),
-    "Conv": _product(linear.make_conv_kernel, _in_16_bits),
-    "ConvTranspose": _product(linear.make_conv_transpose_kernel, _in_16_bits),
-    "Gemm": _product(linear.make_gemm_kernel, _in_float64),
-    "MatMul": _matmul,
+    **list_elementwise_makers(_HEADROOM, _make_unary, _make_pair),
+    "Conv": _make_product_maker(linear.make_conv_kernel, _make_16_bit_rescaling),
+    "ConvTranspose": _make_product_maker(linear.make_conv_transpose_kernel, _make_16_bit_rescaling),
+    "Gemm": _make_product_maker(linear.make_gemm_kernel, _make_float64_rescaling),
+    "MatMul": _make_matmul,
 }

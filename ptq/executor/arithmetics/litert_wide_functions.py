@@ -44,7 +44,7 @@ _ENTRIES = 256
 _HIGHEST = 2**15 - 1
 
 
-def _sigmoid_entries() -> NDArray[np.int64]:
+def _compute_sigmoid_entries() -> NDArray[np.int64]:
     """σ(i / 24) in 1/2^16, less half the error that interpolation has in the middle of the step; the last is 1."""
     x, half = np.arange(_ENTRIES) / 24.0, 1 / 48.0
     here, middle, after = (65536.0 / (1.0 + np.exp(-p)) for p in (x, x + half, x + 2 * half))
@@ -53,15 +53,15 @@ def _sigmoid_entries() -> NDArray[np.int64]:
     return np.asarray(entries, np.int64)
 
 
-_SIGMOID = _sigmoid_entries()
+_SIGMOID = _compute_sigmoid_entries()
 
 
-def _argument(scale: FloatArray, exponents: tuple[int, ...]) -> Callable[[Int64], Int64]:
+def _make_conversion(scale: FloatArray, exponents: tuple[int, ...]) -> Callable[[Int64], Int64]:
     """Return the conversion of integers to units of 1/12288: a factor of up to 15 bits, and a shift.
 
     A scale of 2^-12, or another power of two that the function takes, needs no shift.
     """
-    exponent = _nearest_exponent(scale)
+    exponent = _find_nearest_exponent(scale)
     if exponent in exponents:
         exact = 3 << (exponent + 12)
         return lambda q: q * exact
@@ -72,14 +72,14 @@ def _argument(scale: FloatArray, exponents: tuple[int, ...]) -> Callable[[Int64]
     return lambda q: (q * whole + half) >> shift
 
 
-def _nearest_exponent(scale: FloatArray) -> int | None:
+def _find_nearest_exponent(scale: FloatArray) -> int | None:
     """Return the k of a scale that LiteRT takes for 2^k, |log2(scale) − k| < 10^-3 in float32; None of others."""
     logarithm = np.log(np.float32(scale)) * (np.float32(1) / np.log(np.float32(2)))
     nearest = np.rint(logarithm)
     return int(nearest) if np.abs(logarithm - nearest) < np.float32(1e-3) else None
 
 
-def _between_entries(magnitude: Int64, bits: int) -> Int64:
+def _interpolate_entries(magnitude: Int64, bits: int) -> Int64:
     """Return σ at a magnitude with ``bits`` bits between two entries, in 1/2^(16 + bits)."""
     index, offset = magnitude >> bits, magnitude & ((1 << bits) - 1)
     inside = np.minimum(index, _ENTRIES - 2)
@@ -87,30 +87,32 @@ def _between_entries(magnitude: Int64, bits: int) -> Int64:
     return np.where(index >= _ENTRIES - 1, -1, (below << bits) + offset * (above - below))
 
 
-def _logistic(v: Int64) -> Int64:
-    found = _between_entries(np.abs(v), 9)
+def _compute_logistic(v: Int64) -> Int64:
+    found = _interpolate_entries(np.abs(v), 9)
     found = np.where(found < 0, 0x7FFF << 10, found)
     positive, negative = found + (1 << 9), (1 << 25) - found + (1 << 9) - 1
     return np.where(v >= 0, positive, negative) >> 10
 
 
-def _tanh(v: Int64) -> Int64:
-    found = _between_entries(np.abs(v), 8)
+def _compute_tanh(v: Int64) -> Int64:
+    found = _interpolate_entries(np.abs(v), 8)
     found = np.where(found < 0, 0xFFFF << 8, found)
     nudge = 1 << 7
     positive, negative = found - (1 << 23) + nudge, -found + (1 << 23) + nudge - 1
     return np.where(v >= 0, positive, negative) >> 8
 
 
-def _tabulated(function: Callable[[Int64], Int64], exponents: tuple[int, ...]) -> KernelMaker:
+def _make_table_maker(
+    function: Callable[[Int64], Int64], exponents: tuple[int, ...]
+) -> KernelMaker:
     def make(site: Site) -> Kernel:
-        argument = _argument(get_activation_qparams(site).scale, exponents)
-        return _unit_kernel(site, lambda q: function(argument(q)))
+        argument = _make_conversion(get_activation_qparams(site).scale, exponents)
+        return _make_unit_kernel(site, lambda q: function(argument(q)))
 
     return make
 
 
-def _optimized(
+def _make_optimized_maker(
     function: Callable[[Int64], Int64], reference: KernelMaker, exponents: tuple[int, ...]
 ) -> KernelMaker:
     """Return the maker of a function in fixed point at the scales 2^k, which LiteRT's default kernels have.
@@ -122,23 +124,25 @@ def _optimized(
     """
 
     def make(site: Site) -> Kernel:
-        exponent = _nearest_exponent(get_activation_qparams(site).scale)
+        exponent = _find_nearest_exponent(get_activation_qparams(site).scale)
         if exponent not in exponents:
             return reference(site)
         left = exponent + 12
-        return _unit_kernel(site, lambda q: function(np.clip(q << left, -_HIGHEST - 1, _HIGHEST)))
+        return _make_unit_kernel(
+            site, lambda q: function(np.clip(q << left, -_HIGHEST - 1, _HIGHEST))
+        )
 
     return make
 
 
-def _unit_kernel(site: Site, function: Callable[[Int64], Int64]) -> Kernel:
+def _make_unit_kernel(site: Site, function: Callable[[Int64], Int64]) -> Kernel:
     require_output(site, UNIT, 0)
     return lambda inputs: saturate_to_output(
         site, function(require_input(site, inputs, 0).astype(np.int64))
     )
 
 
-def _softmax(site: Site) -> Kernel:
+def _make_softmax(site: Site) -> Kernel:
     require_output(site, UNIT, 0)
     beta = float(site.attrs.get("beta", 1.0))
     to_units = quantize_multiplier(
@@ -166,17 +170,17 @@ def _softmax(site: Site) -> Kernel:
     return kernel
 
 
-def _interpolated(site: Site) -> Kernel:
+def _make_interpolated(site: Site) -> Kernel:
     """A function from a table of 513 entries, computed in float32."""
     x, y = get_activation_qparams(site), get_output_qparams(site)
-    function = make_float32_gelu(site) if site.op == "Gelu" else _rounded_function(site)
+    function = make_float32_gelu(site) if site.op == "Gelu" else _make_rounded_function(site)
     table = fill_table(function, (float(x.scale), 0), (float(y.scale), 0), np.float32)
     return lambda inputs: saturate_to_output(
         site, interpolate(table, require_input(site, inputs, 0).astype(np.int64))
     )
 
 
-def _rounded_function(site: Site) -> Callable[[NDArray[Any]], NDArray[Any]]:
+def _make_rounded_function(site: Site) -> Callable[[NDArray[Any]], NDArray[Any]]:
     exact = get_real_function(site.op, site.attrs)
 
     def in_float32(values: NDArray[Any]) -> NDArray[Any]:
@@ -186,7 +190,7 @@ def _rounded_function(site: Site) -> Callable[[NDArray[Any]], NDArray[Any]]:
     return in_float32
 
 
-def _abs(site: Site) -> Kernel:
+def _make_abs(site: Site) -> Kernel:
     ratio = get_activation_qparams(site).scale / get_output_qparams(site).scale
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -199,16 +203,18 @@ def _abs(site: Site) -> Kernel:
 _SIGMOID_EXPONENTS, _TANH_EXPONENTS = (-12,), (-12, -11)
 
 KERNELS: Mapping[str, KernelMaker] = {
-    "Abs": _abs,
-    "Exp": _interpolated,
-    "Gelu": _interpolated,
-    "Sigmoid": _tabulated(_logistic, _SIGMOID_EXPONENTS),
-    "Softmax": extend_to_trailing_axes(_softmax),
-    "Tanh": _tabulated(_tanh, _TANH_EXPONENTS),
+    "Abs": _make_abs,
+    "Exp": _make_interpolated,
+    "Gelu": _make_interpolated,
+    "Sigmoid": _make_table_maker(_compute_logistic, _SIGMOID_EXPONENTS),
+    "Softmax": extend_to_trailing_axes(_make_softmax),
+    "Tanh": _make_table_maker(_compute_tanh, _TANH_EXPONENTS),
 }
 
 OPTIMIZED: Mapping[str, KernelMaker] = {
-    "Sigmoid": _optimized(fixed_point_int16.logistic, KERNELS["Sigmoid"], _SIGMOID_EXPONENTS),
-    "Tanh": _optimized(fixed_point_int16.tanh, KERNELS["Tanh"], _TANH_EXPONENTS),
+    "Sigmoid": _make_optimized_maker(
+        fixed_point_int16.logistic, KERNELS["Sigmoid"], _SIGMOID_EXPONENTS
+    ),
+    "Tanh": _make_optimized_maker(fixed_point_int16.tanh, KERNELS["Tanh"], _TANH_EXPONENTS),
 }
 """Where LiteRT's default kernels differ."""

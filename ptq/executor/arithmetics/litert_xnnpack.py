@@ -61,13 +61,13 @@ from ptq.kernels.axis_sums import sum_axes
 from ptq.kernels.resize import interpolate_like_xnnpack
 
 
-def _conv(site: Site) -> Kernel:
+def _make_conv(site: Site) -> Kernel:
     return linear.make_conv_kernel(
         site, ort.make_product_requantizer(site, get_activation_qparams(site).scale)
     )
 
 
-def _conv_transpose(site: Site) -> Kernel:
+def _make_conv_transpose(site: Site) -> Kernel:
     if _is_beyond_xnnpack(site):
         return linear.make_conv_transpose_kernel(
             site, make_grouped_requantizer(site, compute_product_scale_ratio(site))
@@ -97,13 +97,13 @@ def _is_beyond_xnnpack(site: Site) -> bool:
     return is_same and any(k < s for k, s, _, _ in spans)
 
 
-def _gemm(site: Site) -> Kernel:
+def _make_gemm(site: Site) -> Kernel:
     return linear.make_gemm_kernel(
         site, ort.make_product_requantizer(site, get_activation_qparams(site).scale)
     )
 
 
-def _matmul(site: Site) -> Kernel:
+def _make_matmul(site: Site) -> Kernel:
     right = get_constant_input(site, 1)
     if right is None or right.ndim != 2:
         other = get_activation_qparams(site, 1)
@@ -124,7 +124,7 @@ def _scale_sums(site: Site, total: NDArray[np.int64], count: int, divisor: int) 
     return q
 
 
-def _reduce(site: Site) -> Kernel:
+def _make_reduce(site: Site) -> Kernel:
     """MEAN and SUM."""
     get_output_qparams(site)
     keepdims = bool(site.attrs.get("keepdims", 1))
@@ -139,7 +139,7 @@ def _reduce(site: Site) -> Kernel:
     return kernel
 
 
-def _global_average_pool(site: Site) -> Kernel:
+def _make_global_average_pool(site: Site) -> Kernel:
     get_output_qparams(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -150,11 +150,11 @@ def _global_average_pool(site: Site) -> Kernel:
     return kernel
 
 
-def _softmax(site: Site) -> Kernel:
+def _make_softmax(site: Site) -> Kernel:
     x, y = get_activation_qparams(site), get_output_qparams(site)
     require_output(site, 1 / 256, y.qtype.lo)
     axis = int(site.attrs.get("axis", -1))
-    powers = _powers(x.scale * np.float32(site.attrs.get("beta", 1.0)))
+    powers = _compute_powers(x.scale * np.float32(site.attrs.get("beta", 1.0)))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0).astype(np.int64)
@@ -168,7 +168,7 @@ def _softmax(site: Site) -> Kernel:
     return kernel
 
 
-def _powers(scale: FloatArray) -> NDArray[np.float32]:
+def _compute_powers(scale: FloatArray) -> NDArray[np.float32]:
     """exp(−scale · d) for each difference d of 8-bit integers."""
     steps = np.arange(256, dtype=np.float32)
     powers: NDArray[np.float32] = np.exp((-scale * steps).astype(np.float64)).astype(np.float32)
@@ -180,11 +180,11 @@ def _sum_in_order(values: NDArray[np.float32], axis: int) -> NDArray[np.float32]
     return np.take(np.add.accumulate(values, axis=axis, dtype=np.float32), [-1], axis)
 
 
-def _log_softmax(site: Site) -> Kernel:
+def _make_log_softmax(site: Site) -> Kernel:
     x, y = get_activation_qparams(site), get_output_qparams(site)
     require_output(site, 16 / 256, y.qtype.hi)
     axis = int(site.attrs.get("axis", -1))
-    powers = _powers(x.scale)
+    powers = _compute_powers(x.scale)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0).astype(np.int64)
@@ -200,7 +200,7 @@ def _log_softmax(site: Site) -> Kernel:
     return kernel
 
 
-def _quantize(site: Site) -> Kernel:
+def _make_quantize(site: Site) -> Kernel:
     y = get_output_qparams(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -214,22 +214,22 @@ def _quantize(site: Site) -> Kernel:
 KERNELS: Mapping[str, KernelMaker] = {
     **litert.KERNELS,
     **litert_xnnpack_elementwise.KERNELS,
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
-    "Gemm": _gemm,
-    "GlobalAveragePool": _global_average_pool,
-    "LogSoftmax": extend_to_trailing_axes(_log_softmax),
-    "MatMul": _matmul,
-    "QuantizeLinear": _quantize,
-    "ReduceMean": _reduce,
-    "ReduceSum": _reduce,
+    "Conv": _make_conv,
+    "ConvTranspose": _make_conv_transpose,
+    "Gemm": _make_gemm,
+    "GlobalAveragePool": _make_global_average_pool,
+    "LogSoftmax": extend_to_trailing_axes(_make_log_softmax),
+    "MatMul": _make_matmul,
+    "QuantizeLinear": _make_quantize,
+    "ReduceMean": _make_reduce,
+    "ReduceSum": _make_reduce,
     "Resize linear": require_same_scale(make_image_sampler(interpolate_like_xnnpack)),
-    "Softmax": extend_to_trailing_axes(_softmax),
+    "Softmax": extend_to_trailing_axes(_make_softmax),
 }
 
 WIDE_KERNELS: Mapping[str, KernelMaker] = {
     **litert_wide.KERNELS,
     **litert_wide_functions.OPTIMIZED,
-    "QuantizeLinear": _quantize,
+    "QuantizeLinear": _make_quantize,
 }
 """Activations of 16 bits: XNNPACK takes none of them; most of LiteRT's own kernels round as its reference kernels."""

@@ -45,13 +45,13 @@ def _is_within(ratio: float | FloatArray, bounds: tuple[float, float]) -> bool:
     return bounds[0] <= float(ratio) < bounds[1]
 
 
-def _product_ratio(site: Site) -> FloatArray:
+def _compute_product_ratio(site: Site) -> FloatArray:
     a, b = get_activation_qparams(site, 0), get_activation_qparams(site, 1)
     ratio: FloatArray = np.float32(a.scale * b.scale) / get_output_qparams(site).scale
     return ratio
 
 
-def _sum_ratios(site: Site) -> tuple[FloatArray, FloatArray]:
+def _compute_sum_ratios(site: Site) -> tuple[FloatArray, FloatArray]:
     so = get_output_qparams(site).scale
     return get_activation_qparams(site, 0).scale / so, get_activation_qparams(site, 1).scale / so
 
@@ -59,9 +59,9 @@ def _sum_ratios(site: Site) -> tuple[FloatArray, FloatArray]:
 def is_taken(site: Site) -> bool:
     """Return whether XNNPACK takes an operator that fuses a clamp."""
     if site.op == "Mul":
-        return _is_within(_product_ratio(site), _PRODUCT_RATIOS)
+        return _is_within(_compute_product_ratio(site), _PRODUCT_RATIOS)
     if site.op in ("Add", "Sub"):
-        return _is_within(np.maximum(*_sum_ratios(site)), _SUM_RATIOS)
+        return _is_within(np.maximum(*_compute_sum_ratios(site)), _SUM_RATIOS)
     right = get_constant_input(site, 1)
     return site.op in ("Conv", "Gemm", "MaxPool") or (right is not None and right.ndim == 2)
 
@@ -78,7 +78,7 @@ def compute_fused_bounds(y: QuantParams, lo: float | None, hi: float | None) -> 
     return bound(lo, y.qtype.lo), bound(hi, y.qtype.hi)
 
 
-def _clip(site: Site) -> Kernel:
+def _make_clip(site: Site) -> Kernel:
     """RELU6 and RELU_N1_TO_1; XNNPACK has only those that it fuses."""
     fused = site.attrs.get(FUSED_INTO)
     if fused is None or not is_taken(fused):
@@ -89,8 +89,8 @@ def _clip(site: Site) -> Kernel:
     return lambda inputs: np.clip(require_input(site, inputs, 0), lo, hi)
 
 
-def _mul(site: Site) -> Kernel:
-    ratio = _product_ratio(site)
+def _make_mul(site: Site) -> Kernel:
+    ratio = _compute_product_ratio(site)
     if not is_taken(site):
         return litert_elementwise.KERNELS["Mul"](site)
     return make_binary_table_kernel(site, lambda qa, qb: _round_product(qa * qb, ratio))
@@ -101,9 +101,9 @@ def _round_product(acc: Int64, ratio: FloatArray) -> NDArray[np.float32]:
     return value
 
 
-def _sum(sign: int) -> KernelMaker:
+def _make_sum_maker(sign: int) -> KernelMaker:
     def make(site: Site) -> Kernel:
-        a, b = _sum_ratios(site)
+        a, b = _compute_sum_ratios(site)
         largest = np.maximum(a, b)
         if sign > 0 and largest >= _SUM_RATIOS[1]:
             raise UnsupportedError(
@@ -123,7 +123,7 @@ def _sum(sign: int) -> KernelMaker:
     return make
 
 
-def _fixed_factor(ratio: float | FloatArray) -> int:
+def _to_fixed_factor(ratio: float | FloatArray) -> int:
     return int(np.rint(np.float32(-256.0) * np.float32(ratio)))
 
 
@@ -132,29 +132,29 @@ def _scale_by(q: Int64, factor: int) -> Int64:
     return ((-q << 7) * factor + (1 << 14)) >> 15
 
 
-def _requantize(site: Site) -> Kernel:
+def _make_requantize(site: Site) -> Kernel:
     ratio = get_activation_qparams(site).scale / get_output_qparams(site).scale
     if not _is_within(ratio, _RATIOS):
         return litert_elementwise.KERNELS["Requantize"](site)
-    return make_unary_table_kernel(site, lambda q: _scale_by(q, _fixed_factor(ratio)))
+    return make_unary_table_kernel(site, lambda q: _scale_by(q, _to_fixed_factor(ratio)))
 
 
-def _leaky_relu(site: Site) -> Kernel:
+def _make_leaky_relu(site: Site) -> Kernel:
     ratio = get_activation_qparams(site).scale / get_output_qparams(site).scale
     below = ratio * np.float32(site.attrs.get("alpha", 0.01))
     if not _is_within(ratio, _RATIOS) or not _is_within(np.abs(below), _RATIOS):
         return litert_elementwise.KERNELS["LeakyRelu"](site)
-    factors = _fixed_factor(ratio), _fixed_factor(below)
+    factors = _to_fixed_factor(ratio), _to_fixed_factor(below)
     return make_unary_table_kernel(
         site, lambda q: np.where(q >= 0, _scale_by(q, factors[0]), _scale_by(q, factors[1]))
     )
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    "Add": _sum(1),
-    "Clip": _clip,
-    "LeakyRelu": _leaky_relu,
-    "Mul": _mul,
-    "Requantize": _requantize,
-    "Sub": _sum(-1),
+    "Add": _make_sum_maker(1),
+    "Clip": _make_clip,
+    "LeakyRelu": _make_leaky_relu,
+    "Mul": _make_mul,
+    "Requantize": _make_requantize,
+    "Sub": _make_sum_maker(-1),
 }

@@ -26,7 +26,7 @@ Reduction = Callable[..., NDArray[Any]]
 BinaryFunction = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 
-def _reduction_maker(reduction: Reduction, of_none: str) -> KernelMaker:
+def _make_reduction_maker(reduction: Reduction, of_none: str) -> KernelMaker:
     """Return the maker of a reduction along axes.
 
     Along zero values it gives the extreme integer of the other direction, to which an infinity saturates.
@@ -45,7 +45,7 @@ def _reduction_maker(reduction: Reduction, of_none: str) -> KernelMaker:
     return make
 
 
-def _global_max_pool(site: Site) -> Kernel:
+def _make_global_max_pool(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
         axes = tuple(range(1, q.ndim - 1))
@@ -54,7 +54,7 @@ def _global_max_pool(site: Site) -> Kernel:
     return kernel
 
 
-def _arg_reduction_maker(first: Reduction) -> KernelMaker:
+def _make_arg_reduction_maker(first: Reduction) -> KernelMaker:
     """Return the maker of the position of an extreme along an axis: the first one, or the last one."""
 
     def make(site: Site) -> Kernel:
@@ -74,7 +74,7 @@ def _arg_reduction_maker(first: Reduction) -> KernelMaker:
     return make
 
 
-def _selection_maker(choice: BinaryFunction) -> KernelMaker:
+def _make_selection_maker(choice: BinaryFunction) -> KernelMaker:
     def make(site: Site) -> Kernel:
         count = len(site.inputs)
         return lambda inputs: reduce(choice, [require_input(site, inputs, i) for i in range(count)])
@@ -82,7 +82,7 @@ def _selection_maker(choice: BinaryFunction) -> KernelMaker:
     return make
 
 
-def _where(site: Site) -> Kernel:
+def _make_where(site: Site) -> Kernel:
     return lambda inputs: np.where(*(require_input(site, inputs, i) for i in range(3)))
 
 
@@ -97,21 +97,21 @@ COMPARISONS: Mapping[str, BinaryFunction] = {
 """Comparisons of real values; ONNX writes NotEqual as Equal and Not."""
 
 REDUCTION_OPS: Mapping[str, KernelMaker] = {
-    "GlobalMaxPool": _global_max_pool,
-    "ReduceMax": _reduction_maker(np.max, "min"),
-    "ReduceMin": _reduction_maker(np.min, "max"),
+    "GlobalMaxPool": _make_global_max_pool,
+    "ReduceMax": _make_reduction_maker(np.max, "min"),
+    "ReduceMin": _make_reduction_maker(np.min, "max"),
 }
 """Extremes along axes: integers of input 0."""
 
 ARG_REDUCTION_OPS: Mapping[str, KernelMaker] = {
-    "ArgMax": _arg_reduction_maker(np.argmax),
-    "ArgMin": _arg_reduction_maker(np.argmin),
+    "ArgMax": _make_arg_reduction_maker(np.argmax),
+    "ArgMin": _make_arg_reduction_maker(np.argmin),
 }
 """Positions of extremes: int64."""
 
 SELECTION_OPS: Mapping[str, KernelMaker] = {
-    "Max": _selection_maker(np.maximum),
-    "Min": _selection_maker(np.minimum),
-    "Where": _where,
+    "Max": _make_selection_maker(np.maximum),
+    "Min": _make_selection_maker(np.minimum),
+    "Where": _make_where,
 }
 """Selections among several tensors."""

@@ -40,7 +40,7 @@ _GUARD_BITS = 10
 _DEFAULT_EPSILON = 1e-5
 
 
-def _real_constant(site: Site, index: int, default: float) -> NDArray[np.float64]:
+def _get_real_constant(site: Site, index: int, default: float) -> NDArray[np.float64]:
     given = site.inputs[index] if index < len(site.inputs) else None
     array = get_constant_input(site, index)
     if given is not None:
@@ -48,7 +48,7 @@ def _real_constant(site: Site, index: int, default: float) -> NDArray[np.float64
     return np.asarray(default if array is None else array, np.float64)
 
 
-def _scale_and_shift(
+def _make_scale_and_shift(
     site: Site, gamma: NDArray[np.float64], beta: NDArray[np.float64]
 ) -> ScaleAndShift:
     lsb = float(get_output_qparams(site).scale)
@@ -76,9 +76,9 @@ def _standardize_input(site: Site, inputs: Inputs, axes: tuple[int, ...]) -> Int
     )
 
 
-def _layer_normalization(site: Site) -> Kernel:
-    scale_and_shift = _scale_and_shift(
-        site, _real_constant(site, 1, 1.0), _real_constant(site, 2, 0.0)
+def _make_layer_normalization(site: Site) -> Kernel:
+    scale_and_shift = _make_scale_and_shift(
+        site, _get_real_constant(site, 1, 1.0), _get_real_constant(site, 2, 0.0)
     )
     first = int(site.attrs.get("axis", -1))
 
@@ -89,13 +89,13 @@ def _layer_normalization(site: Site) -> Kernel:
     return kernel
 
 
-def _instance_normalization(site: Site) -> Kernel:
-    gamma, beta = _real_constant(site, 1, 1.0), _real_constant(site, 2, 0.0)
+def _make_instance_normalization(site: Site) -> Kernel:
+    gamma, beta = _get_real_constant(site, 1, 1.0), _get_real_constant(site, 2, 0.0)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         rank = require_input(site, inputs, 0).ndim
         per_channel = (-1, *(1,) * (rank - 2))
-        scale_and_shift = _scale_and_shift(
+        scale_and_shift = _make_scale_and_shift(
             site, gamma.reshape(per_channel), beta.reshape(per_channel)
         )
         return scale_and_shift(_standardize_input(site, inputs, tuple(range(2, rank))))
@@ -104,6 +104,6 @@ def _instance_normalization(site: Site) -> Kernel:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    "InstanceNormalization": _instance_normalization,
-    "LayerNormalization": _layer_normalization,
+    "InstanceNormalization": _make_instance_normalization,
+    "LayerNormalization": _make_layer_normalization,
 }

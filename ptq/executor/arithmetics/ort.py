@@ -78,25 +78,25 @@ def make_product_requantizer(site: Site, x_scale: FloatArray) -> Requantizer:
     return make_float32_requantizer(site, np.asarray(product / get_output_qparams(site).scale))
 
 
-def _conv(site: Site) -> Kernel:
+def _make_conv(site: Site) -> Kernel:
     return linear.make_conv_kernel(
         site, make_product_requantizer(site, get_activation_qparams(site).scale)
     )
 
 
-def _gemm(site: Site) -> Kernel:
+def _make_gemm(site: Site) -> Kernel:
     """QGemm: alpha multiplies the scale, and so C too."""
     x_scale = np.float32(site.attrs.get("alpha", 1.0)) * get_activation_qparams(site).scale
     return linear.make_gemm_kernel(site, make_product_requantizer(site, x_scale))
 
 
-def _matmul(site: Site) -> Kernel:
+def _make_matmul(site: Site) -> Kernel:
     return linear.make_matmul_kernel(
         site, make_product_requantizer(site, get_activation_qparams(site).scale)
     )
 
 
-def _data_movement_maker(maker: KernelMaker) -> KernelMaker:
+def _make_data_movement_maker(maker: KernelMaker) -> KernelMaker:
     """Return the maker of a data movement.
 
     If the scales differ it is DequantizeLinear, data movement, QuantizeLinear.
@@ -116,13 +116,16 @@ def _data_movement_maker(maker: KernelMaker) -> KernelMaker:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    **{op: _data_movement_maker(maker) for op, maker in data_movement.DATA_MOVEMENT_OPS.items()},
+    **{
+        op: _make_data_movement_maker(maker)
+        for op, maker in data_movement.DATA_MOVEMENT_OPS.items()
+    },
     **data_movement.INDEX_OPS,
     **ort_elementwise.KERNELS,
     **ort_pool.KERNELS,
     **ort_softmax.KERNELS,
     **quantizers.ORT,
-    "Conv": _conv,
-    "Gemm": _gemm,
-    "MatMul": _matmul,
+    "Conv": _make_conv,
+    "Gemm": _make_gemm,
+    "MatMul": _make_matmul,
 }

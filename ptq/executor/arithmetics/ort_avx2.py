@@ -48,7 +48,7 @@ def _can_saturate(site: Site) -> bool:
     return not depthwise and bool(find_saturable_pairs(w.reshape(len(w), -1).T).any())
 
 
-def _saturating_product(site: Site) -> linear_raw.ProductPreparer:
+def _make_saturating_preparer(site: Site) -> linear_raw.ProductPreparer:
     a_zero = int(get_activation_qparams(site).zero_point)
 
     def prepare(b: NDArray[Any], zeros: linear_raw.Int64) -> linear_raw.PreparedProduct:
@@ -67,43 +67,48 @@ def _saturating_product(site: Site) -> linear_raw.ProductPreparer:
     return prepare
 
 
-def _requantizer(site: Site, x_scale: FloatArray) -> linear_raw.AllChannelsRequantizer:
+def _make_requantizer(site: Site, x_scale: FloatArray) -> linear_raw.AllChannelsRequantizer:
     return linear_raw.with_int32_wraparound(ort.make_product_requantizer(site, x_scale))
 
 
-def _conv(site: Site) -> Kernel:
+def _make_conv(site: Site) -> Kernel:
     if not _can_saturate(site):
         return ort.KERNELS["Conv"](site)
     x = get_activation_qparams(site)
     return linear_raw.make_raw_conv_kernel(
         site,
-        _saturating_product(site),
-        _requantizer(site, x.scale),
+        _make_saturating_preparer(site),
+        _make_requantizer(site, x.scale),
         linear.get_constant_bias(site),
         fill=int(x.zero_point),
     )
 
 
-def _gemm(site: Site) -> Kernel:
+def _make_gemm(site: Site) -> Kernel:
     if not _can_saturate(site):
         return ort.KERNELS["Gemm"](site)
     scale = np.float32(site.attrs.get("alpha", 1.0)) * get_activation_qparams(site).scale
     return linear_raw.make_raw_gemm_kernel(
-        site, _saturating_product(site), _requantizer(site, scale), linear.get_constant_bias(site)
+        site,
+        _make_saturating_preparer(site),
+        _make_requantizer(site, scale),
+        linear.get_constant_bias(site),
     )
 
 
-def _matmul(site: Site) -> Kernel:
+def _make_matmul(site: Site) -> Kernel:
     if not _can_saturate(site):
         return ort.KERNELS["MatMul"](site)
     return linear_raw.make_raw_matmul_kernel(
-        site, _saturating_product(site), _requantizer(site, get_activation_qparams(site).scale)
+        site,
+        _make_saturating_preparer(site),
+        _make_requantizer(site, get_activation_qparams(site).scale),
     )
 
 
 KERNELS: Mapping[str, KernelMaker] = {
     **ort.KERNELS,
-    "Conv": _conv,
-    "Gemm": _gemm,
-    "MatMul": _matmul,
+    "Conv": _make_conv,
+    "Gemm": _make_gemm,
+    "MatMul": _make_matmul,
 }

@@ -58,12 +58,12 @@ def compute_logistic(x: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(−x)) as MLAS approximates it with FMA: p(x²)·x / q(x²) + 1/2 for |x| ≤ 18."""
     x = np.clip(x, np.float32(-18), np.float32(18))
     square = x * x
-    ratio = _horner(square, _NUMERATOR) * x / _horner(square, _DENOMINATOR)
+    ratio = _apply_horner(square, _NUMERATOR) * x / _apply_horner(square, _DENOMINATOR)
     value: FloatArray = np.clip(ratio + np.float32(0.5), np.float32(0), np.float32(1))
     return value
 
 
-def _horner(x: FloatArray, coefficients: tuple[float, ...]) -> FloatArray:
+def _apply_horner(x: FloatArray, coefficients: tuple[float, ...]) -> FloatArray:
     value = np.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         value = fma(value, x, np.float32(coefficient))
@@ -89,34 +89,34 @@ def build_function_table(site: Site, function: RealFunction, index: int = 0) -> 
     return np.clip(table, lo, hi)
 
 
-def _unary_table_kernel(site: Site, function: RealFunction) -> Kernel:
+def _make_unary_table_kernel(site: Site, function: RealFunction) -> Kernel:
     table = build_function_table(site, function)
     return lambda inputs: lookup(table, require_input(site, inputs, 0))
 
 
 def requantize(site: Site) -> Kernel:
     """Return the kernel of DequantizeLinear, then QuantizeLinear with the output's parameters."""
-    return _unary_table_kernel(site, lambda real: real)
+    return _make_unary_table_kernel(site, lambda real: real)
 
 
-def _relu(site: Site) -> Kernel:
-    return _unary_table_kernel(site, lambda real: np.maximum(real, np.float32(0)))
+def _make_relu(site: Site) -> Kernel:
+    return _make_unary_table_kernel(site, lambda real: np.maximum(real, np.float32(0)))
 
 
-def _clip(site: Site) -> Kernel:
+def _make_clip(site: Site) -> Kernel:
     lo, hi = site.attrs.get("min"), site.attrs.get("max")
     low = np.float32(-np.inf if lo is None else lo)
     high = np.float32(np.inf if hi is None else hi)
-    return _unary_table_kernel(site, lambda real: np.minimum(np.maximum(real, low), high))
+    return _make_unary_table_kernel(site, lambda real: np.minimum(np.maximum(real, low), high))
 
 
-def _leaky_relu(site: Site) -> Kernel:
+def _make_leaky_relu(site: Site) -> Kernel:
     alpha = np.float32(site.attrs.get("alpha", 0.01))
-    return _unary_table_kernel(site, lambda real: np.where(real >= 0, real, alpha * real))
+    return _make_unary_table_kernel(site, lambda real: np.where(real >= 0, real, alpha * real))
 
 
-def _sigmoid(site: Site) -> Kernel:
-    return _unary_table_kernel(site, compute_logistic)
+def _make_sigmoid(site: Site) -> Kernel:
+    return _make_unary_table_kernel(site, compute_logistic)
 
 
 def _is_first_scalar(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
@@ -131,14 +131,14 @@ def _is_first_scalar(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     return next((a == 1 for a, b in common if (a, b) != (1, 1)), True)
 
 
-def _add(site: Site) -> Kernel:
+def _make_add(site: Site) -> Kernel:
     """QLinearAdd, which exchanges its operands if the first is the scalar of a broadcast."""
     a, b = get_activation_qparams(site, 0), get_activation_qparams(site, 1)
     get_output_qparams(site)
 
     @cache
     def table(exchanged: bool) -> PairTable:
-        return _sum_table(site, b, a) if exchanged else _sum_table(site, a, b)
+        return _make_sum_table(site, b, a) if exchanged else _make_sum_table(site, a, b)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         qa, qb = require_input(site, inputs, 0), require_input(site, inputs, 1)
@@ -149,7 +149,7 @@ def _add(site: Site) -> Kernel:
     return kernel
 
 
-def _sum_table(site: Site, a: QuantParams, b: QuantParams) -> PairTable:
+def _make_sum_table(site: Site, a: QuantParams, b: QuantParams) -> PairTable:
     y = get_output_qparams(site)
     ratio_a, ratio_b = a.scale / y.scale, b.scale / y.scale
     both = fma(ratio_a, a.zero_point, ratio_b * b.zero_point.astype(np.float32))
@@ -161,7 +161,7 @@ def _sum_table(site: Site, a: QuantParams, b: QuantParams) -> PairTable:
     return PairTable(total, a.qtype, b.qtype)
 
 
-def _mul(site: Site) -> Kernel:
+def _make_mul(site: Site) -> Kernel:
     a, b, y = (
         get_activation_qparams(site, 0),
         get_activation_qparams(site, 1),
@@ -202,7 +202,7 @@ def _with_requantized_inputs(site: Site, *, maker: KernelMaker) -> Kernel:
     return converted
 
 
-def _comparison_kernel(site: Site, *, comparison: BinaryFunction) -> Kernel:
+def _make_comparison_kernel(site: Site, *, comparison: BinaryFunction) -> Kernel:
     """A comparison of dequantized values; ONNX Runtime has no integer kernel for it."""
     a, b = get_activation_qparams(site, 0), get_activation_qparams(site, 1)
 
@@ -218,12 +218,12 @@ KERNELS: Mapping[str, KernelMaker] = {
         op: partial(_with_requantized_inputs, maker=maker)
         for op, maker in data_movement.MULTI_INPUT_OPS.items()
     },
-    **{op: partial(_comparison_kernel, comparison=how) for op, how in COMPARISONS.items()},
-    "Add": _add,
-    "Clip": _clip,
-    "LeakyRelu": _leaky_relu,
-    "Mul": _mul,
-    "Relu": _relu,
+    **{op: partial(_make_comparison_kernel, comparison=how) for op, how in COMPARISONS.items()},
+    "Add": _make_add,
+    "Clip": _make_clip,
+    "LeakyRelu": _make_leaky_relu,
+    "Mul": _make_mul,
+    "Relu": _make_relu,
     "Requantize": requantize,
-    "Sigmoid": _sigmoid,
+    "Sigmoid": _make_sigmoid,
 }

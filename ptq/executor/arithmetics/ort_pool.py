@@ -35,17 +35,17 @@ from ptq.kernels.pool import compute_sequential_window_sums
 from ptq.kernels.window import build_window_axes
 
 
-def _average_pool(site: Site) -> Kernel:
+def _make_average_pool(site: Site) -> Kernel:
     x, y = get_activation_qparams(site), get_output_qparams(site)
     window = pool_window(site)
     counted = bool(site.attrs.get("count_include_pad", 0))
     reals = tabulate(x.dequantize, x.qtype)
     offset = y.zero_point.astype(np.float32)
-    of_all = _global_average_pool(site)
+    of_all = _make_global_average_pool(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         x_q = require_input(site, inputs, 0)
-        if _covers_image(x_q.shape[1:-1], window):
+        if _is_global_window(x_q.shape[1:-1], window):
             return of_all(inputs)
         values = lookup(reals, _drop_skipped_positions(x_q, window))
         axes = build_window_axes(values.shape[1:-1], **window)
@@ -55,7 +55,7 @@ def _average_pool(site: Site) -> Kernel:
     return kernel
 
 
-def _covers_image(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
+def _is_global_window(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
     if sizes != window["kernel"]:
         return False
     return not any(axis.begin or axis.end for axis in build_window_axes(sizes, **window))
@@ -76,7 +76,7 @@ def _drop_skipped_positions(q: IntArray, window: Mapping[str, Any]) -> IntArray:
     return q[(slice(None), *(slice(head, None) for head in heads))]
 
 
-def _global_average_pool(site: Site) -> Kernel:
+def _make_global_average_pool(site: Site) -> Kernel:
     x, y = get_activation_qparams(site), get_output_qparams(site)
     lo, hi = (bound - int(y.zero_point) for bound in get_output_bounds(site))
 
@@ -92,6 +92,6 @@ def _global_average_pool(site: Site) -> Kernel:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    "AveragePool": _average_pool,
-    "GlobalAveragePool": _global_average_pool,
+    "AveragePool": _make_average_pool,
+    "GlobalAveragePool": _make_global_average_pool,
 }

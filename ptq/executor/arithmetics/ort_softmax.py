@@ -38,7 +38,7 @@ from ptq.executor.arithmetics.node_site import (
 _FLOAT_MAX = np.finfo(np.float32).max
 
 
-def _exponentials(scale: float, length: int) -> FloatArray:
+def _compute_exponentials(scale: float, length: int) -> FloatArray:
     # The quotient and its logarithm are float32 in ONNX Runtime; all that follows is double.
     logarithm = np.float32(np.log(np.float64(_FLOAT_MAX / np.float32(length))))
     lift = max(0.0, float(logarithm) - 5.0) / scale
@@ -71,7 +71,7 @@ class _Terms:
         return np.rint(scaled / self.total) + np.float32(self.zero_point), np.isinf(scaled)
 
 
-def _in_float64(terms: _Terms) -> NDArray[Any]:
+def _round_in_float64(terms: _Terms) -> NDArray[Any]:
     scaled = terms.values.astype(np.float64) * np.float64(terms.inverse_scale)
     rounded: NDArray[Any] = np.rint(scaled / terms.total) + terms.zero_point
     return rounded
@@ -99,7 +99,7 @@ def _wrap(terms: _Terms) -> NDArray[Any]:
     return wrapped
 
 
-def _softmax(site: Site, to_integers: Callable[[_Terms], NDArray[Any]]) -> Kernel:
+def _make_softmax(site: Site, to_integers: Callable[[_Terms], NDArray[Any]]) -> Kernel:
     x, y = get_activation_qparams(site), get_output_qparams(site)
     lo, hi = get_output_bounds(site)
     axis = int(site.attrs.get("axis", -1))
@@ -110,7 +110,7 @@ def _softmax(site: Site, to_integers: Callable[[_Terms], NDArray[Any]]) -> Kerne
         q = require_input(site, inputs, 0).astype(np.int16)
         if not q.size:
             return q.astype(y.qtype.dtype)
-        table = _exponentials(scale, q.shape[axis])
+        table = _compute_exponentials(scale, q.shape[axis])
         values = table[q - q.max(axis=axis, keepdims=True) + 255]
         # accumulate adds one by one; sum would add in pairs and round differently.
         total = np.take(np.add.accumulate(values, axis=axis), [-1], axis)
@@ -121,12 +121,12 @@ def _softmax(site: Site, to_integers: Callable[[_Terms], NDArray[Any]]) -> Kerne
     return kernel
 
 
-def _softmax_maker(to_integers: Callable[[_Terms], NDArray[Any]]) -> KernelMaker:
-    return extend_to_trailing_axes(partial(_softmax, to_integers=to_integers))
+def _make_softmax_maker(to_integers: Callable[[_Terms], NDArray[Any]]) -> KernelMaker:
+    return extend_to_trailing_axes(partial(_make_softmax, to_integers=to_integers))
 
 
-KERNELS: Mapping[str, KernelMaker] = {"Softmax": _softmax_maker(_in_float64)}
-OVERFLOWING: Mapping[str, KernelMaker] = {"Softmax": _softmax_maker(_saturate)}
+KERNELS: Mapping[str, KernelMaker] = {"Softmax": _make_softmax_maker(_round_in_float64)}
+OVERFLOWING: Mapping[str, KernelMaker] = {"Softmax": _make_softmax_maker(_saturate)}
 """Of ONNX Runtime before 1.32."""
-WRAPPING: Mapping[str, KernelMaker] = {"Softmax": _softmax_maker(_wrap)}
+WRAPPING: Mapping[str, KernelMaker] = {"Softmax": _make_softmax_maker(_wrap)}
 """Of ONNX Runtime before 1.29."""

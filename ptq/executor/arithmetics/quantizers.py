@@ -28,12 +28,12 @@ from ptq.executor.arithmetics.node_site import (
 )
 
 
-def _dequantize(site: Site) -> Kernel:
+def _make_dequantize(site: Site) -> Kernel:
     params = site.inputs[0] or get_activation_qparams(site)
     return lambda inputs: params.dequantize(require_input(site, inputs, 0))
 
 
-def _ort_quantize(site: Site) -> Kernel:
+def _make_ort_quantize(site: Site) -> Kernel:
     params = site.outputs[0] or get_output_qparams(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -51,7 +51,7 @@ def replace_nan(q: NDArray[Any], x: NDArray[Any], instead: int) -> NDArray[Any]:
     return np.where(np.isnan(x), q.dtype.type(instead), q)
 
 
-def _litert_quantize(site: Site) -> Kernel:
+def _make_litert_quantize(site: Site) -> Kernel:
     y = get_output_qparams(site)
     # the lowest int32, which a conversion beyond int32 gives, plus the zero point
     beyond = y.qtype.dtype.type(y.qtype.hi if y.zero_point < 0 else y.qtype.lo)
@@ -67,10 +67,10 @@ def _litert_quantize(site: Site) -> Kernel:
 
 
 ORT: Mapping[str, KernelMaker] = {
-    "DequantizeLinear": _dequantize,
-    "QuantizeLinear": _ort_quantize,
+    "DequantizeLinear": _make_dequantize,
+    "QuantizeLinear": _make_ort_quantize,
 }
 LITERT: Mapping[str, KernelMaker] = {
-    "DequantizeLinear": _dequantize,
-    "QuantizeLinear": _litert_quantize,
+    "DequantizeLinear": _make_dequantize,
+    "QuantizeLinear": _make_litert_quantize,
 }

@@ -53,7 +53,7 @@ from ptq.kernels.shape import move_space_to_batch
 _RELU6 = (0.0, 6.0)
 
 
-def _matmul(site: Site) -> Kernel:
+def _make_matmul(site: Site) -> Kernel:
     right = (
         get_weight_qparams(site)
         if get_constant_input(site, 1) is not None
@@ -65,7 +65,7 @@ def _matmul(site: Site) -> Kernel:
     )
 
 
-def _mul(site: Site) -> Kernel:
+def _make_mul(site: Site) -> Kernel:
     product = float(get_activation_qparams(site, 0).scale) * float(
         get_activation_qparams(site, 1).scale
     )
@@ -73,11 +73,11 @@ def _mul(site: Site) -> Kernel:
     return make_binary_table_kernel(site, lambda qa, qb: rescale(qa * qb, multiplier))
 
 
-def _abs(site: Site) -> Kernel:
+def _make_abs(site: Site) -> Kernel:
     return make_abs_kernel(site, compute_scale_ratio(site))
 
 
-def _prelu(site: Site) -> Kernel:
+def _make_prelu(site: Site) -> Kernel:
     product = float(get_activation_qparams(site, 0).scale) * float(
         get_activation_qparams(site, 1).scale
     )
@@ -86,12 +86,12 @@ def _prelu(site: Site) -> Kernel:
     )
 
 
-def _div(site: Site) -> Kernel:
+def _make_div(site: Site) -> Kernel:
     product = float(get_activation_qparams(site, 1).scale) * float(get_output_qparams(site).scale)
     return make_div_kernel(site, float(get_activation_qparams(site, 0).scale) / product)
 
 
-def _clip(site: Site) -> Kernel:
+def _make_clip(site: Site) -> Kernel:
     lowest, highest = site.attrs.get("min"), site.attrs.get("max")
     if lowest is None or highest is None or (float(lowest), float(highest)) != _RELU6:
         return litert.KERNELS["Clip"](site)
@@ -100,7 +100,7 @@ def _clip(site: Site) -> Kernel:
     return lambda inputs: np.clip(require_input(site, inputs, 0), lo, hi)
 
 
-def _space_to_batch(site: Site) -> Kernel:
+def _make_space_to_batch(site: Site) -> Kernel:
     block, paddings = tuple(site.attrs["block"]), site.attrs["paddings"]
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -123,14 +123,14 @@ KERNELS: Mapping[str, KernelMaker] = {
     **litert.KERNELS,
     **list_activation_makers(compute_scale_ratio),
     **dict.fromkeys(LACKING, _refuse),
-    "Abs": _abs,
-    "Clip": _clip,
-    "Div": _div,
+    "Abs": _make_abs,
+    "Clip": _make_clip,
+    "Div": _make_div,
     "Gemm": litert.make_gemmlowp_gemm_kernel,
-    "MatMul": _matmul,
-    "Mul": _mul,
-    "PRelu": _prelu,
+    "MatMul": _make_matmul,
+    "Mul": _make_mul,
+    "PRelu": _make_prelu,
     "Sigmoid": fixed_point_functions.make_sigmoid_kernel,
-    "SpaceToBatchND": require_same_scale(_space_to_batch),
+    "SpaceToBatchND": require_same_scale(_make_space_to_batch),
     "Tanh": fixed_point_functions.make_tanh_kernel,
 }

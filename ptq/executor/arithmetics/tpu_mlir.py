@@ -64,19 +64,19 @@ def make_multiplier_shift_requantizer(
     return requantize
 
 
-def _conv(site: Site, *, bits: int) -> Kernel:
+def _make_conv(site: Site, *, bits: int) -> Kernel:
     return linear.make_conv_kernel(
         site, make_multiplier_shift_requantizer(site, compute_product_scale_ratio(site), bits)
     )
 
 
-def _conv_transpose(site: Site, *, bits: int) -> Kernel:
+def _make_conv_transpose(site: Site, *, bits: int) -> Kernel:
     return linear.make_conv_transpose_kernel(
         site, make_multiplier_shift_requantizer(site, compute_product_scale_ratio(site), bits)
     )
 
 
-def _gemm(site: Site, *, bits: int) -> Kernel:
+def _make_gemm(site: Site, *, bits: int) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("InnerProduct has no alpha; fold Gemm's into B and C")
     return linear.make_gemm_kernel(
@@ -84,7 +84,7 @@ def _gemm(site: Site, *, bits: int) -> Kernel:
     )
 
 
-def _matmul(site: Site, *, bits: int) -> Kernel:
+def _make_matmul(site: Site, *, bits: int) -> Kernel:
     return linear.make_matmul_kernel(
         site, make_multiplier_shift_requantizer(site, compute_product_scale_ratio(site), bits)
     )
@@ -93,10 +93,10 @@ def _matmul(site: Site, *, bits: int) -> Kernel:
 def make_kernels(bits: int) -> Mapping[str, KernelMaker]:
     """Return the kernel makers of the arithmetic with multipliers of that many bits, without the sign."""
     makers: dict[str, Any] = {
-        "Conv": _conv,
-        "ConvTranspose": _conv_transpose,
-        "Gemm": _gemm,
-        "MatMul": _matmul,
+        "Conv": _make_conv,
+        "ConvTranspose": _make_conv_transpose,
+        "Gemm": _make_gemm,
+        "MatMul": _make_matmul,
     }
     return {
         **data_movement.INDEX_OPS,

@@ -42,7 +42,7 @@ def _rescale_input(site: Site, index: int, bits: int) -> Kernel:
     return make_unary_table_kernel(alone, lambda q: shift_right(q * m, rshift))
 
 
-def _data_movement_kernel(site: Site, *, maker: KernelMaker, bits: int) -> Kernel:
+def _make_data_movement_kernel(site: Site, *, maker: KernelMaker, bits: int) -> Kernel:
     kernel = maker(site)
     if site.inputs[0] is None:
         return kernel
@@ -75,7 +75,7 @@ def pad_value(site: Site) -> int:
     return int(np.clip(round_half_away(np.asarray(real)), lo, hi))
 
 
-def _pad(site: Site, *, bits: int) -> Kernel:
+def _make_pad(site: Site, *, bits: int) -> Kernel:
     """Pad after rescaling, so that the value is an integer of the output."""
     rescale = _rescale_input(site, 0, bits)
     attrs = {key: v for key, v in site.attrs.items() if key != "value"}
@@ -96,12 +96,12 @@ def list_data_movement_makers(bits: int) -> Mapping[str, KernelMaker]:
     """Return the makers of all data movement operators."""
     return {
         **{
-            op: partial(_data_movement_kernel, maker=maker, bits=bits)
+            op: partial(_make_data_movement_kernel, maker=maker, bits=bits)
             for op, maker in data_movement.DATA_MOVEMENT_OPS.items()
         },
         **{
             op: partial(_with_requantized_inputs, maker=maker, bits=bits)
             for op, maker in data_movement.MULTI_INPUT_OPS.items()
         },
-        "Pad": partial(_pad, bits=bits),
+        "Pad": partial(_make_pad, bits=bits),
     }

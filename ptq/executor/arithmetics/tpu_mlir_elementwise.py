@@ -75,7 +75,7 @@ def _is_symmetric(params: QuantParams) -> bool:
     return params.qtype.signed and int(params.zero_point) == 0
 
 
-def _sum(site: Site, *, sign: int) -> Kernel:
+def _make_sum(site: Site, *, sign: int) -> Kernel:
     a, b, y = (
         get_activation_qparams(site, 0),
         get_activation_qparams(site, 1),
@@ -96,7 +96,7 @@ def _sum(site: Site, *, sign: int) -> Kernel:
     return make_binary_table_kernel(site, dequantized)
 
 
-def _mul(site: Site, *, bits: int) -> Kernel:
+def _make_mul(site: Site, *, bits: int) -> Kernel:
     product = float(get_activation_qparams(site, 0).scale) * float(
         get_activation_qparams(site, 1).scale
     )
@@ -104,15 +104,15 @@ def _mul(site: Site, *, bits: int) -> Kernel:
     return make_binary_table_kernel(site, lambda qa, qb: by(qa * qb))
 
 
-def _requantize(site: Site, *, bits: int) -> Kernel:
+def _make_requantize(site: Site, *, bits: int) -> Kernel:
     return make_unary_table_kernel(site, multiply_shift_function(compute_scale_ratio(site), bits))
 
 
-def _clip(site: Site, *, bits: int) -> Kernel:
-    return _requantize(with_clamp(site), bits=bits)
+def _make_clip(site: Site, *, bits: int) -> Kernel:
+    return _make_requantize(with_clamp(site), bits=bits)
 
 
-def _leaky_relu(site: Site, *, bits: int) -> Kernel:
+def _make_leaky_relu(site: Site, *, bits: int) -> Kernel:
     alpha = float(np.float32(site.attrs.get("alpha", 0.01)))
     above, below = (
         multiply_shift_function(compute_scale_ratio(site), bits),
@@ -121,7 +121,7 @@ def _leaky_relu(site: Site, *, bits: int) -> Kernel:
     return make_unary_table_kernel(site, lambda q: np.where(q >= 0, above(q), below(q)))
 
 
-def _prelu(site: Site, *, bits: int) -> Kernel:
+def _make_prelu(site: Site, *, bits: int) -> Kernel:
     above = multiply_shift_function(compute_scale_ratio(site), bits)
     below = multiply_shift_function(
         float(get_activation_qparams(site, 1).scale) * compute_scale_ratio(site), _MULTIPLIER_BITS
@@ -146,7 +146,7 @@ def _requantize_average(site: Site, sums: NDArray[Any], k: Any) -> NDArray[Any]:
     return averaged
 
 
-def _average_pool(site: Site) -> Kernel:
+def _make_average_pool(site: Site) -> Kernel:
     window, zero_point = pool_window(site), int(get_activation_qparams(site).zero_point)
     counted = bool(site.attrs.get("count_include_pad", 0))
 
@@ -162,7 +162,7 @@ def _average_pool(site: Site) -> Kernel:
     return kernel
 
 
-def _global_average_pool(site: Site) -> Kernel:
+def _make_global_average_pool(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
         axes = tuple(range(1, q.ndim - 1))
@@ -180,14 +180,14 @@ def list_elementwise_makers(bits: int) -> Mapping[str, KernelMaker]:
     """
     return {
         **unary_functions.TPU_MLIR,
-        "Add": partial(_sum, sign=1),
-        "AveragePool": _average_pool,
-        "Clip": partial(_clip, bits=bits),
-        "GlobalAveragePool": _global_average_pool,
-        "LeakyRelu": partial(_leaky_relu, bits=bits),
-        "Mul": partial(_mul, bits=bits),
-        "PRelu": partial(_prelu, bits=bits),
-        "Relu": partial(_clip, bits=bits),
-        "Requantize": partial(_requantize, bits=bits),
-        "Sub": partial(_sum, sign=-1),
+        "Add": partial(_make_sum, sign=1),
+        "AveragePool": _make_average_pool,
+        "Clip": partial(_make_clip, bits=bits),
+        "GlobalAveragePool": _make_global_average_pool,
+        "LeakyRelu": partial(_make_leaky_relu, bits=bits),
+        "Mul": partial(_make_mul, bits=bits),
+        "PRelu": partial(_make_prelu, bits=bits),
+        "Relu": partial(_make_clip, bits=bits),
+        "Requantize": partial(_make_requantize, bits=bits),
+        "Sub": partial(_make_sum, sign=-1),
     }

@@ -43,7 +43,7 @@ _SATURATING_LSB = 2.0**20
 """LSB beyond every output."""
 
 
-def _in_float32(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
+def _compute_in_float32(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
     d = get_activation_qparams(site).scale * q.astype(np.float32)
     with np.errstate(over="ignore"):
         value = get_real_function(site.op, site.attrs)(d.astype(np.float64)).astype(np.float32)
@@ -51,7 +51,7 @@ def _in_float32(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
     return _round_saturating(lsb.astype(np.float64)) + int(get_output_qparams(site).zero_point)
 
 
-def _in_float64(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
+def _compute_in_float64(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
     x, y = get_activation_qparams(site), get_output_qparams(site)
     d = float(x.scale) * q.astype(np.float64)
     lsb = get_real_function(site.op, site.attrs)(d) / float(y.scale)
@@ -62,7 +62,7 @@ def _round_saturating(lsb: NDArray[np.float64]) -> NDArray[np.float64]:
     return round_half_away(np.clip(lsb, -_SATURATING_LSB, _SATURATING_LSB))
 
 
-def _table_kernel(site: Site, rounded: OutputFunction) -> Kernel:
+def _make_table_kernel(site: Site, rounded: OutputFunction) -> Kernel:
     if site.op == "Pow" and np.size(site.attrs.get("exponent", ())) != 1:
         raise UnsupportedError("the exponent of Pow is not one constant; leave the node float")
     x, y = get_activation_qparams(site), get_output_qparams(site)
@@ -77,8 +77,8 @@ def _table_kernel(site: Site, rounded: OutputFunction) -> Kernel:
 
 
 LITERT: Mapping[str, KernelMaker] = {
-    op: lambda site: _table_kernel(site, _in_float32) for op in FUNCTIONS
+    op: lambda site: _make_table_kernel(site, _compute_in_float32) for op in FUNCTIONS
 }
 TPU_MLIR: Mapping[str, KernelMaker] = {
-    op: lambda site: _table_kernel(site, _in_float64) for op in FUNCTIONS
+    op: lambda site: _make_table_kernel(site, _compute_in_float64) for op in FUNCTIONS
 }

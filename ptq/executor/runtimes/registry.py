@@ -55,7 +55,7 @@ class Runtime:
         return self.provider is not None and is_built_in(self.provider)
 
 
-def _built_in(name: str, provider: str, title: str, install: str) -> Runtime:
+def _make_built_in(name: str, provider: str, title: str, install: str) -> Runtime:
     row = Provider(provider, title)
     return Runtime(name, title, "", install, partial(ProviderModel, provider=row), row)
 
@@ -80,9 +80,9 @@ RUNTIMES: Mapping[str, Runtime] = {
             _QNN,
             is_emulator=True,
         ),
-        _built_in("ort-xnnpack", "XnnpackExecutionProvider", "XNNPACK", "ONNX Runtime built with XNNPACK"),
-        _built_in("ort-cuda", "CUDAExecutionProvider", "CUDA", "pip install onnxruntime-gpu"),
-        _built_in("ort-openvino", "OpenVINOExecutionProvider", "OpenVINO's provider",
+        _make_built_in("ort-xnnpack", "XnnpackExecutionProvider", "XNNPACK", "ONNX Runtime built with XNNPACK"),
+        _make_built_in("ort-cuda", "CUDAExecutionProvider", "CUDA", "pip install onnxruntime-gpu"),
+        _make_built_in("ort-openvino", "OpenVINOExecutionProvider", "OpenVINO's provider",
                   "pip install onnxruntime-openvino"),
     )
 }  # fmt: skip

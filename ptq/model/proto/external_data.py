@@ -51,7 +51,7 @@ def separate_weights(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str,
 
     The given model is not changed; it is returned if it has no large initializer. Other files are not read.
     """
-    limit = _inline_limit(sum(map(count_declared_bytes, proto.graph.initializer)))
+    limit = _get_inline_limit(sum(map(count_declared_bytes, proto.graph.initializer)))
     if all(count_declared_bytes(tensor) <= limit for tensor in proto.graph.initializer):
         return proto, {}
     shell, taken = onnx.ModelProto(), {}
@@ -69,7 +69,7 @@ def separate_weights(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str,
     return shell, taken
 
 
-def _inline_limit(total_bytes: int) -> int:
+def _get_inline_limit(total_bytes: int) -> int:
     """Bytes up to which a tensor stays in the message of a model whose weights have these bytes in total."""
     return ALWAYS_INLINE_BYTES if total_bytes > MAX_PROTO_BYTES else INLINE_BYTES
 
@@ -207,10 +207,10 @@ def merge_weights(proto: onnx.ModelProto, detached: DetachedWeights) -> ir.Model
 
 def count_weight_bytes(model: ir.Model) -> int:
     """Total bytes of the main graph's initializers."""
-    return sum(tensor.nbytes for _, tensor in _numeric_initializers(model))
+    return sum(tensor.nbytes for _, tensor in _list_numeric_initializers(model))
 
 
-def _numeric_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
+def _list_numeric_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
     """Initializers of the main graph, except strings, which have no fixed size."""
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
@@ -220,8 +220,8 @@ def _numeric_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProto
 
 def list_large_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
     """Weights that are too large to be copied into each message, by name."""
-    sized = [(name, tensor, tensor.nbytes) for name, tensor in _numeric_initializers(model)]
-    limit = _inline_limit(sum(size for _, _, size in sized))
+    sized = [(name, tensor, tensor.nbytes) for name, tensor in _list_numeric_initializers(model)]
+    limit = _get_inline_limit(sum(size for _, _, size in sized))
     return ((name, tensor) for name, tensor, size in sized if size > limit)
 
 

@@ -161,11 +161,11 @@ def check_valid(proto: onnx.ModelProto, source: str) -> None:
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        reason = shorten_message(_error_with_node_names(proto, error))
+        reason = shorten_message(_with_node_names(proto, error))
         raise ModelError(f"{source} is not a valid ONNX model: {reason}") from error
 
 
-def _error_with_node_names(
+def _with_node_names(
     proto: onnx.ModelProto, error: onnx.checker.ValidationError
 ) -> onnx.checker.ValidationError:
     """The checker's error for a copy in which every node has a name, so that the text can name it."""

@@ -36,7 +36,7 @@ UNSUPPORTED_OPERATORS = frozenset(["Swish"])
 def lower_to_supported(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The same model, as far as possible in operators that ONNX Runtime knows; the given one if nothing changes."""
     whole, unknown = proto, Counter[str]()
-    while defined := _inlinable_operators(whole):
+    while defined := _list_inlinable_operators(whole):
         whole = _copy(whole)
         whole = write_default_attributes(whole, find_unsupported_nodes(whole))
         try:
@@ -49,7 +49,7 @@ def lower_to_supported(proto: onnx.ModelProto) -> onnx.ModelProto:
         before, unknown = unknown, Counter(node.op_type for node in find_unsupported_nodes(whole))
         if unknown == before:  # ONNX has no function for these attributes
             break
-    if _opset_version(whole) > NEWEST_OPSET and not find_unsupported_nodes(whole):
+    if _get_opset_version(whole) > NEWEST_OPSET and not find_unsupported_nodes(whole):
         whole = _copy(whole)
         for opset in whole.opset_import:
             if opset.domain in ONNX_DOMAINS:
@@ -59,7 +59,7 @@ def lower_to_supported(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def find_unsupported_nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
     """Nodes whose operator ONNX Runtime does not know in the version that the model declares."""
-    version = _opset_version(proto)
+    version = _get_opset_version(proto)
     return [node for node in list_nodes(proto) if _is_unsupported(node, version)]
 
 
@@ -70,10 +70,12 @@ def get_since_version(node: onnx.NodeProto, version: int) -> int:
     return int(onnx.defs.get_schema(node.op_type, version, node.domain).since_version)
 
 
-def _inlinable_operators(proto: onnx.ModelProto) -> list[tuple[str, str]]:
+def _list_inlinable_operators(proto: onnx.ModelProto) -> list[tuple[str, str]]:
     """Domain and name of each unsupported operator that ONNX defines by a function."""
     unknown = {(node.domain, node.op_type) for node in find_unsupported_nodes(proto)}
-    return sorted(key for key in unknown if _has_function_body(*key, _opset_version(proto, key[0])))
+    return sorted(
+        key for key in unknown if _has_function_body(*key, _get_opset_version(proto, key[0]))
+    )
 
 
 def write_default_attributes(
@@ -81,7 +83,9 @@ def write_default_attributes(
 ) -> onnx.ModelProto:
     """Write the default values of omitted attributes, in place. The inliner would lose them."""
     for node in nodes:
-        schema = onnx.defs.get_schema(node.op_type, _opset_version(proto, node.domain), node.domain)
+        schema = onnx.defs.get_schema(
+            node.op_type, _get_opset_version(proto, node.domain), node.domain
+        )
         given = {attribute.name for attribute in node.attribute}
         for name, attribute in schema.attributes.items():
             if name not in given and attribute.default_value.type:
@@ -110,7 +114,7 @@ def _has_function_body(domain: str, op: str, version: int) -> bool:
     return has_body
 
 
-def _opset_version(proto: onnx.ModelProto, domain: str = "") -> int:
+def _get_opset_version(proto: onnx.ModelProto, domain: str = "") -> int:
     names = ONNX_DOMAINS if domain in ONNX_DOMAINS else (domain,)
     return next((o.version for o in proto.opset_import if o.domain in names), 1)
 

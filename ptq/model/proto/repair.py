@@ -35,8 +35,10 @@ def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
     versions = [o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS]
     opset = versions[-1] if versions else _FIRST_OPSET_WITH_AXIS
     early = opset < _FIRST_OPSET_WITH_AXIS and any(map(_has_axis_attribute, list_nodes(proto)))
-    unordered = any(order != sorted(order) for order in map(_topological_order, list_bodies(proto)))
-    undecided = any(_invalid_keepdims(node) is not None for node in list_nodes(proto))
+    unordered = any(
+        order != sorted(order) for order in map(_sort_topologically, list_bodies(proto))
+    )
+    undecided = any(_find_invalid_keepdims(node) is not None for node in list_nodes(proto))
     odd = any(o.domain == _LONG_DOMAIN for p in (proto, *proto.functions) for o in p.opset_import)
     odd = odd or len({o.domain for o in proto.opset_import}) < len(proto.opset_import)
     open_ended = any(map(_has_trailing_empty_input, list_nodes(proto)))
@@ -60,11 +62,11 @@ def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
             if all(o.domain != _MICROSOFT for o in owner.opset_import):
                 owner.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
     for node in list_nodes(copy):
-        if (switch := _invalid_keepdims(node)) is not None:
+        if (switch := _find_invalid_keepdims(node)) is not None:
             switch.i = 0
     for body in list_bodies(copy):
         replacement = onnx.GraphProto()
-        replacement.node.extend(body.node[i] for i in _topological_order(body))
+        replacement.node.extend(body.node[i] for i in _sort_topologically(body))
         body.ClearField("node")
         body.node.extend(replacement.node)
     return copy
@@ -107,19 +109,19 @@ def _has_axis_attribute(node: onnx.NodeProto) -> bool:
     )
 
 
-def _invalid_keepdims(node: onnx.NodeProto) -> onnx.AttributeProto | None:
+def _find_invalid_keepdims(node: onnx.NodeProto) -> onnx.AttributeProto | None:
     if node.domain not in ONNX_DOMAINS:
         return None
     return next((a for a in node.attribute if a.name == "keepdims" and a.i not in (0, 1)), None)
 
 
-def _topological_order(body: Body) -> list[int]:
+def _sort_topologically(body: Body) -> list[int]:
     """Positions of the nodes in a stable topological order; nodes of a cycle come last."""
     writers = {name: i for i, node in enumerate(body.node) for name in node.output if name}
     missing: list[set[int]] = []
     readers: dict[int, list[int]] = {}
     for i, node in enumerate(body.node):
-        needed = {writers[name] for name in _names_read_by(node) if name in writers}
+        needed = {writers[name] for name in _list_names_read(node) if name in writers}
         missing.append(needed)
         for writer in needed:
             readers.setdefault(writer, []).append(i)
@@ -134,13 +136,13 @@ def _topological_order(body: Body) -> list[int]:
     return [*order, *sorted(set(range(len(missing))) - set(order))]
 
 
-def _names_read_by(node: onnx.NodeProto) -> Iterator[str]:
+def _list_names_read(node: onnx.NodeProto) -> Iterator[str]:
     """Names that a node reads, including those that its inner graphs capture from outside."""
     yield from node.input
     for inner in list_subgraphs(node):
         own = {name for each in inner.node for name in each.output}
         own |= {value.name for value in inner.input} | {t.name for t in inner.initializer}
-        for name in (n for each in inner.node for n in _names_read_by(each)):
+        for name in (n for each in inner.node for n in _list_names_read(each)):
             if name not in own:
                 yield name
         yield from (output.name for output in inner.output if output.name not in own)

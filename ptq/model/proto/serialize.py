@@ -56,7 +56,8 @@ def to_pieces(model: ir.Model) -> list[Buffer]:
     )
     proto = ir.to_proto(shell)
     weights = chain.from_iterable(
-        _wrap(_INITIALIZER, _tensor_pieces(tensor, contents)) for tensor in proto.graph.initializer
+        _wrap(_INITIALIZER, _list_tensor_pieces(tensor, contents))
+        for tensor in proto.graph.initializer
     )
     graph = _put_between(proto.graph, _INITIALIZER, weights)
     return _put_between(proto, _GRAPH, _wrap(_GRAPH, graph))
@@ -92,21 +93,21 @@ def serialize_with_weight_file(model: ir.Model, location: str) -> tuple[bytes, I
     places, end = {}, 0
     for name, tensor in external_data.list_large_initializers(model):
         places[name] = (location, end, tensor.nbytes)
-        end += _aligned_size(tensor.nbytes)
-    return external_data.serialize_with_references(model, places), _weight_chunks(model)
+        end += _align_size(tensor.nbytes)
+    return external_data.serialize_with_references(model, places), _list_weight_chunks(model)
 
 
-def _aligned_size(size: int) -> int:
+def _align_size(size: int) -> int:
     return -(-size // FILE_ALIGNMENT) * FILE_ALIGNMENT
 
 
-def _weight_chunks(model: ir.Model) -> Iterator[Buffer]:
+def _list_weight_chunks(model: ir.Model) -> Iterator[Buffer]:
     for _, tensor in external_data.list_large_initializers(model):
         yield external_data.to_little_endian_bytes(tensor)
-        yield bytes(_aligned_size(tensor.nbytes) - tensor.nbytes)
+        yield bytes(_align_size(tensor.nbytes) - tensor.nbytes)
 
 
-def _tensor_pieces(tensor: onnx.TensorProto, contents: Mapping[str, Buffer]) -> list[Buffer]:
+def _list_tensor_pieces(tensor: onnx.TensorProto, contents: Mapping[str, Buffer]) -> list[Buffer]:
     if tensor.name not in contents:
         return [tensor.SerializeToString(deterministic=True)]
     tensor.ClearField("external_data")

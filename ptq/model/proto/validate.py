@@ -35,7 +35,7 @@ def validate(proto: onnx.ModelProto, source: str) -> None:
             fit its shape, or a node is inconsistent.
         UnsupportedError: An input or output is a map.
     """
-    for text in _all_strings(proto):
+    for text in _list_strings(proto):
         if isinstance(text, bytes):  # protobuf returns bytes if the text is not UTF-8
             raise ModelError(f"{source} has a name that is not UTF-8: {text!r}; export it again")
     newest = onnx.defs.onnx_opset_version()
@@ -62,14 +62,14 @@ def validate(proto: onnx.ModelProto, source: str) -> None:
         )
 
 
-def _all_strings(message: Message) -> Iterator[str | bytes]:
+def _list_strings(message: Message) -> Iterator[str | bytes]:
     for field, value in message.ListFields():
         values = [value] if isinstance(value, (str, bytes, Message)) else value
         if field.type == field.TYPE_STRING:
             yield from values
         elif field.type == field.TYPE_MESSAGE:
             for inner in values:
-                yield from _all_strings(inner)
+                yield from _list_strings(inner)
 
 
 def _refuse_maps(proto: onnx.ModelProto, source: str) -> None:
@@ -156,7 +156,7 @@ def require_data(tensor: onnx.TensorProto, source: str) -> None:
         ) from None
 
 
-def _omits_variadic_input(node: onnx.NodeProto, opset: int) -> bool:
+def _has_omitted_variadic_input(node: onnx.NodeProto, opset: int) -> bool:
     """Whether an input of a variadic list is omitted by an empty name, which ONNX does not allow."""
     if "" not in node.input or node.domain not in _ONNX:
         return False
@@ -169,7 +169,7 @@ def _omits_variadic_input(node: onnx.NodeProto, opset: int) -> bool:
 def _require_consistent(node: onnx.NodeProto, opset: int, source: str) -> None:
     """Refuse nodes that crash the process: a Split crashes ONNX's shape inference, all others ONNX Runtime."""
     name = node.name or next(iter(node.output), "(nameless)")
-    if _omits_variadic_input(node, opset):
+    if _has_omitted_variadic_input(node, opset):
         raise ModelError(
             f"{source}: {node.op_type} {name} has an empty optional input in a variadic list; "
             "export again"

@@ -209,7 +209,7 @@ def match_qdq_op(node: Node, bits: int = 8) -> QuantizedOp | None:
             inputs.append(value)
             continue
         quantized = find_quantized_source(value)
-        if quantized is None or quantized.params.qtype.bits != _bits_of(role, quantized, bits):
+        if quantized is None or quantized.params.qtype.bits != _get_bits(role, quantized, bits):
             return None
         inputs.append(quantized)
     outputs: list[QuantizedTensor | None] = []
@@ -227,7 +227,7 @@ def match_qdq_op(node: Node, bits: int = 8) -> QuantizedOp | None:
     return QuantizedOp(node, spec, tuple(inputs), tuple(outputs))
 
 
-def _bits_of(role: Role, operand: QuantizedTensor, activation_bits: int) -> int:
+def _get_bits(role: Role, operand: QuantizedTensor, activation_bits: int) -> int:
     """The bits that an operand must have, given those of activations."""
     if role is Role.BIAS:
         return 32

@@ -57,7 +57,7 @@ class ProviderSession:
             ModelError: ONNX Runtime or the provider refuses the model.
         """
         try:
-            with _library_output_to_stderr():
+            with _redirect_output_to_stderr():
                 self._session = _open_session(model, provider, threads, _LOG_FATAL_ONLY)
         except Exception as error:  # ONNX Runtime's errors have no narrower common base class
             raise ModelError(
@@ -102,7 +102,7 @@ def read_rejections(model: bytes, provider: Provider) -> dict[str, str]:
         provider: The provider.
     """
     with tempfile.TemporaryFile() as stream:
-        with _library_output_to(stream.fileno(), (1, 2)):
+        with _redirect_output(stream.fileno(), (1, 2)):
             _open_session(model, provider, 1, _LOG_VERBOSE)
         stream.seek(0)
         return parse_rejections(stream.read().decode(errors="replace"))
@@ -130,21 +130,21 @@ def _open_session(model: bytes, provider: Provider, threads: int, severity: int)
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     given: list[str] = []
     if provider.plugin:
-        package = _registered(provider)
+        package = _register_plugin(provider)
         devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == provider.name]
-        options.add_provider_for_devices(devices[:1], _plugin_options(package))
+        options.add_provider_for_devices(devices[:1], _get_plugin_options(package))
     else:
         given = [provider.name, CPU]
     return onnxruntime.InferenceSession(model, options, providers=given or None)
 
 
-def _library_output_to_stderr() -> AbstractContextManager[None]:
+def _redirect_output_to_stderr() -> AbstractContextManager[None]:
     """Send what native libraries print to standard error: standard output may be a JSON document."""
-    return _library_output_to(2, (1,))
+    return _redirect_output(2, (1,))
 
 
 @contextmanager
-def _library_output_to(target: int, sources: tuple[int, ...]) -> Iterator[None]:
+def _redirect_output(target: int, sources: tuple[int, ...]) -> Iterator[None]:
     """Send what native libraries print to some file descriptors to another one."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -160,12 +160,12 @@ def _library_output_to(target: int, sources: tuple[int, ...]) -> Iterator[None]:
 
 
 @cache
-def _registered(provider: Provider) -> Any:
+def _register_plugin(provider: Provider) -> Any:
     """The plugin's package, with its library registered once in this process."""
     package = import_module(provider.plugin)
     onnxruntime.register_execution_provider_library(provider.name, package.get_library_path())
     return package
 
 
-def _plugin_options(package: Any) -> dict[str, str]:
+def _get_plugin_options(package: Any) -> dict[str, str]:
     return {"backend_path": str(package.get_qnn_htp_path())}

@@ -260,12 +260,12 @@ def _explain_load_failure(error: Exception, graph: Graph) -> str:
     text = shorten_message(error)
     names = {str(node.name) for node in graph.nodes} | {f"({node.op_type})" for node in graph.nodes}
     if not any(name in text for name in names):
-        node = _first_unloadable_node(graph)
+        node = _find_unloadable_node(graph)
         text = f"node {node.name} ({get_operator(node)}): {text}" if node is not None else text
     return f"ONNX Runtime cannot load the model: {text}"
 
 
-def _first_unloadable_node(graph: Graph) -> Node | None:
+def _find_unloadable_node(graph: Graph) -> Node | None:
     """First node of the main graph with which the model no longer loads; None if there is none."""
     nodes = graph.nodes
     loads, fails = 0, len(nodes)

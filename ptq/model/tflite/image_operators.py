@@ -16,7 +16,7 @@ from ptq.model.tflite.schema import load_schema
 Row = Callable[[GraphBuilder, ParsedOperator], None]
 
 
-def _name_in(enumeration: str, number: int) -> str:
+def _get_enum_name(enumeration: str, number: int) -> str:
     values = vars(getattr(load_schema(), enumeration))
     return str(next(name for name, value in values.items() if value == number))
 
@@ -24,16 +24,16 @@ def _name_in(enumeration: str, number: int) -> str:
 def get_activation(o: ParsedOperator) -> str:
     """Name of the fused activation."""
     number = getattr(o.options, "fusedActivationFunction", 0)
-    return _name_in("ActivationFunctionType", number)
+    return _get_enum_name("ActivationFunctionType", number)
 
 
-def _window(b: GraphBuilder, o: ParsedOperator, kernel: Sequence[int]) -> dict[str, Any]:
+def _read_window(b: GraphBuilder, o: ParsedOperator, kernel: Sequence[int]) -> dict[str, Any]:
     """Strides, padding and dilations. Pads of a dilated window are explicit: runtimes read auto_pad differently.
 
     Raises:
         UnsupportedError: The pads of a dilated window depend on the size of the image, which is open.
     """
-    padding = _name_in("Padding", o.options.padding)
+    padding = _get_enum_name("Padding", o.options.padding)
     strides = [o.options.strideH, o.options.strideW]
     found: dict[str, Any] = {"strides": strides}
     dilations = [getattr(o.options, f"dilation{axis}Factor", 1) for axis in "HW"]
@@ -87,7 +87,7 @@ def read_conv(b: GraphBuilder, o: ParsedOperator) -> None:
         inputs,
         kernel_shape=weight.shape[2:],
         group=group,
-        **_window(b, o, weight.shape[2:]),
+        **_read_window(b, o, weight.shape[2:]),
     )
     b.write_image(o.outputs[0], b.activate(o.outputs[0], y, get_activation(o)))
 
@@ -106,7 +106,7 @@ def read_conv_transpose(b: GraphBuilder, o: ParsedOperator) -> None:
     inputs = [b.read_image(o.inputs[2]), b.read_weight(o.inputs[1], weight, 1)]
     inputs += _read_bias(b, o, 3, o.inputs[2])
     # nothing is cut off with VALID; LiteRT's default kernels read which of the two a file has
-    is_valid = _name_in("Padding", o.options.padding) == "VALID"
+    is_valid = _get_enum_name("Padding", o.options.padding) == "VALID"
     padding: dict[str, Any] = {"auto_pad": "VALID"} if is_valid else {"pads": [*begins, *ends]}
     y = b.add(
         "ConvTranspose", inputs, kernel_shape=weight.shape[2:], strides=strides,
@@ -141,7 +141,9 @@ def read_pool(op: str) -> Row:
 
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
         kernel = [o.options.filterHeight, o.options.filterWidth]
-        y = b.add(op, [b.read_image(o.inputs[0])], kernel_shape=kernel, **_window(b, o, kernel))
+        y = b.add(
+            op, [b.read_image(o.inputs[0])], kernel_shape=kernel, **_read_window(b, o, kernel)
+        )
         b.write_image(o.outputs[0], b.activate(o.outputs[0], y, get_activation(o)))
 
     return row

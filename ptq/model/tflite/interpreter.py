@@ -131,8 +131,8 @@ class LitertModel:
             raise ModelError(f"LiteRT cannot load the model: {shorten_message(error)}") from error
         orders = json.loads(read_metadata(content).get(ORDERS, "{}"))
         self._orders = {name: tuple(order) for name, order in orders.items()}
-        self._input_details = _by_name(parsed, self._interpreter, "inputs")
-        self._output_details = _by_name(parsed, self._interpreter, "outputs")
+        self._input_details = _get_details(parsed, self._interpreter, "inputs")
+        self._output_details = _get_details(parsed, self._interpreter, "outputs")
         self.inputs = tuple(self._input_details)
         self.outputs = tuple(self._output_details)
 
@@ -223,7 +223,7 @@ class LitertModel:
 
     def _to_stored(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         detail = self._input_details[name]
-        params = _params_of(detail)
+        params = _read_params(detail)
         if params is not None and array.dtype.kind == "f":
             as_reference = self.kernels == "reference"
             quantize = params.quantize_half_away if as_reference else params.quantize_by_inverse
@@ -235,7 +235,7 @@ class LitertModel:
         return np.asarray(array.astype(dtype, copy=False), order="C")
 
     def _from_stored(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        params = _params_of(self._output_details[name])
+        params = _read_params(self._output_details[name])
         real: NDArray[Any] = array if params is None else np.asarray(params.dequantize(array))
         if real.dtype == np.float16:
             real = real.astype(np.float32)
@@ -255,7 +255,7 @@ def list_signature_names(model: Any, side: str) -> Mapping[int, Sequence[str]]:
     return names
 
 
-def _by_name(model: Any, interpreter: Any, side: str) -> dict[str, dict[str, Any]]:
+def _get_details(model: Any, interpreter: Any, side: str) -> dict[str, dict[str, Any]]:
     """Details of inputs or outputs by the names that the signature gives them, else by the tensor's own."""
     details = (
         interpreter.get_input_details() if side == "inputs" else interpreter.get_output_details()
@@ -268,7 +268,7 @@ def _by_name(model: Any, interpreter: Any, side: str) -> dict[str, dict[str, Any
     }
 
 
-def _params_of(detail: Mapping[str, Any]) -> QuantParams | None:
+def _read_params(detail: Mapping[str, Any]) -> QuantParams | None:
     given, dtype = detail["quantization_parameters"], np.dtype(detail["dtype"])
     if len(given["scales"]) != 1 or dtype.kind not in "iu":
         return None

@@ -33,7 +33,7 @@ from ptq.model.tflite.moving_operators import (
 from ptq.model.tflite.parsed import ParsedOperator
 
 
-def _matmul(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_matmul(b: GraphBuilder, o: ParsedOperator) -> None:
     pair = []
     for number, turned in zip(o.inputs, (o.options.adjX, o.options.adjY), strict=True):
         value = b.read(number)
@@ -43,7 +43,7 @@ def _matmul(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("MatMul", pair))
 
 
-def _plain(op: str) -> Row:
+def _read_plain(op: str) -> Row:
     """An operator with the same operands in ONNX, and perhaps a fused activation."""
 
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -53,7 +53,7 @@ def _plain(op: str) -> Row:
     return row
 
 
-def _sum(op: str) -> Row:
+def _read_sum(op: str) -> Row:
     """ADD and SUB; LiteRT shifts integers of 16 bits where the file allows it and all scales are powers of two."""
 
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -66,16 +66,16 @@ def _sum(op: str) -> Row:
                     f"operator {o.builtin} (tensor {tensors[-1].name}) of the .tflite file shifts int16 "
                     "(`pot_scale_int16`), which is not read"
                 )
-        _plain(op)(b, o)
+        _read_plain(op)(b, o)
 
     return row
 
 
-def _with(op: str, **attrs: Any) -> Row:
+def _read_with(op: str, **attrs: Any) -> Row:
     return lambda b, o: b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0])], **attrs))
 
 
-def _clip(lo: float, hi: float) -> Row:
+def _read_clip(lo: float, hi: float) -> Row:
     """A clamp that stands alone; quantizers before it part it from one that the operator before it fuses."""
 
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -86,7 +86,7 @@ def _clip(lo: float, hi: float) -> Row:
     return row
 
 
-def _reduce(op: str) -> Row:
+def _read_reduce(op: str) -> Row:
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
         axes = b.literal(np.atleast_1d(b.constant_of(o.inputs[1])).astype(np.int64))
         y = b.add(op, [b.read(o.inputs[0]), axes], keepdims=int(o.options.keepDims))
@@ -95,7 +95,7 @@ def _reduce(op: str) -> Row:
     return row
 
 
-def _arg(op: str) -> Row:
+def _read_arg(op: str) -> Row:
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
         axis = int(np.reshape(b.constant_of(o.inputs[1]), ()))
         b.write(o.outputs[0], b.add(op, [b.read(o.inputs[0])], axis=axis, keepdims=0))
@@ -103,7 +103,7 @@ def _arg(op: str) -> Row:
     return row
 
 
-def _cast(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_cast(b: GraphBuilder, o: ParsedOperator) -> None:
     from onnx import helper
 
     source, y = b.tensor(o.inputs[0]), b.tensor(o.outputs[0])
@@ -113,14 +113,14 @@ def _cast(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Cast", [value], to=helper.np_dtype_to_tensor_dtype(kind)))
 
 
-def _dequantize(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_dequantize(b: GraphBuilder, o: ParsedOperator) -> None:
     if b.tensor(o.inputs[0]).dtype == np.float16:
         b.write(o.outputs[0], b.add("Cast", [b.read(o.inputs[0])], to=1))
     else:
         b.alias(o.outputs[0], o.inputs[0])
 
 
-def _quantize(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_quantize(b: GraphBuilder, o: ParsedOperator) -> None:
     value = b.read(o.inputs[0])
     if b.is_float_result(value):
         # else the operator would stand between quantizers, as one that computes on integers does; readers carry
@@ -129,7 +129,7 @@ def _quantize(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], value)
 
 
-def _softmax(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_softmax(b: GraphBuilder, o: ParsedOperator) -> None:
     """SOFTMAX; ONNX has no factor beta, so a product stands before it."""
     value, beta = b.read(o.inputs[0]), np.float32(o.options.beta)
     if beta != 1:
@@ -137,7 +137,7 @@ def _softmax(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Softmax", [value], axis=-1))
 
 
-def _with_constants(op: str, *options: str) -> Row:
+def _read_with_constants(op: str, *options: str) -> Row:
     """Further inputs are constants of int64 in ONNX; options that are flags have ONNX's names."""
 
     def row(b: GraphBuilder, o: ParsedOperator) -> None:
@@ -148,28 +148,28 @@ def _with_constants(op: str, *options: str) -> Row:
     return row
 
 
-def _leaky_relu(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_leaky_relu(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("LeakyRelu", [b.read(o.inputs[0])], alpha=o.options.alpha))
 
 
-def _gelu(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_gelu(b: GraphBuilder, o: ParsedOperator) -> None:
     how = "tanh" if o.options.approximate else "none"
     b.write(o.outputs[0], b.add("Gelu", [b.read(o.inputs[0])], approximate=how))
 
 
-def _rsqrt(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_rsqrt(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Reciprocal", [b.add("Sqrt", [b.read(o.inputs[0])])]))
 
 
-def _square(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_square(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Mul", [b.read(o.inputs[0])] * 2))
 
 
-def _not_equal(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_not_equal(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Not", [b.add("Equal", [b.read(i) for i in o.inputs])]))
 
 
-def _select(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_select(b: GraphBuilder, o: ParsedOperator) -> None:
     which, *values = o.inputs
     condition, one, other = (b.tensor(i).signature for i in o.inputs)
     if one != other or condition not in ((), one[:1], one):
@@ -181,7 +181,7 @@ def _select(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Where", [chosen, *map(b.read, values)]))
 
 
-def _squared_difference(b: GraphBuilder, o: ParsedOperator) -> None:
+def _read_squared_difference(b: GraphBuilder, o: ParsedOperator) -> None:
     difference = b.add("Sub", [b.read(i) for i in o.inputs])
     b.write(o.outputs[0], b.add("Mul", [difference, difference]))
 
@@ -199,54 +199,54 @@ _SAME = {
 }  # fmt: skip
 
 ROWS: Mapping[str, Row] = {
-    **{builtin: _plain(op) for builtin, op in _SAME.items()},
-    "ADD": _sum("Add"),
-    "ARG_MAX": _arg("ArgMax"),
-    "ARG_MIN": _arg("ArgMin"),
+    **{builtin: _read_plain(op) for builtin, op in _SAME.items()},
+    "ADD": _read_sum("Add"),
+    "ARG_MAX": _read_arg("ArgMax"),
+    "ARG_MIN": _read_arg("ArgMin"),
     "AVERAGE_POOL_2D": read_pool("AveragePool"),
-    "BATCH_MATMUL": _matmul,
-    "BROADCAST_TO": _with_constants("Expand"),
-    "CAST": _cast,
+    "BATCH_MATMUL": _read_matmul,
+    "BROADCAST_TO": _read_with_constants("Expand"),
+    "CAST": _read_cast,
     "CONCATENATION": read_concat,
     "CONV_2D": read_conv,
-    "CUMSUM": _with_constants("CumSum", "exclusive", "reverse"),
+    "CUMSUM": _read_with_constants("CumSum", "exclusive", "reverse"),
     "DEPTHWISE_CONV_2D": read_conv,
     "DEPTH_TO_SPACE": read_regrouping("DepthToSpace"),
-    "DEQUANTIZE": _dequantize,
+    "DEQUANTIZE": _read_dequantize,
     "FULLY_CONNECTED": read_fully_connected,
     "GATHER": read_gather,
-    "GELU": _gelu,
-    "L2_NORMALIZATION": _with("LpNormalization", axis=-1, p=2),
-    "LEAKY_RELU": _leaky_relu,
-    "LOG_SOFTMAX": _with("LogSoftmax", axis=-1),
+    "GELU": _read_gelu,
+    "L2_NORMALIZATION": _read_with("LpNormalization", axis=-1, p=2),
+    "LEAKY_RELU": _read_leaky_relu,
+    "LOG_SOFTMAX": _read_with("LogSoftmax", axis=-1),
     "MAX_POOL_2D": read_pool("MaxPool"),
-    "MEAN": _reduce("ReduceMean"),
+    "MEAN": _read_reduce("ReduceMean"),
     "MIRROR_PAD": read_pad,
-    "NOT_EQUAL": _not_equal,
+    "NOT_EQUAL": _read_not_equal,
     "PAD": read_pad,
     "PADV2": read_pad,
-    "QUANTIZE": _quantize,
-    "REDUCE_MAX": _reduce("ReduceMax"),
-    "REDUCE_MIN": _reduce("ReduceMin"),
-    "REDUCE_PROD": _reduce("ReduceProd"),
-    "RELU6": _clip(0.0, 6.0),
-    "RELU_N1_TO_1": _clip(-1.0, 1.0),
+    "QUANTIZE": _read_quantize,
+    "REDUCE_MAX": _read_reduce("ReduceMax"),
+    "REDUCE_MIN": _read_reduce("ReduceMin"),
+    "REDUCE_PROD": _read_reduce("ReduceProd"),
+    "RELU6": _read_clip(0.0, 6.0),
+    "RELU_N1_TO_1": _read_clip(-1.0, 1.0),
     "RESHAPE": read_reshape,
     "RESIZE_BILINEAR": read_resize,
     "RESIZE_NEAREST_NEIGHBOR": read_resize,
-    "RSQRT": _rsqrt,
-    "SELECT": _select,
+    "RSQRT": _read_rsqrt,
+    "SELECT": _read_select,
     "SLICE": read_slice,
-    "SOFTMAX": _softmax,
+    "SOFTMAX": _read_softmax,
     "SPACE_TO_DEPTH": read_regrouping("SpaceToDepth"),
     "SPLIT": read_split,
     "SPLIT_V": read_split,
-    "SQUARED_DIFFERENCE": _squared_difference,
-    "SQUARE": _square,
+    "SQUARED_DIFFERENCE": _read_squared_difference,
+    "SQUARE": _read_square,
     "STRIDED_SLICE": read_strided_slice,
-    "SUB": _sum("Sub"),
-    "SUM": _reduce("ReduceSum"),
-    "TILE": _with_constants("Tile"),
+    "SUB": _read_sum("Sub"),
+    "SUM": _read_reduce("ReduceSum"),
+    "TILE": _read_with_constants("Tile"),
     "TRANSPOSE": read_transpose,
     "TRANSPOSE_CONV": read_conv_transpose,
     "UNPACK": read_unpack,

@@ -89,7 +89,7 @@ def parse_tflite(content: bytes) -> ParsedModel:
     if len(model.subgraphs or ()) != 1:
         raise UnsupportedError("the .tflite file has several graphs; only files of one are read")
     [graph] = model.subgraphs
-    codes, metadata = _builtin_names(), read_metadata(content)
+    codes, metadata = _get_builtin_names(), read_metadata(content)
     try:
         tensors = _read_tensors(model, graph)
         operators = tuple(
@@ -103,8 +103,8 @@ def parse_tflite(content: bytes) -> ParsedModel:
         )
         orders = json.loads(metadata.get(ORDERS, "{}"))
         return ParsedModel(
-            tensors, operators, _named(model, tensors, graph.inputs, "inputs"),
-            _named(model, tensors, graph.outputs, "outputs"), metadata,
+            tensors, operators, _index_by_name(model, tensors, graph.inputs, "inputs"),
+            _index_by_name(model, tensors, graph.outputs, "outputs"), metadata,
             {name: tuple(order) for name, order in orders.items()},
         )  # fmt: skip
     except (KeyError, IndexError, ValueError, TypeError) as error:
@@ -115,7 +115,7 @@ def _list(values: Any) -> Any:
     return () if values is None else values
 
 
-def _builtin_names() -> dict[int, str]:
+def _get_builtin_names() -> dict[int, str]:
     values = vars(load_schema().BuiltinOperator)
     return {number: name for name, number in values.items() if isinstance(number, int)}
 
@@ -129,18 +129,18 @@ def _read_tensors(model: Any, graph: Any) -> tuple[ParsedTensor, ...]:
         names.add(name)
         shape = tuple(int(n) for n in _list(tensor.shape))
         given = _list(tensor.shapeSignature)
-        dtype = _dtype_of(tensor.type)
+        dtype = _to_dtype(tensor.type)
         data = model.buffers[tensor.buffer].data
         content = None
         if data is not None and len(data):
             content = np.frombuffer(np.asarray(data, np.uint8).tobytes(), dtype).reshape(shape)
         signature = tuple(int(n) for n in given) if len(given) else shape
-        params = _params_of(tensor, dtype)
+        params = _read_params(tensor, dtype)
         found.append(ParsedTensor(name, signature, dtype, params, content))
     return tuple(found)
 
 
-def _dtype_of(number: int) -> np.dtype[Any]:
+def _to_dtype(number: int) -> np.dtype[Any]:
     names = {v: k for k, v in vars(load_schema().TensorType).items() if isinstance(v, int)}
     try:
         dtype: np.dtype[Any] = np.dtype(names[number].lower())
@@ -149,7 +149,7 @@ def _dtype_of(number: int) -> np.dtype[Any]:
     return dtype
 
 
-def _params_of(tensor: Any, dtype: np.dtype[Any]) -> QuantParams | None:
+def _read_params(tensor: Any, dtype: np.dtype[Any]) -> QuantParams | None:
     given = tensor.quantization
     scales = np.asarray(_list(None if given is None else given.scale), np.float32)
     if not scales.size or dtype.kind not in "iu":
@@ -162,6 +162,6 @@ def _params_of(tensor: Any, dtype: np.dtype[Any]) -> QuantParams | None:
     return QuantParams(scales, zeros, kind, int(given.quantizedDimension))
 
 
-def _named(model: Any, tensors: Any, numbers: Any, side: str) -> dict[str, int]:
+def _index_by_name(model: Any, tensors: Any, numbers: Any, side: str) -> dict[str, int]:
     names = list_signature_names(model, side)
     return {name: int(n) for n in _list(numbers) for name in names.get(int(n), [tensors[n].name])}

@@ -37,13 +37,13 @@ def find_weight_families(graph: Graph) -> dict[str, tuple[str, ...]]:
     readers: dict[tuple[tuple[Any, ...], Value], list[str]] = {}
     for node in graph.nodes:
         value = node.inputs[WEIGHT_INPUT] if len(node.inputs) > WEIGHT_INPUT else None
-        layout = _weight_layout(node, get_constant_shape(value))
+        layout = _get_weight_layout(node, get_constant_shape(value))
         if value is not None and layout is not None:
             readers.setdefault((layout, value), []).append(get_node_name(node))
     groups: list[_Copies] = []
     by_key: dict[tuple[Any, ...], list[_Copies]] = {}
     for (layout, value), names in readers.items():
-        key = (*layout, *_array_key(value))
+        key = (*layout, *_build_array_key(value))
         known = by_key.setdefault(key, [])
         equal = next((copies for copies in known if _is_same_array(copies.value, value)), None)
         if equal is None:
@@ -85,7 +85,7 @@ def _is_same_array(one: Value, other: Value) -> bool:
     return one is other or bool(np.array_equal(require_constant(one), require_constant(other)))
 
 
-def _weight_layout(node: Node, shape: tuple[int, ...] | None) -> tuple[Any, ...] | None:
+def _get_weight_layout(node: Node, shape: tuple[int, ...] | None) -> tuple[Any, ...] | None:
     """What must be equal for two nodes to read a weight in one way; None for an operator without weight layout."""
     axis = None if shape is None else get_channel_axis(node, len(shape))
     if axis is None or shape is None or not prod(shape):
@@ -95,7 +95,7 @@ def _weight_layout(node: Node, shape: tuple[int, ...] | None) -> tuple[Any, ...]
     return convolves, axis, groups, shape
 
 
-def _array_key(value: Value) -> tuple[Any, ...]:
+def _build_array_key(value: Value) -> tuple[Any, ...]:
     """Type and some values of a constant; a constant that is computed when it is read is like no other."""
     if isinstance(value.const_value, ir.LazyTensor):
         return (id(value),)

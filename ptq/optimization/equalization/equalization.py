@@ -112,9 +112,9 @@ def equalize_channels(
     if samples is None or not effort.comparison_samples:
         return prepared
     measure = partial(_measure_in_stages, graph, samples, effort.measuring_samples, run)
-    measure_activations = cache(lambda: measure(*_activation_axes(graph, scope)))
-    layer_candidates = _cross_layer_candidates(prepared, measure)
-    tensor_candidates = _activation_candidates(prepared, measure_activations, scope)
+    measure_activations = cache(lambda: measure(*_find_activation_axes(graph, scope)))
+    layer_candidates = _equalize_cross_layer(prepared, measure)
+    tensor_candidates = _equalize_activations(prepared, measure_activations, scope)
     if given.digest is not None:
         both = itertools.chain(layer_candidates, tensor_candidates)
         same = next((one for one in both if given.allows(one.graph)), None)
@@ -135,14 +135,14 @@ def equalize_channels(
 def _find_scope(graph: Graph, recipe: Recipe) -> _Scope:
     row = recipe.target_row
     assignment = assign_precision(graph, row, recipe.float_nodes)
-    closed = _blocking_gates(graph, row, assignment)
+    closed = _find_blocking_gates(graph, row, assignment)
     per_tensor = recipe.per_tensor or not row.per_channel
     has_boundaries = row.per_channel_boundaries and not recipe.per_tensor
     boundaries = _find_boundaries(graph, closed, assignment) if has_boundaries else {}
     return _Scope(per_tensor, closed, boundaries)
 
 
-def _cross_layer_candidates(prepared: PreparedModel, measure: _Measure) -> Iterator[PreparedModel]:
+def _equalize_cross_layer(prepared: PreparedModel, measure: _Measure) -> Iterator[PreparedModel]:
     """The model after cross-layer equalization, for weights with one scale; nothing if no factor changes."""
     graph = prepared.graph
     pairs = list_pair_tensors(graph)
@@ -157,7 +157,7 @@ def _cross_layer_candidates(prepared: PreparedModel, measure: _Measure) -> Itera
         yield replace(prepared, graph=changed, notes=(note,))
 
 
-def _activation_candidates(
+def _equalize_activations(
     prepared: PreparedModel, measure: Callable[[], MeasuredTensors], scope: _Scope
 ) -> Iterator[PreparedModel]:
     """Models with channels scaled so that one scale suits each activation.
@@ -172,7 +172,7 @@ def _activation_candidates(
     group = partial(group_channels, graph, families=find_weight_families(graph))
     ungated, gated = group(gates), group(scope.closed)
     widest = group(scope.closed, scope.boundaries)
-    folds = measure().list_spreads(_rounded_tensors(graph, widest))
+    folds = measure().list_spreads(_list_rounded_tensors(graph, widest))
     ways: list[tuple[ChannelGroups, Boundaries, bool]]
     ways = [(ungated, {}, False)] if ungated.readers else []
     ways += [(gated, {}, False)] if gated.gated_nodes else []
@@ -188,11 +188,11 @@ def _activation_candidates(
             yield _with_factors(graph, factors, boundaries)
 
 
-def _activation_axes(graph: Graph, scope: _Scope) -> tuple[dict[str, int | None], list[str]]:
+def _find_activation_axes(graph: Graph, scope: _Scope) -> tuple[dict[str, int | None], list[str]]:
     """The tensors that the candidates need, with channel axes, and those whose spread decides factors."""
     wanted = list_tensors_to_collect(graph)
     grouped = group_channels(graph, scope.closed, scope.boundaries)
-    rounded = _rounded_tensors(graph, grouped)
+    rounded = _list_rounded_tensors(graph, grouped)
     scaled = {name: 1 for name in wanted.tensors if name in grouped.groups}
     axes: dict[str, int | None] = {**dict.fromkeys(wanted.tensors), **wanted.channel_axes}
     return {**axes, **scaled, **dict.fromkeys(rounded, 1)}, rounded
@@ -266,7 +266,7 @@ def _find_boundaries(
     return {name: readers for name, readers in found.items() if name not in free}
 
 
-def _blocking_gates(
+def _find_blocking_gates(
     graph: Graph, target: Target, assignment: PrecisionAssignment
 ) -> frozenset[str]:
     """The nodes with a gate that a factor does not pass at no cost: the target does not run them on integers."""
@@ -286,7 +286,7 @@ def _describe_factors(factors: Mapping[str, Sequence[float]]) -> str:
     return f"{TECHNIQUE}: scaled channels of {plural(len(ratios), 'layer')} ({detail})"
 
 
-def _rounded_tensors(graph: Graph, found: ChannelGroups) -> list[str]:
+def _list_rounded_tensors(graph: Graph, found: ChannelGroups) -> list[str]:
     """The tensors with channel groups, except those that only a fused activation reads."""
     named = {get_name(v): v for node in graph.nodes for v in node.outputs}
     readers = {

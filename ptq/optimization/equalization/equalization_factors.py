@@ -57,7 +57,7 @@ def compute_equalization_factors(
     """
     known = {} if known is None else known
     spreads = merge_spreads(folds)
-    limits = _factor_limits(found, folds, through_clips)
+    limits = _compute_factor_limits(found, folds, through_clips)
     factors, gated, boundary = (np.full(found.group_count, n) for n in (1.0, False, False))
     for node in found.gated_nodes:
         gated[found.input_groups(node)] = True
@@ -100,34 +100,34 @@ def _describe_family(
         readers: The layers that read the tensors.
         in_float: The tensors that float nodes read.
     """
-    layers = [_reading_layer(node, groups[get_input_name(node)], spreads) for node in readers]
+    layers = [_build_reading_layer(node, groups[get_input_name(node)], spreads) for node in readers]
     return ChannelFamily(
         scalable,
-        [_rounded_tensor(groups[name], spreads[name]) for name in groups],
-        [*layers, *(_float_reader(groups[name], layers) for name in in_float)],
+        [_build_rounded_tensor(groups[name], spreads[name]) for name in groups],
+        [*layers, *(_build_float_reader(groups[name], layers) for name in in_float)],
         _MIN_RATIO,
     )
 
 
-def _rounded_tensor(groups: GroupNumbers, spread: ChannelSpread) -> RoundedTensor:
+def _build_rounded_tensor(groups: GroupNumbers, spread: ChannelSpread) -> RoundedTensor:
     least, greatest = np.minimum(spread.least, 0.0), np.maximum(spread.greatest, 0.0)
     reach = raise_small(np.maximum(-least, greatest).astype(np.float64), _MIN_RATIO)
     return RoundedTensor(groups, least.astype(np.float64), greatest.astype(np.float64), reach)
 
 
-def _reading_layer(node: Node, groups: GroupNumbers, spreads: Spreads) -> ReadingLayer:
+def _build_reading_layer(node: Node, groups: GroupNumbers, spreads: Spreads) -> ReadingLayer:
     weight, spread = require_constant(node.inputs[1]), spreads[get_input_name(node)]
     table = view_input_channels(node, weight, 1)
     return ReadingLayer(
         groups,
         spread.sum_of_squares / spread.count,
         np.abs(table).max(axis=3),
-        _energies(table),
+        _compute_energies(table),
         table.shape[3],
     )
 
 
-def _energies(table: NDArray[np.floating[Any]]) -> Array:
+def _compute_energies(table: NDArray[np.floating[Any]]) -> Array:
     """The energy of the weights of each input channel; float64 copies take little memory."""
     groups, outputs, channels, taps = table.shape
     at_once = max(1, _COPIED_WEIGHTS // max(1, groups * outputs * taps))
@@ -138,14 +138,16 @@ def _energies(table: NDArray[np.floating[Any]]) -> Array:
     return np.concatenate(parts, axis=1).reshape(-1)
 
 
-def _float_reader(groups: GroupNumbers, layers: Sequence[ReadingLayer]) -> ReadingLayer:
+def _build_float_reader(groups: GroupNumbers, layers: Sequence[ReadingLayer]) -> ReadingLayer:
     """A float node that reads a tensor without its factors: each channel counts as much as for a mean layer."""
     energies = np.concatenate([layer.weight_energies for layer in layers] or [np.ones(1)])
     none = np.zeros((1, 1, len(groups)))
     return ReadingLayer(groups, none[0, 0], none, np.full(len(groups), energies.mean()), 0)
 
 
-def _factor_limits(found: ChannelGroups, folds: Sequence[Spreads], through_clips: bool) -> Array:
+def _compute_factor_limits(
+    found: ChannelGroups, folds: Sequence[Spreads], through_clips: bool
+) -> Array:
     """The largest factor of each group; at most 1 for channels near a bound."""
     limits = np.full(found.group_count, np.inf)
     limits[FIXED] = 1

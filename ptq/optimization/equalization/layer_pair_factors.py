@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 def list_pair_tensors(graph: Graph) -> dict[str, int]:
     """The tensors whose spreads `balance_layer_pairs` needs, with their channel axes."""
     pairs = find_layer_pairs(graph)
-    return dict.fromkeys((name for pair in pairs for name in _tensors_of(pair)), 1)
+    return dict.fromkeys((name for pair in pairs for name in _get_tensors(pair)), 1)
 
 
 def balance_layer_pairs(graph: Graph, folds: Sequence[Spreads]) -> dict[str, Array]:
@@ -49,9 +49,9 @@ def balance_layer_pairs(graph: Graph, folds: Sequence[Spreads]) -> dict[str, Arr
         folds: The spreads of the tensors of pairs, in each fold of the samples.
     """
     spreads = merge_spreads(folds)
-    pairs = [p for p in find_layer_pairs(graph) if spreads.keys() >= set(_tensors_of(p))]
+    pairs = [p for p in find_layer_pairs(graph) if spreads.keys() >= set(_get_tensors(p))]
     layers = {node: _Layer(node) for pair in pairs for node in (pair.first, pair.second)}
-    limits = {pair.output: _factor_limits(pair, folds) for pair in pairs}
+    limits = {pair.output: _compute_factor_limits(pair, folds) for pair in pairs}
     for _ in range(_MAX_SWEEPS):
         changes = [_solve_pair(p, layers, spreads, limits[p.output]) for p in pairs]
         if not any(changes):
@@ -144,10 +144,10 @@ def _solve_pair(
     return bool((change != 1).any())
 
 
-def _factor_limits(pair: LayerPair, folds: Sequence[Spreads]) -> Array:
+def _compute_factor_limits(pair: LayerPair, folds: Sequence[Spreads]) -> Array:
     seen = [fold[pair.output] for fold in folds if pair.output in fold]
     return clip_limits(pair.clip_bounds(), [(spread.least, spread.greatest) for spread in seen])
 
 
-def _tensors_of(pair: LayerPair) -> tuple[str, str, str]:
+def _get_tensors(pair: LayerPair) -> tuple[str, str, str]:
     return get_input_name(pair.first), pair.output, get_input_name(pair.second)

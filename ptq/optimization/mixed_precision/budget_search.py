@@ -187,7 +187,7 @@ def find_fewest_float_nodes(
             price,
             lambda nodes: count_fused_as_one(nodes, probe.fused) <= most,
         )
-        chosen = _shortest_within_budget(drops, candidates, points)
+        chosen = _find_shortest_within_budget(drops, candidates, points)
         if chosen is not None:
             break
     reached = chosen is not None
@@ -250,7 +250,7 @@ class _MeasuredDrops:
         return reasons
 
 
-def _shortest_within_budget(
+def _find_shortest_within_budget(
     drops: _MeasuredDrops, candidates: Iterator[FloatCandidate], points: float
 ) -> _Candidates | None:
     """The shortest prefix of the candidates that meets the budget, by doubling and bisection; None if none does."""

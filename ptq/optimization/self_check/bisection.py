@@ -14,19 +14,19 @@ from ptq.solver.quantizer import QuantizedModel, quantize_with
 def find_first_failing_node(quantized: QuantizedModel, against: CheckReference) -> str:
     """The node that makes the check fail when it and all nodes before it are in integers."""
     names = list_integer_nodes(quantized)
-    return names[_longest_passing_prefix(quantized, against, names)]
+    return names[_find_longest_passing_prefix(quantized, against, names)]
 
 
 def find_failing_ends(quantized: QuantizedModel, against: CheckReference) -> list[list[str]]:
     """The shortest tail and the shortest head of the network that make the check pass when they are float."""
     names = list_integer_nodes(quantized)
     return [
-        order[_longest_passing_prefix(quantized, against, order) :]
+        order[_find_longest_passing_prefix(quantized, against, order) :]
         for order in (names, names[::-1])
     ]
 
 
-def _longest_passing_prefix(
+def _find_longest_passing_prefix(
     quantized: QuantizedModel, against: CheckReference, names: Sequence[str]
 ) -> int:
     """How many of the first nodes can be in integers, the rest in float, for the check to pass; less than all."""

@@ -170,7 +170,7 @@ def check_graph(graph: Graph, against: CheckReference, required_db: float) -> Ch
             (against.source.inputs, graph.inputs),
             (against.source.outputs, graph.outputs),
         ):
-            if [_signature(v) for v in before] != [_signature(v) for v in after]:
+            if [_get_signature(v) for v in before] != [_get_signature(v) for v in after]:
                 return CheckFailure("inputs or outputs differ from the float model's")
         only_lengths: CheckFailure | None = None
         sessions, samples = against.sessions, against.reference.samples
@@ -196,5 +196,5 @@ def _compare(
     return compare_outputs(names, against.reference.outputs[: len(outputs)], outputs, required_db)
 
 
-def _signature(value: Value) -> tuple[str, Any]:
+def _get_signature(value: Value) -> tuple[str, Any]:
     return get_name(value), value.dtype

@@ -65,7 +65,7 @@ def check_draft(job: Job, model: CalibratedModel, draft: Draft, sessions: Sessio
         with run_float_ahead(sessions, model, job.samples.evaluation):
             made = quantize_with(model, draft.recipe, draft.plan)
     made = quantize_with_self_check(
-        model, draft.recipe, _samples_to_check(job), quantized=made, sessions=sessions
+        model, draft.recipe, _choose_samples(job), quantized=made, sessions=sessions
     )
     return Draft(made.recipe, made.plan, made, is_checked=True)
 
@@ -88,13 +88,13 @@ def quantize_and_check(
     """
     if job.given.plan is not None:
         plan = complete_user_plan(model, job.given.plan)
-        return apply_user_plan(model, draft.recipe, plan, _samples_to_check(job), sessions=sessions)
+        return apply_user_plan(model, draft.recipe, plan, _choose_samples(job), sessions=sessions)
     made = check_draft(job, model, draft, sessions).made
     assert made is not None
     return made
 
 
-def _samples_to_check(job: Job) -> Iterable[Sample]:
+def _choose_samples(job: Job) -> Iterable[Sample]:
     return job.samples.calibration or job.samples.evaluation or ()
 
 
@@ -196,7 +196,7 @@ def _fall_back_to_float(
     while list_integer_nodes(quantized) and failing < (
         MAX_FAILING_BY_VALUES if failure.by_values else MAX_FAILING_NODES
     ):
-        reason = _failure_reason(failure)
+        reason = _explain_failure(failure)
         if failure.error_shares is not None and not attributed:
             attributed = True
             found = find_float_fallback(quantized, against, failure, reason)
@@ -214,11 +214,11 @@ def _fall_back_to_float(
     end = min(find_failing_ends(quantized, against), key=time_model)
     if time_model(nodes) - time_model(end) < NEGLIGIBLE_COST * time_model.all_float_time:
         end = nodes
-    floats = dict.fromkeys(end, _failure_reason(failure))
+    floats = dict.fromkeys(end, _explain_failure(failure))
     return quantize_with(quantized.calibrated_model, quantized.recipe, floats=floats)
 
 
-def _failure_reason(failure: CheckFailure) -> str:
+def _explain_failure(failure: CheckFailure) -> str:
     return f"self-check: {failure}"
 
 

@@ -67,7 +67,7 @@ def without_casts_at_integers(graph: Graph) -> Graph:
         if not casts or not all(find_input_behind_cast(cast.outputs[0]) is value for cast in casts):
             continue
         readers = [reader for cast in casts for reader in list_consumers(cast.outputs[0])]
-        if _common_integers(readers) is None:
+        if _find_common_integers(readers) is None:
             continue
         for cast in casts:
             changed.redirect(cast.outputs[0], value)
@@ -125,7 +125,7 @@ def _cast_input(graph: Graph, value: Value, readers: list[Node]) -> None:
 
 def _quantize_inputs(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
     for value in graph.inputs:
-        first = _common_integers(list_consumers(value))
+        first = _find_common_integers(list_consumers(value))
         if first is None or value.is_graph_output():
             continue
         for node in list_consumers(value):
@@ -135,16 +135,16 @@ def _quantize_inputs(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
         yield get_name(value), _describe(first.params)
 
 
-def _common_integers(readers: Sequence[Node]) -> QuantizedTensor | None:
+def _find_common_integers(readers: Sequence[Node]) -> QuantizedTensor | None:
     """What quantizers of equal parameters write; None if other nodes read the value too, or a scale has an axis."""
-    found = [_written_integers(node) for node in readers]
+    found = [_find_written_integers(node) for node in readers]
     first = found[0] if found else None
     if first is None or any(f is None or f.params != first.params for f in found):
         return None
     return first if first.params.axis is None else None
 
 
-def _written_integers(node: Node) -> QuantizedTensor | None:
+def _find_written_integers(node: Node) -> QuantizedTensor | None:
     if get_operator(node) not in QUANTIZE_OPS:
         return None
     if node.outputs[0].is_graph_output():
@@ -247,7 +247,7 @@ def _restore_inputs(graph: Graph, entries: Mapping[str, Any]) -> None:
             made = _cast_to_halves(graph, value, f"{name}_float16", before=first)
         else:
             made = graph.insert(
-                "QuantizeLinear", [value, *_constants(graph, name, entry)], before=first,
+                "QuantizeLinear", [value, *_add_constants(graph, name, entry)], before=first,
                 output=f"{name}_quantized", dtype=np.dtype(entry["type"]), shape_like=value,
             )  # fmt: skip
         maker = made.producer()
@@ -264,7 +264,7 @@ def _restore_outputs(graph: Graph, entries: Mapping[str, Any]) -> None:
         is_half = entry == _HALVES
         real = graph.insert(
             "Cast" if is_half else "DequantizeLinear",
-            [value] if is_half else [value, *_constants(graph, name, entry)],
+            [value] if is_half else [value, *_add_constants(graph, name, entry)],
             attrs={"to": int(ir.DataType.FLOAT)} if is_half else {},
             after=value.producer(), output=f"{name}_dequantized", dtype=FLOAT32, shape_like=value,
         )  # fmt: skip
@@ -273,7 +273,7 @@ def _restore_outputs(graph: Graph, entries: Mapping[str, Any]) -> None:
         _set_dtype(real, FLOAT32)
 
 
-def _constants(graph: Graph, name: str, entry: Mapping[str, Any]) -> list[Value]:
+def _add_constants(graph: Graph, name: str, entry: Mapping[str, Any]) -> list[Value]:
     params = _read_params(entry)
     return [
         graph.add_constant(params.scale, f"{name}_scale"),

@@ -64,7 +64,7 @@ def is_correctable(node: Node) -> bool:
     shape = get_constant_shape(node.inputs[WEIGHT_INPUT])
     if shape is None or not is_constant(node.inputs[BIAS_INPUT]):
         return False
-    return _kernel_coverage(node, shape) is not None
+    return _compute_kernel_coverage(node, shape) is not None
 
 
 def correct_biases(
@@ -91,16 +91,16 @@ def correct_biases(
             mean = means[get_name(first)]
             channel_shift = (added or {}).get(name)
             mean = mean if channel_shift is None else replace(mean, mean_shift=channel_shift)
-            shift = _output_shift(node, plan, mean, (rounded or {}).get(name))
+            shift = _compute_output_shift(node, plan, mean, (rounded or {}).get(name))
             if shift is not None:
-                key = _bias_key(node) if name in families else ()
+                key = _build_bias_key(node) if name in families else ()
                 shifts.setdefault((families.get(name, name), *key), []).append((node, shift))
     for uses in shifts.values():
         _correct_bias([node for node, _ in uses], [shift for _, shift in uses], corrected)
     return corrected, sum(map(len, shifts.values()))
 
 
-def _bias_key(node: Node) -> tuple[Any, ...]:
+def _build_bias_key(node: Node) -> tuple[Any, ...]:
     """What the nodes that share a weight also have in common if they share a bias; zeros may be of one node each."""
     value, bias = node.inputs[BIAS_INPUT], get_constant(node.inputs[BIAS_INPUT])
     assert value is not None and bias is not None
@@ -121,7 +121,7 @@ def _correct_bias(
         node.replace_input_with(BIAS_INPUT, constant)
 
 
-def _output_shift(
+def _compute_output_shift(
     node: Node, plan: Plan, mean: InputMean, rounded: NDArray[Any] | RoundedWeight | None
 ) -> NDArray[np.float64] | None:
     """What quantization adds to the mean of each output channel; None if the bias cannot be corrected for it."""
@@ -132,15 +132,15 @@ def _output_shift(
     array, params = get_constant(weight), plan.find_weight_qparams(get_node_name(node))
     if array is None or not is_constant(bias) or params is None:
         return None
-    coverage = _kernel_coverage(node, array.shape)
+    coverage = _compute_kernel_coverage(node, array.shape)
     if coverage is None:
         return None
     real = params.round(array) if rounded is None else np.asarray(rounded)
-    shift = _output_means(node, real, coverage, mean.float_mean + mean.mean_shift)
-    return shift - _output_means(node, array, coverage, mean.float_mean)
+    shift = _compute_output_means(node, real, coverage, mean.float_mean + mean.mean_shift)
+    return shift - _compute_output_means(node, array, coverage, mean.float_mean)
 
 
-def _kernel_coverage(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | None:
+def _compute_kernel_coverage(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | None:
     """The share of output positions at which each kernel position lies inside the input; None if it varies."""
     attrs, kernel = get_attributes(node), weight[2:]
     pads = tuple(attrs.get("pads", (0,) * 2 * len(kernel)))
@@ -164,7 +164,7 @@ def _kernel_coverage(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64]
     return share
 
 
-def _output_means(
+def _compute_output_means(
     node: Node, weight: NDArray[Any], coverage: NDArray[np.float64], mean: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The mean of each output channel, from the weight and the means of the input channels."""

@@ -89,7 +89,9 @@ def _find_rows(reshape: Node, source: Value) -> _Rows | None:
                 waiting.append(reader.outputs[0])
             else:
                 return None
-    restored = all(_restores_axes(layer, source, found.layers, values) for layer in found.layers)
+    restored = all(
+        _has_restored_axes(layer, source, found.layers, values) for layer in found.layers
+    )
     return found if restored else None
 
 
@@ -121,7 +123,7 @@ def _is_plain_gemm(node: Node, value: Value) -> bool:
     )
 
 
-def _restores_axes(
+def _has_restored_axes(
     layer: Node, source: Value, layers: Collection[Node], values: Collection[Value]
 ) -> bool:
     """Whether the layer adds a constant or another layer, and a Reshape behind the sum restores the axes."""
@@ -132,8 +134,8 @@ def _restores_axes(
         return False
     if not is_constant(bias) and bias.producer() not in layers:
         return False
-    end, axes = _find_end(layer, layers), _axes_before_last(source)
-    return end is not None and axes is not None and axes == _axes_before_last(end.outputs[0])
+    end, axes = _find_end(layer, layers), _find_leading_axes(source)
+    return end is not None and axes is not None and axes == _find_leading_axes(end.outputs[0])
 
 
 def _find_end(layer: Node, layers: Collection[Node]) -> Node | None:
@@ -148,7 +150,7 @@ def _find_end(layer: Node, layers: Collection[Node]) -> Node | None:
     return reader if get_operator(reader) == "Reshape" and reader.inputs[0] is y else None
 
 
-def _axes_before_last(value: Value) -> list[int | str] | None:
+def _find_leading_axes(value: Value) -> list[int | str] | None:
     """Lengths by number or name; None where they cannot be compared. One without a name follows from the others."""
     shape = get_shape(value)
     if shape is None or value.shape is None or len(shape) < 3 or shape[-1] is None:

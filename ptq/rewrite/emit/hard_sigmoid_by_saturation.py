@@ -43,7 +43,7 @@ def write_hard_sigmoid_as_sum(graph: Graph, floats: Collection[str]) -> None:
             continue
         result = node.outputs[0]
         if get_operator(node) == "HardSwish":
-            gate = _scalar_qparams(1 / _GATE_LEVELS, 0, x.params.qtype)
+            gate = _make_scalar_qparams(1 / _GATE_LEVELS, 0, x.params.qtype)
             real = _insert_affine(
                 graph, quantizers, node, x, 1 / 6, 0.5, f"{get_name(result)}_gate"
             )
@@ -65,7 +65,7 @@ def write_hard_sigmoid_as_sum(graph: Graph, floats: Collection[str]) -> None:
         graph.remove(node)
 
 
-def _scalar_qparams(scale: float, zero_point: int, qtype: QType) -> QuantParams:
+def _make_scalar_qparams(scale: float, zero_point: int, qtype: QType) -> QuantParams:
     return QuantParams(np.array(scale, np.float32), np.array(zero_point, np.int64), qtype)
 
 
@@ -80,7 +80,7 @@ def _insert_affine(
 ) -> Value:  # fmt: skip
     """Insert slope · x + shift; the integers of x are read with another scale as slope · x."""
     before = x.params
-    params = _scalar_qparams(float(before.scale) * slope, int(before.zero_point), before.qtype)
+    params = _make_scalar_qparams(float(before.scale) * slope, int(before.zero_point), before.qtype)
     copy = graph.insert(
         "Identity",  # integers read with a second scale need a second name
         [x.integers],
@@ -91,7 +91,7 @@ def _insert_affine(
     )
     pair = quantizers.qparam_initializers(params, hint)
     scaled = quantizers.dequantize(copy, *pair, params, hint=hint, before=node)
-    one = _scalar_qparams(shift, 0, before.qtype)
+    one = _make_scalar_qparams(shift, 0, before.qtype)
     # The constant has the rank of x. With a scalar, the layout decides the order of QLinearAdd's operands, and so how
     # it rounds a tie.
     shape = (1,) * len(get_shape(x.integers) or ())

@@ -34,7 +34,7 @@ def prevent_ort_quantization(
         if get_operator(node) != "QuantizeLinear":
             continue
         value = node.inputs[0]
-        origin = _computing_node(value, past_activations=True)
+        origin = _find_computing_node(value, past_activations=True)
         if value is None or origin is None or not _is_quantizable_by_ort(origin):
             continue
         if origin.name not in floats and origin.name not in float_outputs:
@@ -76,7 +76,7 @@ def _insert_identity_sum(graph: Graph, value: Value) -> Value:
 
 def _protect_float_product(graph: Graph, node: Node) -> None:
     """Protect a product of two dequantized tensors, which ONNX Runtime would compute in integers for any reader."""
-    origins = [_computing_node(value, past_activations=False) for value in node.inputs[:2]]
+    origins = [_find_computing_node(value, past_activations=False) for value in node.inputs[:2]]
     first = node.inputs[0]
     if first is not None and all(
         o is not None and get_operator(o) == "DequantizeLinear" for o in origins
@@ -91,11 +91,11 @@ def _is_quantizable_by_ort(node: Node) -> bool:
         get_operator(node) == "ConvTranspose" or (spec.qlinear and spec.qlinear.op)
     ):
         return False
-    origins = [_computing_node(value, past_activations=False) for value in node.inputs]
+    origins = [_find_computing_node(value, past_activations=False) for value in node.inputs]
     return any(o is not None and get_operator(o) == "DequantizeLinear" for o in origins)
 
 
-def _computing_node(value: Value | None, *, past_activations: bool) -> Node | None:
+def _find_computing_node(value: Value | None, *, past_activations: bool) -> Node | None:
     """The node that computes a value, found through data movement and, if asked, through activations."""
     node = value.producer() if value is not None else None
     while node is not None:

@@ -50,7 +50,9 @@ class QuantizerBuilder:
             found = params.quantize(array()) if known is None else known
             integers = self._graph.add_constant(found, f"{hint}_quantized")
             scale, zero_point = self.qparam_initializers(params, integers.name or hint)
-            same = self._zero_points.setdefault((id(value), _zero_point_key(params)), zero_point)
+            same = self._zero_points.setdefault(
+                (id(value), _build_zero_point_key(params)), zero_point
+            )
             self._constants[key] = integers, scale, same
         return self._constants[key]
 
@@ -94,5 +96,5 @@ class QuantizerBuilder:
         )
 
 
-def _zero_point_key(params: QuantParams) -> tuple[Any, ...]:
+def _build_zero_point_key(params: QuantParams) -> tuple[Any, ...]:
     return params.qtype, params.zero_point.shape, params.zero_point.tobytes()

@@ -150,15 +150,17 @@ def _insert_qlinear(graph: Graph, unit: QuantizedOp, form: QLinearForm) -> Value
             inputs += [output.scale, output.zero_point]
         elif token == "*":
             for operand in unit.inputs:
-                inputs += _operand_values(operand)
+                inputs += _list_operand_values(operand)
         elif token.endswith("="):
             position = int(token[:-1])
             operand = unit.inputs[position] if position < len(unit.inputs) else None
             inputs.append(operand.integers if isinstance(operand, QuantizedTensor) else operand)
         elif token[-1] in "qsz":
-            inputs.append(_operand_values(unit.inputs[int(token[:-1])])["qsz".index(token[-1])])
+            inputs.append(
+                _list_operand_values(unit.inputs[int(token[:-1])])["qsz".index(token[-1])]
+            )
         else:
-            inputs += _operand_values(unit.inputs[int(token)])
+            inputs += _list_operand_values(unit.inputs[int(token)])
     while inputs and inputs[-1] is None:
         inputs.pop()
     attrs = {**get_attributes(unit.node), **(form.attrs or {})}
@@ -177,6 +179,6 @@ def _insert_qlinear(graph: Graph, unit: QuantizedOp, form: QLinearForm) -> Value
     )
 
 
-def _operand_values(operand: QuantizedTensor | Value | None) -> list[Value | None]:
+def _list_operand_values(operand: QuantizedTensor | Value | None) -> list[Value | None]:
     assert isinstance(operand, QuantizedTensor)
     return [operand.integers, operand.scale, operand.zero_point]

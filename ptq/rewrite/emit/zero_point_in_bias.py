@@ -68,7 +68,7 @@ def _has_zero_point(source: QuantizedTensor) -> bool:
     )
 
 
-def _weight_integers(layer: Node) -> NDArray[Any] | None:
+def _find_weight_integers(layer: Node) -> NDArray[Any] | None:
     weight = (
         find_quantized_source(layer.inputs[WEIGHT_INPUT])
         if len(layer.inputs) > WEIGHT_INPUT
@@ -77,7 +77,7 @@ def _weight_integers(layer: Node) -> NDArray[Any] | None:
     return None if weight is None else get_constant(weight.integers)
 
 
-def _bias_holder(layer: Node, weight: NDArray[Any]) -> Node | None:
+def _find_bias_holder(layer: Node, weight: NDArray[Any]) -> Node | None:
     """The node that adds the layer's bias: itself, or the Add behind a MatMul; None if it keeps its zero point."""
     if get_operator(layer) == "Gemm":
         return layer
@@ -90,18 +90,18 @@ def _bias_holder(layer: Node, weight: NDArray[Any]) -> Node | None:
     return after[0] if added else None
 
 
-def _bias_of(layer: Node, holder: Node) -> tuple[int, Value | None]:
+def _find_bias(layer: Node, holder: Node) -> tuple[int, Value | None]:
     """The input of the holder that is the bias, and the bias if there is one."""
     at = 2 if holder is layer else int(holder.inputs[0] is layer.outputs[0])
     return at, holder.inputs[at] if len(holder.inputs) > at else None
 
 
 def _can_fold(layer: Node, real: Value) -> bool:
-    weight = _weight_integers(layer) if layer.inputs[0] is real else None
-    holder = None if weight is None else _bias_holder(layer, weight)
+    weight = _find_weight_integers(layer) if layer.inputs[0] is real else None
+    holder = None if weight is None else _find_bias_holder(layer, weight)
     if weight is None or holder is None:
         return False
-    _, bias = _bias_of(layer, holder)
+    _, bias = _find_bias(layer, holder)
     array = get_constant(bias)
     if array is None:
         return bias is None
@@ -110,11 +110,14 @@ def _can_fold(layer: Node, real: Value) -> bool:
 
 
 def _move_into_bias(graph: Graph, layer: Node, source: QuantizedTensor) -> None:
-    weight, integers = find_quantized_source(layer.inputs[WEIGHT_INPUT]), _weight_integers(layer)
+    weight, integers = (
+        find_quantized_source(layer.inputs[WEIGHT_INPUT]),
+        _find_weight_integers(layer),
+    )
     assert weight is not None and integers is not None
-    holder = _bias_holder(layer, integers)
+    holder = _find_bias_holder(layer, integers)
     assert holder is not None
-    at, bias = _bias_of(layer, holder)
+    at, bias = _find_bias(layer, holder)
     real = weight.params.dequantize(integers)
     summed = tuple(axis for axis in range(real.ndim) if axis != get_channel_axis(layer, real.ndim))
     sums: NDArray[np.float64] = real.sum(axis=summed, dtype=np.float64)

@@ -57,7 +57,7 @@ def insert_boundary_scale(
 
 def is_channel_scaling(node: Node) -> bool:
     """Whether a node multiplies each channel by a positive constant."""
-    factors = _channel_factors(node)
+    factors = _find_channel_factors(node)
     return factors is not None and bool((factors > 0).all())
 
 
@@ -68,7 +68,7 @@ def find_boundary_scale_nodes(
     return [
         node
         for node in graph.nodes
-        if _channel_factors(node) is not None
+        if _find_channel_factors(node) is not None
         and (
             (node.inputs[0] is not None and node.inputs[0].name in boundaries)
             or (node.outputs[0].is_graph_output() and node.outputs[0].name in boundaries)
@@ -79,7 +79,7 @@ def find_boundary_scale_nodes(
 def fold_boundary_scales(graph: Graph, nodes: Iterable[Node]) -> None:
     """Replace Mul nodes next to quantizers by per-channel scales of these quantizers, in place."""
     for node in nodes:
-        factors, value = _channel_factors(node), node.inputs[0]
+        factors, value = _find_channel_factors(node), node.inputs[0]
         maker = None if value is None else value.producer()
         if factors is None or value is None:
             continue
@@ -127,7 +127,7 @@ def _is_per_tensor(quantizer: Node) -> bool:
     return len(params) == 2 and all(array is not None and array.ndim == 0 for array in params)
 
 
-def _channel_factors(node: Node) -> NDArray[np.float64] | None:
+def _find_channel_factors(node: Node) -> NDArray[np.float64] | None:
     """The factors of a Mul with one factor for each channel, along axis 1; None for other nodes."""
     shape = get_shape(node.outputs[0])
     factors = get_constant(node.inputs[1]) if get_operator(node) == "Mul" else None

@@ -166,7 +166,7 @@ class ChannelWalk:
 
     def sum_groups(self, node: Node, value: Value) -> GroupNumbers | None:
         """Add of two tensors ties their channels; a constant summand is scaled with the channels."""
-        place = _constant_position(node)
+        place = _find_constant_position(node)
         if place is not None:
             groups = self._groups_beside_constant(node, place)
             if groups is not None:
@@ -183,7 +183,7 @@ class ChannelWalk:
 
     def product_groups(self, node: Node, value: Value) -> GroupNumbers | None:
         """Mul hands on the factors of one operand; the other operand stays unchanged."""
-        place, other = _constant_position(node), node.inputs[1]
+        place, other = _find_constant_position(node), node.inputs[1]
         if place is not None:
             return self._groups_beside_constant(node, place)
         if other is None or value is other:
@@ -265,7 +265,7 @@ _HANDLERS: Mapping[str, Callable[[ChannelWalk, Node, Value], GroupNumbers | None
 """By operator, the method that gives the groups of the output channels."""
 
 
-def _constant_position(node: Node) -> int | None:
+def _find_constant_position(node: Node) -> int | None:
     """The position of the first constant input; None if there is none."""
     constants = [position for position, v in enumerate(node.inputs) if is_constant(v)]
     return constants[0] if constants else None

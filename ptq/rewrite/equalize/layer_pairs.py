@@ -84,7 +84,7 @@ def _find_pair(first: Node) -> LayerPair | None:
         if count_layer_channels(node) is not None:
             return (
                 LayerPair(first, node, clip, width)
-                if _input_count(node) == channels * width
+                if _count_inputs(node) == channels * width
                 else None
             )
         if op == "Clip" and clip is None and not has_slopes and is_bounded(node):
@@ -101,7 +101,7 @@ def _find_pair(first: Node) -> LayerPair | None:
         value = node.outputs[0]
 
 
-def _input_count(node: Node) -> int:
+def _count_inputs(node: Node) -> int:
     shape = get_constant_shape(node.inputs[WEIGHT_INPUT])
     assert shape is not None
     return count_input_channels(node, shape)

@@ -156,7 +156,7 @@ class _LayerConstants:
                 node,
                 WEIGHT_INPUT,
                 [written, read],
-                lambda: _scaled(node, weight, written, read),
+                lambda: _scale_weight(node, weight, written, read),
                 "weight",
             )
 
@@ -180,7 +180,7 @@ class _LayerConstants:
         self._scaled[key] = node.inputs[position]
 
 
-def _scaled(
+def _scale_weight(
     node: Node, tensor: ir.TensorProtocol, written: _Factors, read: _Factors
 ) -> NDArray[np.float32]:
     """The scaled weight, computed in float64 in blocks that fit the cache."""

@@ -19,7 +19,7 @@ def deduplicate_quantizers(graph: Graph) -> list[Change]:
         source = node.inputs[0] if get_operator(node) == "QuantizeLinear" else None
         if source is None or node.outputs[0].is_graph_output():
             continue
-        first = _earlier_duplicate(node, source)
+        first = _find_earlier_duplicate(node, source)
         if first is not None:
             graph.redirect(node.outputs[0], first)
             count += 1
@@ -27,7 +27,7 @@ def deduplicate_quantizers(graph: Graph) -> list[Change]:
     return [Change("deduplicate_quantizers", count)] if count else []
 
 
-def _earlier_duplicate(node: Node, source: Value) -> Value | None:
+def _find_earlier_duplicate(node: Node, source: Value) -> Value | None:
     own = read_quantizer(node, node.outputs[0])
     for other in list_consumers(source) if own is not None else ():
         if other is node:

@@ -54,7 +54,7 @@ def quantize_biases(graph: Graph) -> list[Change]:
     return [Change("quantize_biases", count)]
 
 
-def _activation_and_weight(node: Node) -> tuple[QuantizedTensor, QuantizedTensor] | None:
+def _find_activation_and_weight(node: Node) -> tuple[QuantizedTensor, QuantizedTensor] | None:
     """Activation and constant weight of a quantized operator, both of 8 bits; else None."""
     x, w = find_quantized_source(node.inputs[0]), find_quantized_source(node.inputs[1])
     if x is None or w is None or x.params.axis is not None or not is_constant(w.integers):
@@ -73,13 +73,13 @@ def _fuse_matmul_into_add(graph: Graph, add: Node) -> bool:
             or list_consumers(node.outputs[0]) != [add]
         ):
             continue
-        found = _activation_and_weight(node)
+        found = _find_activation_and_weight(node)
         weight = get_constant(found[1].integers) if found is not None else None
         if (
             bias is None
             or weight is None
             or weight.ndim != 2
-            or _constant_length(bias) != weight.shape[1]
+            or _find_constant_length(bias) != weight.shape[1]
         ):
             continue
         if not node.outputs[0].is_graph_output():
@@ -87,7 +87,7 @@ def _fuse_matmul_into_add(graph: Graph, add: Node) -> bool:
     return False
 
 
-def _constant_length(bias: Value) -> int | None:
+def _find_constant_length(bias: Value) -> int | None:
     """The number of elements of a one-dimensional constant, float or int32; else None."""
     array, quantized = get_constant(bias), find_quantized_source(bias)
     if quantized is not None and quantized.params.qtype.bits == 32:
@@ -127,7 +127,7 @@ def _insert_reshape(graph: Graph, value: Value, shape: tuple[int, ...], before: 
     )
 
 
-def _float_bias(node: Node, x: QuantizedTensor, w: QuantizedTensor) -> FloatArray | None:
+def _find_float_bias(node: Node, x: QuantizedTensor, w: QuantizedTensor) -> FloatArray | None:
     """A float bias, or the real values of a Conv's int32 bias of another scale; None for all other biases."""
     array, found = get_constant(node.inputs[2]), find_quantized_source(node.inputs[2])
     if array is not None:
@@ -141,8 +141,8 @@ def _float_bias(node: Node, x: QuantizedTensor, w: QuantizedTensor) -> FloatArra
 
 
 def _quantize_bias(graph: Graph, node: Node) -> bool:
-    found = _activation_and_weight(node)
-    array = _float_bias(node, *found) if found is not None else None
+    found = _find_activation_and_weight(node)
+    array = _find_float_bias(node, *found) if found is not None else None
     if array is None or found is None:
         return False
     if find_quantized_result(node.outputs[0]) is None or array.ndim != 1:

@@ -47,14 +47,16 @@ def _is_redundant(clamp: Node, params: QuantParams) -> bool:
         return int(params.zero_point) == lowest
     if get_operator(clamp) != "Clip":
         return False
-    low = _constant_bound(clamp, 1, "min", -np.inf)
-    high = _constant_bound(clamp, 2, "max", np.inf)
+    low = _find_constant_bound(clamp, 1, "min", -np.inf)
+    high = _find_constant_bound(clamp, 2, "max", np.inf)
     if low is None or high is None:
         return False
     return int(params.quantize(low)) == lowest and int(params.quantize(high)) == highest
 
 
-def _constant_bound(clamp: Node, position: int, attribute: str, open_end: float) -> float | None:
+def _find_constant_bound(
+    clamp: Node, position: int, attribute: str, open_end: float
+) -> float | None:
     """A constant bound; None if it is computed."""
     value: Value | None = clamp.inputs[position] if position < len(clamp.inputs) else None
     if value is None:

@@ -29,7 +29,7 @@ def split_reinterpreted_axes(graph: Graph) -> list[Change]:
 def _split(graph: Graph, node: Node, *, axes_only: bool) -> bool:
     """Insert the Identity before a DequantizeLinear; whether it was needed."""
     integers = node.inputs[0] if get_operator(node) == "DequantizeLinear" else None
-    written = None if integers is None else _written_qparams(integers)
+    written = None if integers is None else _find_written_qparams(integers)
     if integers is None or written is None:
         return False
     read = read_quantizer(node, integers)
@@ -49,7 +49,7 @@ def _split(graph: Graph, node: Node, *, axes_only: bool) -> bool:
     return True
 
 
-def _written_qparams(integers: Value) -> QuantParams | None:
+def _find_written_qparams(integers: Value) -> QuantParams | None:
     """The parameters with which integers are written, traced through data movement; None if they are unknown."""
     writer = integers.producer()
     if writer is None:
@@ -71,4 +71,4 @@ def _written_qparams(integers: Value) -> QuantParams | None:
     if spec is None or not spec.moves_integers or op == "Identity":
         return None
     before = writer.inputs[0]
-    return None if before is None else _written_qparams(before)
+    return None if before is None else _find_written_qparams(before)

@@ -81,7 +81,7 @@ def build_error_probe(graph: Graph, plan: Plan, quantized: Graph) -> ErrorProbe:
         plan: Its plan.
         quantized: The quantized model in QDQ form.
     """
-    fused = _fused_groups(plan)
+    fused = _map_fused_groups(plan)
     sources: list[ErrorSource] = []
     errors, injected = graph.copy(), graph.copy()
     outputs = []
@@ -89,19 +89,19 @@ def build_error_probe(graph: Graph, plan: Plan, quantized: Graph) -> ErrorProbe:
     for node in errors.nodes:
         name = get_node_name(node)
         single = len(node.outputs) == 1
-        rounded = _rounded_constants(node, by_name.get(name), plan) if single else {}
+        rounded = _find_rounded_constants(node, by_name.get(name), plan) if single else {}
         if rounded and get_shape(node.outputs[0]) is not None:
-            outputs.append(_error_of_constants(errors, node, rounded))
+            outputs.append(_insert_constants_error(errors, node, rounded))
             alone = fused.get(name, frozenset([name]))
             sources.append(ErrorSource("weights", get_name(node.outputs[0]), name, alone))
-    places, readers = _places_by_name(errors), _integer_readers(graph, plan)
-    for name in _rounded_tensors(graph, plan):
+    places, readers = _map_places_by_name(errors), _map_integer_readers(graph, plan)
+    for name in _list_rounded_tensors(graph, plan):
         value, writer = places[name]
         # A graph input needs a known rank.
         if get_shape(value) is not None:
-            outputs.append(_error_of_tensor(errors, value, writer, plan.tensors[name]))
-            sources.append(_tensor_source(name, writer, readers, plan, fused))
-    places = _places_by_name(injected)
+            outputs.append(_insert_tensor_error(errors, value, writer, plan.tensors[name]))
+            sources.append(_build_tensor_source(name, writer, readers, plan, fused))
+    places = _map_places_by_name(injected)
     inputs = {
         tensor: _insert_error_input(injected, *places[tensor], plan)
         for tensor in dict.fromkeys(source.tensor for source in sources)
@@ -113,7 +113,7 @@ def build_error_probe(graph: Graph, plan: Plan, quantized: Graph) -> ErrorProbe:
     return ErrorProbe(tuple(sources), errors, tuple(outputs), injected, inputs, fused)
 
 
-def _fused_groups(plan: Plan) -> dict[str, frozenset[str]]:
+def _map_fused_groups(plan: Plan) -> dict[str, frozenset[str]]:
     together: dict[str, frozenset[str]] = {}
     pairs = [*plan.folded.items(), *((name, clamp.producer) for name, clamp in plan.clamps.items())]
     for activation, producer in pairs:
@@ -122,7 +122,9 @@ def _fused_groups(plan: Plan) -> dict[str, frozenset[str]]:
     return together
 
 
-def _rounded_constants(node: Node, quantized: Node | None, plan: Plan) -> dict[int, NDArray[Any]]:
+def _find_rounded_constants(
+    node: Node, quantized: Node | None, plan: Plan
+) -> dict[int, NDArray[Any]]:
     """By input position, the dequantized constants of the quantized node that differ from the float node's."""
     rounded: dict[int, NDArray[Any]] = {}
     is_float = node.name in plan.floats
@@ -148,7 +150,7 @@ def _rounded_constants(node: Node, quantized: Node | None, plan: Plan) -> dict[i
     return rounded
 
 
-def _rounded_tensors(graph: Graph, plan: Plan) -> Iterator[str]:
+def _list_rounded_tensors(graph: Graph, plan: Plan) -> Iterator[str]:
     """The tensors whose values a quantizer changes; data movement of rounded values changes none."""
     integers = [node for node in graph.nodes if node.name not in plan.floats]
     read = {get_name(v) for node in integers for v in node.inputs if v is not None}
@@ -180,13 +182,13 @@ def _is_integer_preserving(node: Node, plan: Plan) -> bool:
     return bool(read) and all(params == read[0] for params in (*read, *after))
 
 
-def _places_by_name(graph: Graph) -> dict[str, tuple[Value, Node | None]]:
+def _map_places_by_name(graph: Graph) -> dict[str, tuple[Value, Node | None]]:
     """By name, the inputs of a graph and all computed tensors, each with the node that writes it."""
     made = {get_name(v): (v, node) for node in graph.nodes for v in node.outputs}
     return {**made, **{get_name(v): (v, None) for v in graph.inputs}}
 
 
-def _integer_readers(graph: Graph, plan: Plan) -> dict[str, list[Node]]:
+def _map_integer_readers(graph: Graph, plan: Plan) -> dict[str, list[Node]]:
     """By tensor, the integer nodes that read it."""
     readers: dict[str, list[Node]] = {}
     for node in graph.nodes:
@@ -196,7 +198,7 @@ def _integer_readers(graph: Graph, plan: Plan) -> dict[str, list[Node]]:
     return readers
 
 
-def _tensor_source(
+def _build_tensor_source(
     name: str,
     writer: Node | None,
     readers: Mapping[str, Sequence[Node]],
@@ -217,7 +219,7 @@ def _tensor_source(
     return ErrorSource("tensor", name, written_by, frozenset(needed))
 
 
-def _error_of_constants(graph: Graph, node: Node, rounded: Mapping[int, NDArray[Any]]) -> str:
+def _insert_constants_error(graph: Graph, node: Node, rounded: Mapping[int, NDArray[Any]]) -> str:
     """Compute a node a second time with the rounded constants; the name of the difference."""
     inputs: list[Value | None] = list(node.inputs)
     for position, array in rounded.items():
@@ -233,7 +235,9 @@ def _error_of_constants(graph: Graph, node: Node, rounded: Mapping[int, NDArray[
     return _insert_difference(graph, other, output)
 
 
-def _error_of_tensor(graph: Graph, value: Value, writer: Node | None, params: QuantParams) -> str:
+def _insert_tensor_error(
+    graph: Graph, value: Value, writer: Node | None, params: QuantParams
+) -> str:
     """Quantize and dequantize a tensor, without a change for its readers; the name of the difference."""
     first = None if writer is not None else graph.nodes[0]
     quantizers, name = QuantizerBuilder(graph), get_name(value)

@@ -144,25 +144,25 @@ def _match_gate(gate: Value) -> ActivationPattern | None:
     op, attrs = get_producer_op(gate)
     if op == "HardSigmoid":
         if is_close(attrs.get("alpha", 0.2), 1 / 6) and is_close(attrs.get("beta", 0.5), 0.5):
-            return ActivationPattern("HardSwish", _first_input(gate), gate, 1.0, {})
+            return ActivationPattern("HardSwish", _get_first_input(gate), gate, 1.0, {})
         return None
     if op == "Clip":
-        x = match_add_constant(_first_input(gate), 3.0)
+        x = match_add_constant(_get_first_input(gate), 3.0)
         bounds = [get_scalar_constant(v) for v in list_producer_inputs(gate)[1:]]
         if x is None or bounds != [0, 6]:
             return None
         return ActivationPattern("HardSwish", x, gate, 1 / 6, {})
-    if op == "Tanh" and get_producer_op(_first_input(gate))[0] == "Softplus":
-        return ActivationPattern("Mish", _first_input(_first_input(gate)), gate, 1.0, {})
+    if op == "Tanh" and get_producer_op(_get_first_input(gate))[0] == "Softplus":
+        return ActivationPattern("Mish", _get_first_input(_get_first_input(gate)), gate, 1.0, {})
     inner = match_add_constant(gate, 1.0)
     if inner is None:
         return None
     op, _ = get_producer_op(inner)
     if op == "Erf":
-        x = _match_scaled(_first_input(inner), math.sqrt(0.5))
+        x = _match_scaled(_get_first_input(inner), math.sqrt(0.5))
         return None if x is None else ActivationPattern("Gelu", x, gate, 0.5, {})
     if op == "Tanh":
-        x = _match_cubic(_match_scaled(_first_input(inner), math.sqrt(2 / math.pi)))
+        x = _match_cubic(_match_scaled(_get_first_input(inner), math.sqrt(2 / math.pi)))
         attrs = {"approximate": "tanh"}
         return None if x is None else ActivationPattern("Gelu", x, gate, 0.5, attrs)
     return None
@@ -235,5 +235,5 @@ def _match_scaled(value: Value, factor: float) -> Value | None:
     return None
 
 
-def _first_input(value: Value) -> Value:
+def _get_first_input(value: Value) -> Value:
     return list_producer_inputs(value)[0]

@@ -36,16 +36,16 @@ def cancel_transposes(graph: Graph) -> list[Change]:
 
 def _cancel(graph: Graph, last: Node) -> bool:
     """Remove the Transpose and the inverse one before it; whether there is one."""
-    perm, y = _permutation(last), last.outputs[0]
+    perm, y = _find_permutation(last), last.outputs[0]
     value = last.inputs[0] if perm is not None else None
     if perm is None or value is None:
         return False
     chain = list[Node]()
-    while (node := _elementwise_producer(value, len(perm))) is not None:
+    while (node := _find_elementwise_producer(value, len(perm))) is not None:
         chain.append(node)
         value = next(v for v in node.inputs if v is not None and not is_constant(v))
     first = value.producer()
-    before = None if first is None or first.graph is not last.graph else _permutation(first)
+    before = None if first is None or first.graph is not last.graph else _find_permutation(first)
     if first is None or before is None or [before[axis] for axis in perm] != sorted(perm):
         return False
     x = first.inputs[0]
@@ -69,12 +69,12 @@ def _cancel(graph: Graph, last: Node) -> bool:
     return True
 
 
-def _permutation(node: Node) -> list[int] | None:
+def _find_permutation(node: Node) -> list[int] | None:
     """The axes of a Transpose; None if the node is something else or does not name them."""
     return get_attributes(node).get("perm") if get_operator(node) == "Transpose" else None
 
 
-def _elementwise_producer(value: Value, rank: int) -> Node | None:
+def _find_elementwise_producer(value: Value, rank: int) -> Node | None:
     """The elementwise operator of one tensor and constants that computes a value which one node alone reads."""
     node = value.producer()
     if node is None or get_operator(node) not in _ELEMENTWISE_OPS or len(node.outputs) != 1:

@@ -48,7 +48,7 @@ def check_node(node: Node) -> None:
         raise ModelError(f"{op} {node.name} {fault}; export the model again")
 
 
-def _constant_operands(node: Node) -> list[NDArray[Any] | None]:
+def _list_constant_operands(node: Node) -> list[NDArray[Any] | None]:
     """The operands, five or more; None for those that are absent or not constant."""
     return [*map(get_constant, node.inputs), *[None] * 5]
 
@@ -68,19 +68,19 @@ def _check_attributes(node: Node) -> str | None:
 
 
 def _check_batch_normalization(node: Node) -> str | None:
-    shapes = [array.shape for array in _constant_operands(node)[1:] if array is not None]
+    shapes = [array.shape for array in _list_constant_operands(node)[1:] if array is not None]
     if len({*shapes}) < 2 and all(len(shape) == 1 and shape[0] for shape in shapes):
         return None
     return f"has parameters of shapes {_format_shapes(shapes)}"
 
 
 def _check_clip(node: Node) -> str | None:
-    bounds = [array for array in _constant_operands(node)[1:3] if array is not None]
+    bounds = [array for array in _list_constant_operands(node)[1:3] if array is not None]
     return "has a bound of NaN" if any(np.isnan(array).any() for array in bounds) else None
 
 
 def _check_conv(node: Node) -> str | None:
-    _, weight, bias, *_ = _constant_operands(node)
+    _, weight, bias, *_ = _list_constant_operands(node)
     if weight is not None and weight.ndim < 3:
         return f"has weights of shape {[*weight.shape]}, without kernel axes"
     attrs = get_attributes(node)
@@ -115,7 +115,7 @@ def _check_conv_transpose(node: Node) -> str | None:
 
 
 def _check_gemm(node: Node) -> str | None:
-    _, weight, summand, *_ = _constant_operands(node)
+    _, weight, summand, *_ = _list_constant_operands(node)
     if weight is None:
         return None
     if weight.ndim != 2:
@@ -127,7 +127,7 @@ def _check_gemm(node: Node) -> str | None:
 
 
 def _check_pad(node: Node) -> str | None:
-    _, pads, _, axes, *_ = _constant_operands(node)
+    _, pads, _, axes, *_ = _list_constant_operands(node)
     if pads is None or (axes is None and pads.size % 2 == 0):
         return None
     if axes is None:
@@ -138,12 +138,12 @@ def _check_pad(node: Node) -> str | None:
 
 
 def _check_reduction(node: Node) -> str | None:
-    axes = _constant_operands(node)[1]
+    axes = _list_constant_operands(node)[1]
     return f"has axes of shape {[*axes.shape]}" if axes is not None and axes.ndim != 1 else None
 
 
 def _check_reshape(node: Node) -> str | None:
-    target = _constant_operands(node)[1]
+    target = _list_constant_operands(node)[1]
     return (
         f"has a target of shape {[*target.shape]}"
         if target is not None and target.ndim != 1
@@ -152,7 +152,7 @@ def _check_reshape(node: Node) -> str | None:
 
 
 def _check_resize(node: Node) -> str | None:
-    _, _, scales, sizes, *_ = _constant_operands(node)
+    _, _, scales, sizes, *_ = _list_constant_operands(node)
     if scales is not None and not (np.isfinite(scales) & (scales > 0)).all():
         return f"scales by {[*map(float, scales.reshape(-1))]}"
     if sizes is not None and (sizes < 0).any():
@@ -161,7 +161,7 @@ def _check_resize(node: Node) -> str | None:
 
 
 def _check_slice(node: Node) -> str | None:
-    shapes = [array.shape for array in _constant_operands(node)[1:] if array is not None]
+    shapes = [array.shape for array in _list_constant_operands(node)[1:] if array is not None]
     if len({*shapes}) < 2 and all(len(shape) == 1 for shape in shapes):
         return None
     return f"has operands of shapes {_format_shapes(shapes)}"
@@ -173,7 +173,7 @@ def _format_shape(shape: tuple[int | None, ...]) -> str:
 
 def _check_squeeze(node: Node) -> str | None:
     """Refuse an empty list of axes: ONNX then removes no axis, ONNX Runtime all axes of length 1."""
-    axes = _constant_operands(node)[1]
+    axes = _list_constant_operands(node)[1]
     return "has an empty list of axes" if axes is not None and not axes.size else None
 
 

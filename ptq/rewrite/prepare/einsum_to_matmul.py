@@ -124,7 +124,7 @@ def _match(node: Node) -> _Product | None:
         or get_dtype(left) != get_dtype(right)
     ):
         return None
-    first, second = _lengths(left, a), _lengths(right, b)
+    first, second = _find_lengths(left, a), _find_lengths(right, b)
     contracted = "".join(x for x in a if x not in out)
     if first is None or second is None or not contracted:
         return None
@@ -134,7 +134,7 @@ def _match(node: Node) -> _Product | None:
     kept = [x for x in out if x in a and x not in b]
     rows, columns = "".join(kept[-1:]), "".join(x for x in out if x in b and x not in a)
     lead = [*kept[:-1], *batch]
-    lengths = {x: _joined_length(first.get(x), second.get(x)) for x in out}
+    lengths = {x: _join_lengths(first.get(x), second.get(x)) for x in out}
     made = [*lead, rows, columns]
     left_axes = _arrange(a, [*lead, rows, contracted], first)
     right_axes = _arrange(b, [*batch, contracted, columns], second)
@@ -148,7 +148,7 @@ def _match(node: Node) -> _Product | None:
     )
 
 
-def _lengths(value: Value, letters: str) -> dict[str, int | str] | None:
+def _find_lengths(value: Value, letters: str) -> dict[str, int | str] | None:
     """The length of the axis of each letter, a number or a symbol; None if the rank is not that of the letters."""
     shape = get_symbolic_shape(value)
     return (
@@ -158,7 +158,7 @@ def _lengths(value: Value, letters: str) -> dict[str, int | str] | None:
     )
 
 
-def _joined_length(a: int | str | None, b: int | str | None) -> int | str:
+def _join_lengths(a: int | str | None, b: int | str | None) -> int | str:
     """The length of an axis of the output, which repeats a length of 1; a symbol if it is unknown."""
     found = [length for length in (a, b) if length is not None]
     if len(set(found)) == 1:

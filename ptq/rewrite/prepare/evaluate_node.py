@@ -34,7 +34,7 @@ def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
     if len(arrays) < len(inputs):
         return None
     limit = max(MAX_BYTES, sum(a.nbytes for a in arrays))
-    if _expected_bytes(node, arrays) > limit:
+    if _estimate_bytes(node, arrays) > limit:
         return None
     feeds = {str(v.name): a for v, a in zip(inputs, arrays, strict=True)}
     results = _run(node, feeds, opset)
@@ -61,7 +61,7 @@ def _can_fold(node: Node) -> bool:
     )
 
 
-def _expected_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:
+def _estimate_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:
     """The size of the result, if it follows from shapes and inputs without running the node; else 0."""
     shape = get_shape(node.outputs[0])
     dtype = get_dtype(node.outputs[0])
@@ -69,13 +69,13 @@ def _expected_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:
         return prod(d for d in shape if d is not None) * (4 if dtype is None else dtype.itemsize)
     match node.op_type:
         case "ConstantOfShape":
-            return 4 * _element_count(inputs[0])
+            return 4 * _count_elements(inputs[0])
         case "Expand" | "Tile":
-            return inputs[0].nbytes * _element_count(inputs[1])
+            return inputs[0].nbytes * _count_elements(inputs[1])
     return 0
 
 
-def _element_count(sizes: NDArray[Any]) -> int:
+def _count_elements(sizes: NDArray[Any]) -> int:
     return prod(int(size) for size in sizes.reshape(-1))
 
 

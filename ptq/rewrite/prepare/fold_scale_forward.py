@@ -63,7 +63,7 @@ class _FactorPaths:
 
     def _can_absorb(self, node: Node, value: Value) -> bool:
         op = get_operator(node)
-        if [v for v in node.inputs if v is value] != [value] or node.graph is not _graph_of(value):
+        if [v for v in node.inputs if v is value] != [value] or node.graph is not _get_graph(value):
             return False
         if op in LINEAR_OPS:
             weight = get_constant(node.inputs[1])
@@ -83,7 +83,7 @@ class _FactorPaths:
         return False
 
 
-def _graph_of(value: Value) -> Any:
+def _get_graph(value: Value) -> Any:
     node = value.producer()
     return None if node is None else node.graph
 

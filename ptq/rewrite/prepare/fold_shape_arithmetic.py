@@ -34,7 +34,7 @@ def fold_reshape(graph: Graph, node: Node, values: ShapeValues) -> bool:
         _infer_reshape_shape(node, target)
         return False
     allow_zero = "allowzero" in node.attributes and node.attributes["allowzero"].value == 1
-    plain = _constant_target(target, get_symbolic_shape(data), allow_zero)
+    plain = _find_constant_target(target, get_symbolic_shape(data), allow_zero)
     if plain is None:
         return False
     set_constant(graph, node, 1, np.array(plain, np.int64), f"{get_name(node.outputs[0])}_shape")
@@ -43,7 +43,7 @@ def fold_reshape(graph: Graph, node: Node, values: ShapeValues) -> bool:
     return True
 
 
-def _constant_target(
+def _find_constant_target(
     target: Elements, sizes: tuple[int | str, ...] | None, allow_zero: bool
 ) -> list[int] | None:
     if target.ndim != 1 or (allow_zero and 0 in target.tolist()):
@@ -69,11 +69,11 @@ def _infer_reshape_shape(node: Node, target: Elements) -> None:
     shape: list[Element] = [sizes[axis] if e == 0 else e for axis, e in enumerate(plain)]
     if -1 in shape:
         hole = shape.index(-1)
-        shape[hole] = _remaining_dimension(sizes, shape[:hole] + shape[hole + 1 :])
+        shape[hole] = _infer_remaining_dimension(sizes, shape[:hole] + shape[hole + 1 :])
     refine_shape(node.outputs[0], build_shape_from_symbols(shape))
 
 
-def _remaining_dimension(sizes: Sequence[Element], others: Sequence[Element]) -> Element:
+def _infer_remaining_dimension(sizes: Sequence[Element], others: Sequence[Element]) -> Element:
     total, fixed = (prod(e for e in side if isinstance(e, int)) for side in (sizes, others))
     left = Counter(e for e in sizes if isinstance(e, str))
     left.subtract(e for e in others if isinstance(e, str))

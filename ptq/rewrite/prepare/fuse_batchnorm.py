@@ -47,7 +47,7 @@ def fuse_batchnorm(graph: Graph) -> list[Change]:
     folded: Counter[tuple[str, str]] = Counter()
     replaced = Counter[str]()
     for node in graph.nodes:
-        found = _linear_before(node)
+        found = _find_linear_before(node)
         if found is not None and _fold_into(graph, node, *found):
             folded[node.op_type, found[0].op_type] += 1
         elif get_operator(node) == "BatchNormalization":
@@ -63,11 +63,11 @@ def fuse_batchnorm(graph: Graph) -> list[Change]:
     ]
 
 
-def _linear_before(node: Node) -> tuple[Node, Value] | None:
+def _find_linear_before(node: Node) -> tuple[Node, Value] | None:
     """The layer whose output this node alone reads, directly or through a Squeeze, and the value that it reads."""
     for value in node.inputs[:2]:
         maker = None if value is None else value.producer()
-        linear = _linear_behind_squeeze(maker) if maker is not None else None
+        linear = _find_linear_behind_squeeze(maker) if maker is not None else None
         if value is None or linear is None:
             continue
         alone = all(find_sole_reader(v) is not None for v in (linear.outputs[0], value))
@@ -75,7 +75,7 @@ def _linear_before(node: Node) -> tuple[Node, Value] | None:
     return None
 
 
-def _linear_behind_squeeze(node: Node) -> Node | None:
+def _find_linear_behind_squeeze(node: Node) -> Node | None:
     """The layer that this node is, or whose output this node squeezes on axes after the channels."""
     if get_operator(node) in LINEAR_OP_PLURALS:
         return node
@@ -84,12 +84,12 @@ def _linear_behind_squeeze(node: Node) -> Node | None:
     )
     if linear is None or get_operator(linear) not in LINEAR_OP_PLURALS:
         return None
-    rank, axes = len(get_shape(linear.outputs[0]) or ()), _squeeze_axes(node)
+    rank, axes = len(get_shape(linear.outputs[0]) or ()), _find_squeeze_axes(node)
     behind = axes is not None and rank > 0 and all(axis % rank > 1 for axis in axes)
     return linear if behind else None
 
 
-def _squeeze_axes(node: Node) -> list[int] | None:
+def _find_squeeze_axes(node: Node) -> list[int] | None:
     """The constant axes of a Squeeze; None if they are computed or absent."""
     axes = (
         get_constant(node.inputs[1]) if len(node.inputs) > 1 else get_attributes(node).get("axes")

@@ -22,7 +22,7 @@ def fuse_pad_into_conv(graph: Graph) -> list[Change]:
     """Fuse zero padding of spatial axes into its readers if all of them can absorb it, in place."""
     count = 0
     for node in graph.nodes:
-        pads = _zero_pads(node)
+        pads = _find_zero_pads(node)
         y = node.outputs[0]
         if pads is None or y.is_graph_output():
             continue
@@ -40,7 +40,7 @@ def fuse_pad_into_conv(graph: Graph) -> list[Change]:
     return [Change("fuse_pad_into_conv", count)] if count else []
 
 
-def _zero_pads(node: Node) -> list[int] | None:
+def _find_zero_pads(node: Node) -> list[int] | None:
     """The spatial pads of a Pad with zeros, all begins and then all ends; None for other nodes."""
     x = node.inputs[0] if get_operator(node) == "Pad" else None
     shape = None if x is None else get_shape(x)

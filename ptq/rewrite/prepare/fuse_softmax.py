@@ -94,10 +94,10 @@ def _match_softmax(node: Node) -> SoftmaxPattern | None:
     if first is not (powers if get_operator(node) == "Div" else exponent):
         return None
     op = "Softmax" if get_operator(node) == "Div" else "LogSoftmax"
-    return SoftmaxPattern(node, op, _softmax_input(exponent, axis), axis)
+    return SoftmaxPattern(node, op, _find_softmax_input(exponent, axis), axis)
 
 
-def _softmax_input(value: Value, axis: int) -> Value:
+def _find_softmax_input(value: Value, axis: int) -> Value:
     """The x of x − max(x) over the axis; else the value itself."""
     if get_producer_op(value)[0] == "Sub":
         x, greatest = list_producer_inputs(value)

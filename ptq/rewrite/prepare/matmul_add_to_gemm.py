@@ -52,7 +52,7 @@ def rewrite_matmul_add_to_gemm(graph: Graph) -> list[Change]:
             last, inputs = after, [*node.inputs, _flatten_bias(graph, bias)]
         else:
             last, inputs = node, [*node.inputs]
-        rows = _rows_to_normalize(last, len(shape), weight.shape[1])
+        rows = _find_rows_to_normalize(last, len(shape), weight.shape[1])
         if rows is None and last is node:
             continue
         end, *inner = dict.fromkeys([rows or last, last, node])
@@ -70,11 +70,11 @@ def rewrite_matmul_add_to_gemm(graph: Graph) -> list[Change]:
             if sizes.count(-1) < 2:
                 target = _add_sizes(graph, get_name(gemm), sizes)
             else:
-                target = _output_shape(graph, node, leading)
+                target = _insert_output_shape(graph, node, leading)
             gemm = _insert_reshape(graph, gemm, target, node)
         replace_node(graph, end, gemm)
         for reader in list_consumers(last.outputs[0]):  # of its shape
-            replace_node(graph, reader, _output_shape(graph, node, leading))
+            replace_node(graph, reader, _insert_output_shape(graph, node, leading))
         for replaced in inner:
             graph.remove(replaced)
         count += 1
@@ -99,7 +99,7 @@ def _is_whole_shape(node: Node) -> bool:
     return is_shape and not node.outputs[0].is_graph_output()
 
 
-def _rows_to_normalize(dense: Node, rank: int, columns: int) -> Node | None:
+def _find_rows_to_normalize(dense: Node, rank: int, columns: int) -> Node | None:
     """The node whose result, of shape (rows, columns), a BatchNormalization alone reads; None if there is none.
 
     It is the last node of the layer, or a Reshape or Flatten behind it: its last axis has as many values, so it only
@@ -143,7 +143,7 @@ def _flatten_to_matrix(graph: Graph, node: Node, flat: dict[Value, Value]) -> Va
     return flat[value]
 
 
-def _output_shape(graph: Graph, node: Node, leading: dict[Value, Value]) -> Value:
+def _insert_output_shape(graph: Graph, node: Node, leading: dict[Value, Value]) -> Value:
     """The shape of the product, computed when the model runs: that of the left operand except for the last axis.
 
     The left operand's shape is read once for all its readers.

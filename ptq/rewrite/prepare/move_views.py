@@ -47,7 +47,7 @@ def _move_behind(graph: Graph, node: Node) -> bool:
     ):
         return False
     last, view = x, None
-    while (maker := _only_producer(x)) is not None and get_operator(maker) in _VIEWS:
+    while (maker := _find_only_producer(x)) is not None and get_operator(maker) in _VIEWS:
         view, source = maker, maker.inputs[0]
         assert source is not None
         x = source
@@ -72,7 +72,7 @@ def _is_bound(value: Value | None) -> bool:
     return value is None or is_constant(value)
 
 
-def _only_producer(value: Value) -> Node | None:
+def _find_only_producer(value: Value) -> Node | None:
     """The node that computes a value which one node alone reads, in the same graph."""
     return value.producer() if find_sole_reader(value) is not None else None
 

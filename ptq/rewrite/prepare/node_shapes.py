@@ -96,11 +96,11 @@ def refine_shape(value: Value, new: ir.Shape | None) -> None:
         return
     pairs = zip(old, new, strict=True)
     value.shape = ir.Shape(
-        [b if _specificity_rank(b) > _specificity_rank(a) else a for a, b in pairs]
+        [b if _rank_specificity(b) > _rank_specificity(a) else a for a, b in pairs]
     )
 
 
-def _specificity_rank(size: int | ir.SymbolicDim) -> int:
+def _rank_specificity(size: int | ir.SymbolicDim) -> int:
     if isinstance(size, int):
         return 3 if size >= 0 else 0
     if size.value is None:

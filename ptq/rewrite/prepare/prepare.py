@@ -225,12 +225,12 @@ def open_and_prepare(
         changed = any(change.kind in NEWER for change in prepared.changes)
         if digest is not None and changed and prepared.graph.digest() != digest:
             older = prepare(graph, keep_opset=keep_opset, per_tensor=per_tensor, newer=False)
-            missing = set(known) - _names(prepared.graph)
-            if older.graph.digest() == digest or missing & _names(older.graph):
+            missing = set(known) - _list_names(prepared.graph)
+            if older.graph.digest() == digest or missing & _list_names(older.graph):
                 return graph, older
         return graph, prepared
 
 
-def _names(graph: Graph) -> set[str]:
+def _list_names(graph: Graph) -> set[str]:
     nodes = {get_node_name(node) for node in graph.nodes}
     return nodes | {get_name(value) for node in graph.nodes for value in node.outputs}

@@ -57,7 +57,7 @@ def _separate(graph: Graph, node: Node) -> int:
     if len(axes) != 1:
         return 0
     axis = axes.pop()
-    if axis is None or _joins_along(node, axis):
+    if axis is None or _is_concat_along(node, axis):
         return 0
     spans = _find_spans(joined, readers, axis)
     if not spans or not _are_pieces(joined, axis, spans.values()):
@@ -87,9 +87,9 @@ def _are_pieces(joined: Value, axis: int, spans: Iterable[Span]) -> bool:
     node = joined.producer()
     if node is None or get_operator(node) not in ("Concat", "Reshape"):
         return False
-    if _joins_along(node, axis):
-        return all(_segments(node, axis, span) for span in spans)
-    if get_operator(node) == "Reshape" and not _keeps_axis(node, axis):
+    if _is_concat_along(node, axis):
+        return all(_list_segments(node, axis, span) for span in spans)
+    if get_operator(node) == "Reshape" and not _is_axis_kept(node, axis):
         return False
     inputs = node.inputs[:1] if get_operator(node) == "Reshape" else node.inputs
     return all(
@@ -104,16 +104,16 @@ def _are_pieces(joined: Value, axis: int, spans: Iterable[Span]) -> bool:
 def _has_one_reader(value: Value, axis: int) -> bool:
     """Whether one input of one node reads a value, apart from Shape nodes that can read a piece of it."""
     maker = value.producer()
-    joins = maker is not None and _joins_along(maker, axis)
+    joins = maker is not None and _is_concat_along(maker, axis)
     return len(value.uses()) - (len(list_shape_readers(value, axis)) if joins else 0) == 1
 
 
-def _joins_along(node: Node, axis: int) -> bool:
+def _is_concat_along(node: Node, axis: int) -> bool:
     rank = len(get_shape(node.outputs[0]) or [1])
     return get_operator(node) == "Concat" and int(get_attributes(node)["axis"]) % rank == axis
 
 
-def _segments(concat: Node, axis: int, span: Span) -> list[Value]:
+def _list_segments(concat: Node, axis: int, span: Span) -> list[Value]:
     """The inputs of a Concat that make up a span; empty if it cuts one, or sizes are unknown or 0."""
     inputs = [value for value in concat.inputs if value is not None]
     sizes = [get_axis_size(value, axis) or 0 for value in inputs]
@@ -123,7 +123,7 @@ def _segments(concat: Node, axis: int, span: Span) -> list[Value]:
     return inputs[edges.index(span[0]) : edges.index(span[1])]
 
 
-def _keeps_axis(reshape: Node, axis: int) -> bool:
+def _is_axis_kept(reshape: Node, axis: int) -> bool:
     """Whether a Reshape leaves the axis and each one before it as they are."""
     source, target = reshape.inputs[0], get_constant(reshape.inputs[1])
     old = None if source is None else get_shape(source)
@@ -144,9 +144,9 @@ def _build_piece(graph: Graph, joined: Value, axis: int, span: Span, before: Nod
     """The piece of a joined tensor, computed by new nodes."""
     node = joined.producer()
     assert node is not None
-    if _joins_along(node, axis):
+    if _is_concat_along(node, axis):
         read_shape_of_first_input(graph, node, axis)
-        operands: list[Value | None] = [*_segments(node, axis, span)]
+        operands: list[Value | None] = [*_list_segments(node, axis, span)]
         if len(operands) == 1 and operands[0] is not None:
             return operands[0]
     elif get_operator(node) == "Concat":

@@ -42,10 +42,10 @@ def get_symbolic_shape(value: Value) -> tuple[int | str, ...] | None:
 
 def build_shape_from_symbols(symbols: Iterable[Element]) -> ir.Shape:
     """The shape for these symbols: names of the model stay, other symbols become unknown dimensions."""
-    return ir.Shape([_model_symbol(e) for e in symbols])
+    return ir.Shape([_to_model_symbol(e) for e in symbols])
 
 
-def _model_symbol(symbol: Element) -> int | str | None:
+def _to_model_symbol(symbol: Element) -> int | str | None:
     if isinstance(symbol, str):
         return symbol.removeprefix(NAMED_PREFIX) if symbol.startswith(NAMED_PREFIX) else None
     return symbol
@@ -132,11 +132,11 @@ def _slice(inputs: list[Elements], attrs: Mapping[str, Any]) -> Elements:
     return data[tuple(index)]
 
 
-def _constant_axes(inputs: list[Elements]) -> tuple[int, ...] | None:
+def _find_constant_axes(inputs: list[Elements]) -> tuple[int, ...] | None:
     return tuple(_require_integers(inputs[1])) if len(inputs) > 1 else None
 
 
-def _elementwise(rule: Callable[[Element, Element], Element]) -> Rule:
+def _make_elementwise(rule: Callable[[Element, Element], Element]) -> Rule:
     ufunc = np.frompyfunc(rule, 2, 1)
 
     def apply(inputs: list[Elements], attrs: Mapping[str, Any]) -> Any:
@@ -176,13 +176,13 @@ def _divide(a: Element, b: Element) -> Element:
     return a if b == 1 else None
 
 
-def _extreme(choose: Callable[[int, int], int], a: Element, b: Element) -> Element:
+def _choose_extreme(choose: Callable[[int, int], int], a: Element, b: Element) -> Element:
     if isinstance(a, int) and isinstance(b, int):
         return choose(a, b)
     return a if a == b else None
 
 
-def _equal(a: Element, b: Element) -> Element:
+def _compare(a: Element, b: Element) -> Element:
     if a is None or b is None:
         return None
     if a == b:
@@ -191,7 +191,7 @@ def _equal(a: Element, b: Element) -> Element:
     return False if differ else None
 
 
-def _where(condition: Element, a: Element, b: Element) -> Element:
+def _select(condition: Element, a: Element, b: Element) -> Element:
     return (a if a == b else None) if condition is None else a if condition else b
 
 
@@ -204,17 +204,17 @@ RULES: Mapping[str, Rule] = {
     ),
     "Slice": _slice,
     "Concat": lambda i, at: np.concatenate(i, axis=at["axis"]),
-    "Unsqueeze": lambda i, at: np.expand_dims(i[0], _constant_axes(i) or ()),
-    "Squeeze": lambda i, at: np.squeeze(i[0], _constant_axes(i)),
+    "Unsqueeze": lambda i, at: np.expand_dims(i[0], _find_constant_axes(i) or ()),
+    "Squeeze": lambda i, at: np.squeeze(i[0], _find_constant_axes(i)),
     "Reshape": lambda i, at: i[0].reshape(_require_integers(i[1])),
     "Transpose": lambda i, at: np.transpose(i[0], at.get("perm")),
-    "Add": _elementwise(_add),
-    "Sub": _elementwise(_subtract),
-    "Mul": _elementwise(_multiply),
-    "Div": _elementwise(_divide),
-    "Min": _elementwise(partial(_extreme, min)),
-    "Max": _elementwise(partial(_extreme, max)),
-    "Equal": _elementwise(_equal),
-    "Where": lambda i, at: np.frompyfunc(_where, 3, 1)(*i),
+    "Add": _make_elementwise(_add),
+    "Sub": _make_elementwise(_subtract),
+    "Mul": _make_elementwise(_multiply),
+    "Div": _make_elementwise(_divide),
+    "Min": _make_elementwise(partial(_choose_extreme, min)),
+    "Max": _make_elementwise(partial(_choose_extreme, max)),
+    "Equal": _make_elementwise(_compare),
+    "Where": lambda i, at: np.frompyfunc(_select, 3, 1)(*i),
 }
 """The effect of each operator on elements. Reshape needs no rule for 0, because its arrays would be empty."""

@@ -23,7 +23,9 @@ def list_shape_readers(value: Value, axis: int) -> list[Node]:
         if get_operator(node) == "Shape"
         and not {"start", "end"} & set(node.attributes)
         and not node.outputs[0].is_graph_output()
-        and all(_gathers_other(reader, rank, axis) for reader in list_consumers(node.outputs[0]))
+        and all(
+            _is_gather_of_others(reader, rank, axis) for reader in list_consumers(node.outputs[0])
+        )
     ]
 
 
@@ -35,7 +37,7 @@ def read_shape_of_first_input(graph: Graph, concat: Node, axis: int) -> None:
         graph.redirect(concat.outputs[0], first, keep=kept)
 
 
-def _gathers_other(node: Node, rank: int, axis: int) -> bool:
+def _is_gather_of_others(node: Node, rank: int, axis: int) -> bool:
     indices = get_constant(node.inputs[1]) if get_operator(node) == "Gather" else None
     if indices is None or not rank or get_attributes(node).get("axis", 0):
         return False

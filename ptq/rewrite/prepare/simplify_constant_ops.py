@@ -31,15 +31,17 @@ def simplify_constant_ops(graph: Graph) -> list[Change]:
     A quotient may change in its last bit if the reciprocal is not exact.
     """
     divisions = [
-        node for node in graph.nodes if get_operator(node) == "Div" and _div_to_mul(graph, node)
+        node
+        for node in graph.nodes
+        if get_operator(node) == "Div" and _rewrite_div_to_mul(graph, node)
     ]
     slopes = [
         node
         for node in graph.nodes
-        if get_operator(node) == "PRelu" and _prelu_to_leaky_relu(graph, node)
+        if get_operator(node) == "PRelu" and _rewrite_prelu_to_leaky_relu(graph, node)
     ]
     bounds = {
-        op: [n for n in graph.nodes if get_operator(n) == op and _max_min_to_clip(graph, n)]
+        op: [n for n in graph.nodes if get_operator(n) == op and _rewrite_max_min_to_clip(graph, n)]
         for op in _BOUND_OPS
     }
     replaced = (
@@ -54,7 +56,7 @@ def simplify_constant_ops(graph: Graph) -> list[Change]:
     ]
 
 
-def _div_to_mul(graph: Graph, node: Node) -> bool:
+def _rewrite_div_to_mul(graph: Graph, node: Node) -> bool:
     x, divisor = node.inputs[0], get_constant(node.inputs[1])
     if x is None or is_constant(x) or divisor is None or divisor.dtype not in FLOAT_TYPES:
         return False
@@ -67,7 +69,7 @@ def _div_to_mul(graph: Graph, node: Node) -> bool:
     return True
 
 
-def _prelu_to_leaky_relu(graph: Graph, node: Node) -> bool:
+def _rewrite_prelu_to_leaky_relu(graph: Graph, node: Node) -> bool:
     x, slope = node.inputs[0], get_constant(node.inputs[1])
     if x is None or slope is None or slope.size != 1 or slope.dtype not in FLOAT_TYPES:
         return False
@@ -78,7 +80,7 @@ def _prelu_to_leaky_relu(graph: Graph, node: Node) -> bool:
     return True
 
 
-def _max_min_to_clip(graph: Graph, node: Node) -> bool:
+def _rewrite_max_min_to_clip(graph: Graph, node: Node) -> bool:
     """Replace a Max or Min of a tensor and one number by Clip; whether the node is one."""
     if len(node.inputs) != 2 or get_dtype(node.outputs[0]) not in FLOAT_TYPES:
         return False

@@ -60,7 +60,7 @@ def upgrade_opset(
     if graph.opset >= MIN_QDQ_OPSET:
         return []
     if keep_opset:
-        reason = _why_not_kept(graph, per_tensor=per_tensor)
+        reason = _explain_upgrade(graph, per_tensor=per_tensor)
         if reason:
             raise ModelError(
                 f"opset {graph.opset} cannot be kept: {reason}; export opset {MIN_QDQ_OPSET} or newer, or let the "
@@ -103,7 +103,7 @@ def upgrade_opset(
     return [change]
 
 
-def _why_not_kept(graph: Graph, *, per_tensor: bool) -> str:
+def _explain_upgrade(graph: Graph, *, per_tensor: bool) -> str:
     """Why a model older than opset 13 cannot keep its opset; empty if it can."""
     if graph.opset < MIN_QUANTIZER_OPSET:
         return f"QuantizeLinear needs opset {MIN_QUANTIZER_OPSET}"

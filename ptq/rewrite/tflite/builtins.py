@@ -149,7 +149,7 @@ _RANK_VERSIONS: Mapping[str, Mapping[int, int]] = {
 
 def find_missing_type(builtin: str, types: Sequence[np.dtype[Any] | None]) -> str:
     """The type of the first activation if no kernel of an operator takes it; empty if one does."""
-    kind = _type_of_activation(builtin, types)
+    kind = _find_activation_type(builtin, types)
     if kind is None:
         return ""
     is_missing = kind.name in _MISSING_TYPES.get(builtin, ()) or (
@@ -158,7 +158,7 @@ def find_missing_type(builtin: str, types: Sequence[np.dtype[Any] | None]) -> st
     return kind.name if is_missing else ""
 
 
-def _type_of_activation(
+def _find_activation_type(
     builtin: str, types: Sequence[np.dtype[Any] | None]
 ) -> np.dtype[Any] | None:
     position = _ACTIVATION_AT.get(builtin, 0)
@@ -179,7 +179,7 @@ def find_version(
         fields: Its options by their names in the schema.
         rank: The most axes that one of its inputs has.
     """
-    kind = _type_of_activation(builtin, types)
+    kind = _find_activation_type(builtin, types)
     version = _OLDEST_VERSIONS.get(builtin, 1)
     if kind == _INT8:
         version = _INT8_VERSIONS.get(builtin, 1)

@@ -90,7 +90,7 @@ def _run(
     exposed = with_extra_outputs(graph, computed)
     batched = find_batch_inputs(graph, given)
     feed = {
-        get_name(value): _zeros(
+        get_name(value): _make_zeros(
             value, batch, given.get(get_name(value)), has_batch=value in batched
         )
         for value in graph.inputs
@@ -125,7 +125,7 @@ def _require_numpy_types(graph: Graph) -> None:
                 )
 
 
-def _zeros(value: Value, batch: int, given: Shape | None, *, has_batch: bool) -> NDArray[Any]:
+def _make_zeros(value: Value, batch: int, given: Shape | None, *, has_batch: bool) -> NDArray[Any]:
     shape, dtype = get_shape(value), get_dtype(value)
     if shape is None or dtype is None:
         raise UnsupportedError(

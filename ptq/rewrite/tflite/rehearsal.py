@@ -17,7 +17,7 @@ def _list_float_nodes(graph: Graph) -> dict[str, str]:
         if row is None or get_spec_name(node) not in OPS:
             continue
         why = (
-            _why_no_integers(node)
+            _explain_no_integers(node)
             if row.integer is not None
             else f"no {node.op_type} on 8-bit integers"
         )
@@ -26,7 +26,7 @@ def _list_float_nodes(graph: Graph) -> dict[str, str]:
     return found
 
 
-def _why_no_integers(node: Node) -> str:
+def _explain_no_integers(node: Node) -> str:
     op = get_operator(node)
     weight = get_constant_shape(node.inputs[1]) if len(node.inputs) > 1 else None
     if op == "MatMul" and weight is not None and len(weight) != 2:

@@ -35,11 +35,11 @@ class Row:
     real: Writer | None
 
 
-def _both(writer: Writer) -> Row:
+def _make_common_row(writer: Writer) -> Row:
     return Row(writer, writer)
 
 
-def _float(writer: Writer) -> Row:
+def _make_float_row(writer: Writer) -> Row:
     return Row(None, writer)
 
 
@@ -105,30 +105,30 @@ _COMPOSED: Mapping[str, Writer] = {
 ROWS: Mapping[str, Row] = {
     **_TABLES,
     **_FUNCTIONS,
-    **{op: _both(writer) for op, writer in _ANY_ORDER.items()},
-    **{op: _both(writer) for op, writer in _SPATIAL.items()},
+    **{op: _make_common_row(writer) for op, writer in _ANY_ORDER.items()},
+    **{op: _make_common_row(writer) for op, writer in _SPATIAL.items()},
     **{op: Row(rows_functions.write_table, writer) for op, writer in _COMPOSED.items()},
-    **{op: _both(rows_views.write_view) for op in RESHAPE_OPS},
-    "And": _float(rows_elementwise.write_binary),
-    "BatchNormalization": _float(rows_composed.write_batch_normalization),
-    "Cast": _float(rows_elementwise.write_cast),
-    "CumSum": _float(rows_reductions.write_cumulative_sum),
-    "DequantizeLinear": _both(rows_elementwise.write_dequantize),
-    "Gemm": _both(rows_linear.write_gemm),
-    "InstanceNormalization": _float(rows_composed.write_instance_normalization),
-    "LayerNormalization": _float(rows_composed.write_layer_normalization),
-    "MatMul": _both(rows_linear.write_matmul),
-    "Or": _float(rows_elementwise.write_binary),
+    **{op: _make_common_row(rows_views.write_view) for op in RESHAPE_OPS},
+    "And": _make_float_row(rows_elementwise.write_binary),
+    "BatchNormalization": _make_float_row(rows_composed.write_batch_normalization),
+    "Cast": _make_float_row(rows_elementwise.write_cast),
+    "CumSum": _make_float_row(rows_reductions.write_cumulative_sum),
+    "DequantizeLinear": _make_common_row(rows_elementwise.write_dequantize),
+    "Gemm": _make_common_row(rows_linear.write_gemm),
+    "InstanceNormalization": _make_float_row(rows_composed.write_instance_normalization),
+    "LayerNormalization": _make_float_row(rows_composed.write_layer_normalization),
+    "MatMul": _make_common_row(rows_linear.write_matmul),
+    "Or": _make_float_row(rows_elementwise.write_binary),
     "Pow": Row(rows_functions.write_table, rows_elementwise.write_binary),
-    "QuantizeLinear": _both(rows_elementwise.write_quantize),
-    "ReduceL1": _float(rows_reductions.write_norm),
-    "ReduceL2": _float(rows_reductions.write_norm),
-    "ReduceProd": _float(rows_reductions.write_reduce_axes),
+    "QuantizeLinear": _make_common_row(rows_elementwise.write_quantize),
+    "ReduceL1": _make_float_row(rows_reductions.write_norm),
+    "ReduceL2": _make_float_row(rows_reductions.write_norm),
+    "ReduceProd": _make_float_row(rows_reductions.write_reduce_axes),
     # LiteRT's reference kernel reads int8 as uint8 here.
-    "ReduceSum": _float(rows_reductions.write_reduce_axes),
-    "ReduceSumSquare": _float(rows_reductions.write_norm),
-    "Requantize": _both(rows_elementwise.write_quantize),
-    "Sum": _float(rows_elementwise.write_sum),
-    "Transpose": _both(rows_views.write_transpose),
+    "ReduceSum": _make_float_row(rows_reductions.write_reduce_axes),
+    "ReduceSumSquare": _make_float_row(rows_reductions.write_norm),
+    "Requantize": _make_common_row(rows_elementwise.write_quantize),
+    "Sum": _make_float_row(rows_elementwise.write_sum),
+    "Transpose": _make_common_row(rows_views.write_transpose),
 }
 """Rows by the name of the ONNX operator; a Resize by its mode."""

@@ -43,8 +43,8 @@ def write_binary(e: Emitter, o: Operation) -> None:
         fields["potScaleInt16"] = (
             False  # else LiteRT adds scales of powers of two by shifts, or refuses them
         )
-    dtype = _exponent_type(e, o) if o.op == "Pow" else _common_type(e, o)
-    inputs = [_operand(e, name, order, dtype) for name in names]
+    dtype = _find_exponent_type(e, o) if o.op == "Pow" else _find_common_type(e, o)
+    inputs = [_read_operand(e, name, order, dtype) for name in names]
     e.op(builtin, inputs, [e.write(o.outputs[0], order)], options, **fields)
 
 
@@ -56,8 +56,8 @@ def write_sum(e: Emitter, o: Operation) -> None:
         e.alias(y, names[0], order)
         return
     shape, signature = (permute_shape(s, order) for s in (e.shape(y), e.signature(y)))
-    dtype = _common_type(e, o)
-    tensor = _operand(e, names[0], order, dtype)
+    dtype = _find_common_type(e, o)
+    tensor = _read_operand(e, names[0], order, dtype)
     for number, name in enumerate(names[1:], 2):
         last = number == len(names)
         result = (
@@ -65,19 +65,19 @@ def write_sum(e: Emitter, o: Operation) -> None:
             if last
             else e.temporary(f"{y}_{number}", shape, e.dtype(y), signature=signature)
         )
-        inputs = [tensor, _operand(e, name, order, dtype)]
+        inputs = [tensor, _read_operand(e, name, order, dtype)]
         e.op("ADD", inputs, [result], "AddOptions", fusedActivationFunction=0, potScaleInt16=False)
         tensor = result
 
 
-def _common_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
+def _find_common_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
     """The type of constant operands if it has 64 bits: LiteRT does not mix it with 32 bits."""
     names = [*(name for name in o.inputs if e.constant(name) is None), *o.outputs]
     kinds = [e.dtype(str(name)) for name in names]
     return next((kind for kind in kinds if kind in _WIDE), None)
 
 
-def _exponent_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
+def _find_exponent_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
     """The type of a constant base or exponent, that of the other: LiteRT has no power of mixed types.
 
     Raises:
@@ -86,7 +86,7 @@ def _exponent_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
     base, exponent = (str(name) for name in o.inputs)
     kind, array = e.dtype(base), e.constant(exponent)
     if kind == e.dtype(exponent):
-        return _common_type(e, o)
+        return _find_common_type(e, o)
     if array is None or (kind.kind != "f" and np.any(array != np.round(array))):
         raise UnsupportedError(
             f"Pow {o.name} has a base of {kind} and an exponent of {e.dtype(exponent)}; LiteRT needs one type"
@@ -94,7 +94,7 @@ def _exponent_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
     return kind
 
 
-def _operand(e: Emitter, name: str, order: Order, dtype: np.dtype[Any] | None) -> int:
+def _read_operand(e: Emitter, name: str, order: Order, dtype: np.dtype[Any] | None) -> int:
     """An operand of a broadcast; a scalar needs no axes. A constant gets the type, unless it is a condition."""
     if e.dtype(name).kind == "b":
         dtype = None
@@ -111,8 +111,8 @@ def write_extremes(e: Emitter, o: Operation) -> None:
     names, y = [str(name) for name in o.inputs], o.outputs[0]
     order = find_common_order(e, names)
     shape, signature = (permute_shape(s, order) for s in (e.shape(y), e.signature(y)))
-    dtype = _common_type(e, o)
-    tensor, *others = (_operand(e, name, order, dtype) for name in names)
+    dtype = _find_common_type(e, o)
+    tensor, *others = (_read_operand(e, name, order, dtype) for name in names)
     for number, other in enumerate(others, 2):
         last = number == len(names)
         result = (
@@ -128,8 +128,8 @@ def write_where(e: Emitter, o: Operation) -> None:
     """SELECT_V2."""
     names = [str(name) for name in o.inputs]
     order = find_common_order(e, names)
-    dtype = _common_type(e, o)
-    inputs = [_operand(e, name, order, dtype) for name in names]
+    dtype = _find_common_type(e, o)
+    inputs = [_read_operand(e, name, order, dtype) for name in names]
     e.op("SELECT_V2", inputs, [e.write(o.outputs[0], order)], "SelectV2Options")
 
 

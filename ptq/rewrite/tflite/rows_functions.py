@@ -86,7 +86,7 @@ def write_prelu(e: Emitter, o: Operation) -> None:
 def write_clip(e: Emitter, o: Operation) -> None:
     """RELU, RELU6, RELU_N1_TO_1; MAXIMUM and MINIMUM for other bounds; a table where they change the scale."""
     x, y = str(o.inputs[0]), o.outputs[0]
-    lo, hi = _bound(e, o, "min", 1, -np.inf), _bound(e, o, "max", 2, np.inf)
+    lo, hi = _get_bound(e, o, "min", 1, -np.inf), _get_bound(e, o, "max", 2, np.inf)
     builtin = CLAMPS.get((lo, hi)) if e.dtype(x).kind == "f" or e.params(x) else None
     before, after = e.params(x), e.params(y)
     wide = after is not None and after.qtype.bits > _TABLE_BITS
@@ -125,12 +125,12 @@ def clamp_bound(bound: np.ndarray[Any, Any], params: QuantParams) -> np.ndarray[
     return np.asarray(q, params.qtype.dtype)
 
 
-def _bound(e: Emitter, o: Operation, name: str, position: int, absent: float) -> float:
+def _get_bound(e: Emitter, o: Operation, name: str, position: int, absent: float) -> float:
     """A bound of a Clip, as an int for integers: beyond 2^53 a float rounds them.
 
     ``absent`` stands for a bound that is not given, or is the limit of the type.
     """
-    x, given = str(o.inputs[0]), _given_bound(e, o, name, position)
+    x, given = str(o.inputs[0]), _find_given_bound(e, o, name, position)
     if given is None or np.size(given) == 0:
         return absent
     if e.params(x) is not None or e.dtype(x).kind == "f":
@@ -140,7 +140,7 @@ def _bound(e: Emitter, o: Operation, name: str, position: int, absent: float) ->
     return absent if bound == (info.min if absent < 0 else info.max) else bound
 
 
-def _given_bound(e: Emitter, o: Operation, name: str, position: int) -> Any:
+def _find_given_bound(e: Emitter, o: Operation, name: str, position: int) -> Any:
     given = o.attrs.get(name)
     if given is not None:
         return given

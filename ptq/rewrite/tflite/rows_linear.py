@@ -27,7 +27,7 @@ from ptq.rewrite.tflite.orders import order_channels_last, order_naturally
 from ptq.rewrite.tflite.windows import read_transposed_begins, read_window
 
 
-def _weight(e: Emitter, o: Operation) -> NDArray[Any]:
+def _get_weight(e: Emitter, o: Operation) -> NDArray[Any]:
     array = e.constant(o.inputs[1])
     if array is None:
         raise UnsupportedError(
@@ -36,10 +36,10 @@ def _weight(e: Emitter, o: Operation) -> NDArray[Any]:
     return array
 
 
-def _bias(e: Emitter, o: Operation, channels: int) -> int:
+def _write_bias(e: Emitter, o: Operation, channels: int) -> int:
     """The bias; zeros if the node has none."""
     name = o.inputs[2] if len(o.inputs) > 2 else None
-    params = _bias_qparams(e, o) if o.is_integer else None
+    params = _compute_bias_qparams(e, o) if o.is_integer else None
     array = e.constant(name)
     if name is not None and array is None:
         raise UnsupportedError(
@@ -53,7 +53,7 @@ def _bias(e: Emitter, o: Operation, channels: int) -> int:
     return e.literal(array, name or f"{o.outputs[0]}_bias", params, 0)
 
 
-def _bias_qparams(e: Emitter, o: Operation) -> QuantParams:
+def _compute_bias_qparams(e: Emitter, o: Operation) -> QuantParams:
     x, w = e.params(str(o.inputs[0])), e.params(str(o.inputs[1]))
     assert x is not None and w is not None
     scale = np.asarray(x.scale * w.scale, np.float32)
@@ -63,7 +63,7 @@ def _bias_qparams(e: Emitter, o: Operation) -> QuantParams:
 
 def write_conv(e: Emitter, o: Operation) -> None:
     """CONV_2D or DEPTHWISE_CONV_2D."""
-    weight, group = _weight(e, o), int(o.attrs.get("group", 1))
+    weight, group = _get_weight(e, o), int(o.attrs.get("group", 1))
     if weight.ndim not in (3, 4):
         raise UnsupportedError(
             f"Conv {o.name} has {weight.ndim - 2} spatial axes; LiteRT's convolutions have 2"
@@ -83,7 +83,7 @@ def write_conv(e: Emitter, o: Operation) -> None:
     inputs = [
         source,
         e.literal(stored, str(o.inputs[1]), params, axis),
-        _bias(e, o, len(weight)),
+        _write_bias(e, o, len(weight)),
     ]
     fields: dict[str, Any] = {
         "padding": e.model.number_of("Padding", window.padding),
@@ -105,7 +105,7 @@ def write_conv(e: Emitter, o: Operation) -> None:
 
 def write_conv_transpose(e: Emitter, o: Operation) -> None:
     """TRANSPOSE_CONV; its padding follows from the output's shape. A SLICE cuts off any other padding."""
-    weight, x, y = _weight(e, o), str(o.inputs[0]), o.outputs[0]
+    weight, x, y = _get_weight(e, o), str(o.inputs[0]), o.outputs[0]
     dilated = any(d != 1 for d in o.attrs.get("dilations", ()))
     if weight.ndim != 4 or int(o.attrs.get("group", 1)) != 1 or dilated:
         raise UnsupportedError(
@@ -134,7 +134,7 @@ def write_conv_transpose(e: Emitter, o: Operation) -> None:
         weight.transpose(1, 2, 3, 0), str(o.inputs[1]), e.params(str(o.inputs[1])), 0
     )
     inputs = [
-        e.integers(shape, f"{y}_shape"), stored, e.read(x, order), _bias(e, o, weight.shape[1]),
+        e.integers(shape, f"{y}_shape"), stored, e.read(x, order), _write_bias(e, o, weight.shape[1]),
     ]  # fmt: skip
     result = e.write(y, order)
     product = e.temporary(f"{y}_full", shape, e.dtype(y), e.params(y)) if cuts else result
@@ -167,7 +167,7 @@ def _find_transposed_padding(
 
 def write_gemm(e: Emitter, o: Operation) -> None:
     """FULLY_CONNECTED."""
-    weight, x = _weight(e, o), str(o.inputs[0])
+    weight, x = _get_weight(e, o), str(o.inputs[0])
     alpha, beta = float(o.attrs.get("alpha", 1.0)), float(o.attrs.get("beta", 1.0))
     if o.attrs.get("transA", 0) or ((alpha != 1 or beta != 1) and o.is_integer):
         raise UnsupportedError(
@@ -176,10 +176,10 @@ def write_gemm(e: Emitter, o: Operation) -> None:
     stored = weight if o.attrs.get("transB", 0) else weight.T
     if alpha != 1:
         stored = stored * np.float32(alpha)
-    _fully_connected(e, o, e.read(x, order_naturally(2)), stored, beta=beta)
+    _write_fully_connected(e, o, e.read(x, order_naturally(2)), stored, beta=beta)
 
 
-def _fully_connected(
+def _write_fully_connected(
     e: Emitter, o: Operation, source: int, stored: NDArray[Any], *, beta: float = 1.0
 ) -> None:
     x, y, w = str(o.inputs[0]), o.outputs[0], str(o.inputs[1])
@@ -196,7 +196,7 @@ def _fully_connected(
         assert added is not None
         inputs.append(e.literal(added.reshape(-1) * np.float32(beta), str(o.inputs[2])))
     else:
-        inputs.append(_bias(e, o, len(stored)) if has_bias else -1)
+        inputs.append(_write_bias(e, o, len(stored)) if has_bias else -1)
     e.op(
         "FULLY_CONNECTED", inputs, [e.write(y)], "FullyConnectedOptions",
         fusedActivationFunction=e.activation(o), keepNumDims=e.rank(y) > 2,
@@ -208,7 +208,7 @@ def write_matmul(e: Emitter, o: Operation) -> None:
     left, right, y = str(o.inputs[0]), str(o.inputs[1]), o.outputs[0]
     array = e.constant(right)
     if array is not None and array.ndim == 2 and e.rank(left) >= 2:
-        _fully_connected(e, o, e.read(left, order_naturally(e.rank(left))), array.T)
+        _write_fully_connected(e, o, e.read(left, order_naturally(e.rank(left))), array.T)
         return
     if min(e.rank(left), e.rank(right)) < 2:
         raise UnsupportedError(f"MatMul {o.name} of a vector has no form in LiteRT; add an axis")

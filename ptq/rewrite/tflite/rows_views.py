@@ -147,7 +147,9 @@ def write_split(e: Emitter, o: Operation) -> None:
         sizes = [min(size, length - at) for at in range(0, length, size)]
     sizes = [int(s) for s in np.ravel(sizes)]
     outputs = [
-        e.write(name, order) if name in e.measured.shapes else _unread(e, x, order, axis, sizes[i])
+        e.write(name, order)
+        if name in e.measured.shapes
+        else _add_unread_part(e, x, order, axis, sizes[i])
         for i, name in enumerate(o.outputs)
     ]
     if len(set(sizes)) == 1:
@@ -157,7 +159,7 @@ def write_split(e: Emitter, o: Operation) -> None:
     e.op("SPLIT_V", [source, amounts, stored], outputs, "SplitVOptions", numSplits=count)
 
 
-def _unread(e: Emitter, x: str, order: Order, axis: int, size: int) -> int:
+def _add_unread_part(e: Emitter, x: str, order: Order, axis: int, size: int) -> int:
     shape = [*e.shape(x)]
     shape[axis] = size
     return e.temporary(f"{x}_part", permute_shape(shape, order), e.dtype(x), e.params(x))
@@ -236,7 +238,7 @@ def write_gather(e: Emitter, o: Operation) -> None:
         target = order_naturally(e.rank(y))
     is_double = e.constant(x) is not None and e.dtype(x) == np.float64
     source = e.read(x, order, dtype=np.dtype(np.float32) if is_double else e.dtype(x))
-    result = _narrow_result(e, y, target) if is_double else e.write(y, target)
+    result = _add_narrow_result(e, y, target) if is_double else e.write(y, target)
     e.op(
         "GATHER", [source, positions], [result], "GatherOptions", axis=order.index(axis),
         batchDims=0,
@@ -245,7 +247,7 @@ def write_gather(e: Emitter, o: Operation) -> None:
         e.op("CAST", [result], [e.write(y, target)], "CastOptions")
 
 
-def _narrow_result(e: Emitter, name: str, order: Order) -> int:
+def _add_narrow_result(e: Emitter, name: str, order: Order) -> int:
     """A new tensor of float32 like a value of float64."""
     shape, signature = (permute_shape(of(name), order) for of in (e.shape, e.signature))
     return e.temporary(f"{name}_narrow", shape, np.dtype(np.float32), signature=signature)

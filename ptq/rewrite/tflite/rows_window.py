@@ -56,14 +56,16 @@ def write_pool(e: Emitter, o: Operation) -> None:
             fusedActivationFunction=0 if counts else e.activation(o),
         )  # fmt: skip
         if counts is not None:
-            factors = e.literal(_share_of_kernel(window.kernel, counts), f"{y}_factors")
+            factors = e.literal(_compute_kernel_share(window.kernel, counts), f"{y}_factors")
             activation = e.activation(o)
             e.op(
                 "MUL", [pooled, factors], [result], "MulOptions", fusedActivationFunction=activation
             )
 
 
-def _share_of_kernel(kernel: Sequence[int], counts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+def _compute_kernel_share(
+    kernel: Sequence[int], counts: Sequence[Sequence[int]]
+) -> NDArray[np.float32]:
     """Elements of the kernel by those that each window averages, shape (1, H, W, 1)."""
     shares = [k / np.asarray(c, np.float64) for k, c in zip(kernel, counts, strict=True)]
     height, width = [np.ones(1), *shares][-2:]

@@ -37,9 +37,11 @@ def find_sampling(
             factors[axis] = float(scale)
     image = [ResizeAxis(shape[i], result[i], factors[i]) for i in (2, 3)]
     nearest = (
-        None if o.op == "Resize linear" else _text(o.attrs, "nearest_mode", "round_prefer_floor")
+        None
+        if o.op == "Resize linear"
+        else _get_text(o.attrs, "nearest_mode", "round_prefer_floor")
     )
-    mode = _text(o.attrs, "coordinate_transformation_mode", "half_pixel")
+    mode = _get_text(o.attrs, "coordinate_transformation_mode", "half_pixel")
     if mode == "half_pixel_symmetric" and all(_is_whole(axis) for axis in image):
         mode = "half_pixel"
     if resize_unsupported_reason({**o.attrs, "coordinate_transformation_mode": mode}):
@@ -52,6 +54,6 @@ def _is_whole(axis: ResizeAxis) -> bool:
     return bool(np.float32(axis.scale) * np.float32(axis.size) == axis.output_size)
 
 
-def _text(attrs: Any, name: str, default: str) -> str:
+def _get_text(attrs: Any, name: str, default: str) -> str:
     value = attrs.get(name, default)
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -47,14 +47,16 @@ def read_window(
     strides = tuple(int(s) for s in attrs.get("strides", (1,) * rank))
     dilations = tuple(int(d) for d in attrs.get("dilations", (1,) * rank))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    begins = _begins(attrs, rank, strides, reach, image, output)
+    begins = _compute_begins(attrs, rank, strides, reach, image, output)
     needed = [
         (begin, max((out - 1) * s + r - size - begin, 0))
         for begin, out, s, r, size in zip(begins, output, strides, reach, image, strict=True)
     ]
     if min(begins) < 0:
         raise UnsupportedError("negative padding has no form in LiteRT; crop with a Slice")
-    same = [_same_pads(size, s, r) for size, s, r in zip(image, strides, reach, strict=True)]
+    same = [
+        _compute_same_pads(size, s, r) for size, s, r in zip(image, strides, reach, strict=True)
+    ]
     kept = tuple(kernel), strides, dilations
     if all(pads == (0, 0) for pads in needed):
         return Window("VALID", (), *kept)
@@ -95,8 +97,8 @@ def read_averages(
         UnsupportedError: Its padding is negative.
     """
     plain = read_window(attrs, kernel, image, output)
-    begins = _begins(attrs, len(kernel), plain.strides, kernel, image, output)
-    ends = _ends(attrs, begins, plain, image, output)
+    begins = _compute_begins(attrs, len(kernel), plain.strides, kernel, image, output)
+    ends = _compute_ends(attrs, begins, plain, image, output)
     counted = [(0, 0)] * len(kernel)
     if attrs.get("count_include_pad", 0):
         counted = list(zip(begins, ends, strict=True))
@@ -122,7 +124,7 @@ def read_averages(
     return Averages(replace(plain, padding="VALID", pads=needed), counts)
 
 
-def _ends(
+def _compute_ends(
     attrs: Mapping[str, Any],
     begins: Sequence[int],
     window: Window,
@@ -130,7 +132,7 @@ def _ends(
     output: Sequence[int],
 ) -> list[int]:
     """Padding behind each axis, without what ceil_mode adds."""
-    auto = _auto_pad(attrs)
+    auto = _get_auto_pad(attrs)
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         spans = zip(output, window.strides, window.kernel, image, begins, strict=True)
         return [max((out - 1) * s + k - size - begin, 0) for out, s, k, size, begin in spans]
@@ -139,13 +141,13 @@ def _ends(
     return [int(p) for p in attrs.get("pads", (0,) * 2 * len(begins))[len(begins) :]]
 
 
-def _same_pads(size: int, stride: int, reach: int) -> tuple[int, int]:
+def _compute_same_pads(size: int, stride: int, reach: int) -> tuple[int, int]:
     """LiteRT's padding SAME: the output has size / stride elements, rounded up; the rest of an odd number is last."""
     total = count_same_pads(size, reach, stride)
     return total // 2, total - total // 2
 
 
-def _begins(
+def _compute_begins(
     attrs: Mapping[str, Any],
     rank: int,
     strides: Sequence[int],
@@ -154,7 +156,7 @@ def _begins(
     output: Sequence[int],
 ) -> list[int]:
     """Padding before each axis."""
-    auto = _auto_pad(attrs)
+    auto = _get_auto_pad(attrs)
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         totals = [
             max((out - 1) * s + r - size, 0)
@@ -183,7 +185,7 @@ def read_transposed_begins(
     Raises:
         UnsupportedError: Its padding is negative.
     """
-    rank, auto = len(kernel), _auto_pad(attrs)
+    rank, auto = len(kernel), _get_auto_pad(attrs)
     strides, added = attrs.get("strides", (1,) * rank), attrs.get("output_padding", (0,) * rank)
     wanted = output
     if "output_shape" not in attrs:
@@ -200,6 +202,6 @@ def read_transposed_begins(
     return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in totals]
 
 
-def _auto_pad(attrs: Mapping[str, Any]) -> str:
+def _get_auto_pad(attrs: Mapping[str, Any]) -> str:
     auto = attrs.get("auto_pad", "NOTSET")
     return auto.decode() if isinstance(auto, bytes) else str(auto)

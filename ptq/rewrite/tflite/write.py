@@ -139,7 +139,7 @@ def _write(
     model.set_inputs_and_outputs(inputs, outputs)
     begins = {name: e.order(inner[0].get(name, name)) for name in listed.inputs}
     orders = {name: [*(order or ())] for name, order in (begins | ends).items()}
-    for key, text in _metadata(graph, orders).items():
+    for key, text in _build_metadata(graph, orders).items():
         model.add_metadata(key, text.encode())
     shapes = {name: model.shape_of(number) for name, number in outputs.items()}
     model.add_metadata(STANDARD, encode_description(description, [*inputs], shapes))
@@ -200,7 +200,7 @@ def _check_types(listed: OperationList) -> None:
             )
 
 
-def _metadata(graph: Graph, orders: Mapping[str, list[int]]) -> dict[str, str]:
+def _build_metadata(graph: Graph, orders: Mapping[str, list[int]]) -> dict[str, str]:
     """The entries of the ONNX model's metadata, and the stored order of inputs and outputs."""
     found: dict[str, Any] = dict(sorted(graph.metadata.items()))
     found[ORDERS] = json.dumps(orders, sort_keys=True)

@@ -57,14 +57,14 @@ def find_per_channel_boundaries(
         if writer.name not in floats:
             if not in_float and not value.is_graph_output():
                 continue
-            if not any(_reaches_layout(node, floats, _float_readers) for node in in_float):
-                found[get_name(value)] = _node_names([writer, *integers])
-        elif integers and not _reaches_layout(writer, floats, _float_writers):
-            found[get_name(value)] = _node_names(integers)
+            if not any(_has_path_to_layout(node, floats, _list_float_readers) for node in in_float):
+                found[get_name(value)] = _list_node_names([writer, *integers])
+        elif integers and not _has_path_to_layout(writer, floats, _list_float_writers):
+            found[get_name(value)] = _list_node_names(integers)
     return found
 
 
-def _node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
+def _list_node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(get_node_name(node) for node in nodes))
 
 
@@ -76,7 +76,7 @@ def _has_runs(value: Value) -> bool:
     return None in shape[2:] or math.prod(n or 0 for n in shape[2:]) >= _MIN_RUN
 
 
-def _reaches_layout(
+def _has_path_to_layout(
     start: Node, floats: Collection[str], neighbours: Callable[[Node], Iterable[Node]]
 ) -> bool:
     """Whether a path of float nodes that do not compute channels first leads to an integer node or a Transpose."""
@@ -92,12 +92,12 @@ def _reaches_layout(
     return False
 
 
-def _float_readers(node: Node) -> list[Node]:
+def _list_float_readers(node: Node) -> list[Node]:
     return [
         reader for value in node.outputs if is_float32(value) for reader in list_consumers(value)
     ]
 
 
-def _float_writers(node: Node) -> list[Node]:
+def _list_float_writers(node: Node) -> list[Node]:
     makers = [value.producer() for value in list_values_read(node) if is_float32(value)]
     return [maker for maker in makers if maker is not None]

@@ -188,11 +188,11 @@ def estimate_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTab
     call = costs.kernel_call
     if spec.op == "Conv" and weight is not None and weight[0]:
         groups = int(get_attributes(node).get("group", 1))
-        own = _conv_cost(weight, groups, x, y, costs)
+        own = _estimate_conv(weight, groups, x, y, costs)
         return _with_calls(own, costs)
     if spec.op in ("Gemm", "MatMul") and weight is not None and len(weight) > 1:
         summed, values = count_summed_inputs(node, weight), math.prod(weight)
-        own = _matmul_cost(x * values / max(summed, 1), values, costs)
+        own = _estimate_matmul(x * values / max(summed, 1), values, costs)
         return _with_calls(own, costs)
     if spec.op in VIEWS:
         return KernelCost(0.0, 0.0)
@@ -206,14 +206,14 @@ def estimate_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTab
         return KernelCost(in_float, largest * costs.integer_average_pool + call)
     if spec.op == "HardSwish":
         return KernelCost(in_float, largest * costs.integer_hard_swish + call)
-    return KernelCost(in_float, largest * _integer_operator_cost(spec, costs) + call)
+    return KernelCost(in_float, largest * _get_integer_operator_cost(spec, costs) + call)
 
 
 def price_uniformly(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
     """The passes of a node by the kind of its operator alone, without kernel calls."""
     largest = find_largest_tensor(node, size)
     in_float = 0.0 if get_operator(node) in VIEWS else costs.float_operator * largest
-    return KernelCost(in_float, _integer_operator_cost(spec, costs) * largest)
+    return KernelCost(in_float, _get_integer_operator_cost(spec, costs) * largest)
 
 
 def find_largest_tensor(node: Node, size: TensorSizes) -> float:
@@ -226,7 +226,7 @@ def _with_calls(own: KernelCost, costs: OrtCostTable) -> KernelCost:
     return KernelCost(own.float_cost + call, own.integer_cost + costs.integer_product_calls * call)
 
 
-def _matmul_cost(products: float, weights: float, costs: OrtCostTable) -> KernelCost:
+def _estimate_matmul(products: float, weights: float, costs: OrtCostTable) -> KernelCost:
     """The passes to multiply, and to read the weights from a large cache or memory."""
     return KernelCost(
         products * costs.float_product + weights * costs.float_weight,
@@ -234,7 +234,7 @@ def _matmul_cost(products: float, weights: float, costs: OrtCostTable) -> Kernel
     )
 
 
-def _conv_cost(
+def _estimate_conv(
     weight: tuple[int, ...], groups: int, x: float, y: float, costs: OrtCostTable
 ) -> KernelCost:
     """The passes of a convolution.
@@ -250,21 +250,23 @@ def _conv_cost(
     pixels = y / outputs
     reordered = costs.float_conv_reorder * (x + y)
     if depth == 1 and outputs == groups:
-        in_float = pixels * taps * _whole_blocks(outputs, costs) * costs.float_depthwise
-        return KernelCost(in_float + reordered, pixels * taps * _depthwise_tap(outputs, costs))
-    products = pixels * taps * (_whole_blocks(outputs // groups, costs) * groups)
+        in_float = pixels * taps * _round_to_blocks(outputs, costs) * costs.float_depthwise
+        return KernelCost(
+            in_float + reordered, pixels * taps * _estimate_depthwise_tap(outputs, costs)
+        )
+    products = pixels * taps * (_round_to_blocks(outputs // groups, costs) * groups)
     if depth >= costs.block:
-        float_depth = _whole_blocks(depth, costs)
+        float_depth = _round_to_blocks(depth, costs)
     else:
         float_depth = costs.float_pointwise_depth * depth if taps == 1 else depth
     weights = math.prod(weight)
-    in_float = _matmul_cost(products * float_depth, weights, costs).float_cost
-    in_integers = _matmul_cost(products * depth, weights, costs).integer_cost
-    gathered = pixels * _gather_cost(outputs, depth, taps, groups, costs)
+    in_float = _estimate_matmul(products * float_depth, weights, costs).float_cost
+    in_integers = _estimate_matmul(products * depth, weights, costs).integer_cost
+    gathered = pixels * _estimate_gather(outputs, depth, taps, groups, costs)
     return KernelCost(in_float + reordered, in_integers + gathered + costs.integer_conv_output * y)
 
 
-def _depthwise_tap(channels: int, costs: OrtCostTable) -> float:
+def _estimate_depthwise_tap(channels: int, costs: OrtCostTable) -> float:
     """The passes of a depthwise integer convolution for one tap of all channels, for each output pixel."""
     return (
         costs.depthwise_tap
@@ -273,7 +275,9 @@ def _depthwise_tap(channels: int, costs: OrtCostTable) -> float:
     )
 
 
-def _gather_cost(outputs: int, depth: int, taps: int, groups: int, costs: OrtCostTable) -> float:
+def _estimate_gather(
+    outputs: int, depth: int, taps: int, groups: int, costs: OrtCostTable
+) -> float:
     """The passes of an integer convolution to gather the inputs of one output pixel."""
     aligned, few = depth % costs.gather_depth == 0, outputs < costs.block
     if groups > 1:
@@ -285,11 +289,11 @@ def _gather_cost(outputs: int, depth: int, taps: int, groups: int, costs: OrtCos
     return taps * costs.gather_tap + (costs.gather_few_outputs if few else 0.0)
 
 
-def _whole_blocks(channels: int, costs: OrtCostTable) -> int:
+def _round_to_blocks(channels: int, costs: OrtCostTable) -> int:
     return -(-channels // costs.block) * costs.block
 
 
-def _integer_operator_cost(spec: OpSpec, costs: OrtCostTable) -> float:
+def _get_integer_operator_cost(spec: OpSpec, costs: OrtCostTable) -> float:
     if spec.qlinear is RUNS_ON_INTEGERS:
         return costs.integer_data_movement
     return costs.lookup_table if spec.qlinear is AS_LOOKUP_TABLE else costs.integer_operator

@@ -82,19 +82,21 @@ class Eligibility:
             else:
                 integers[node.name] = decided
         if target.has_lookup_tables:
-            _fall_back_to_float(integers, floats, _activations_after_float(integers, floats))
+            _fall_back_to_float(integers, floats, _find_activations_after_float(integers, floats))
         if not target.integer_normalizations:
             _fall_back_to_float(integers, floats, self._find_normalizations(integers))
         if not target.follows_litert_spec:
-            slower = _slower_on_integers(graph, integers, target, self._costs)
+            slower = _find_slower_on_integers(graph, integers, target, self._costs)
             _fall_back_to_float(integers, floats, slower)
             specs = {name: quantized.spec for name, quantized in integers.items()}
             _fall_back_to_float(integers, floats, find_layers_faster_in_float(graph, specs, target))
         if target.quantizes_inputs_only:
             added = _leave_added_inputs_float(graph, integers, target)
             _fall_back_to_float(integers, floats, added)
-        outputs = frozenset(_unread_float_outputs(integers, target))
-        return PrecisionAssignment(integers, floats, dict(_fused_activations(integers)), outputs)
+        outputs = frozenset(_list_unread_float_outputs(integers, target))
+        return PrecisionAssignment(
+            integers, floats, dict(_list_fused_activations(integers)), outputs
+        )
 
     def _find_normalizations(self, integers: Mapping[str, QuantizedNode]) -> dict[str, str]:
         reason = "part of a normalization: 8 bits cannot hold its moments"
@@ -131,7 +133,7 @@ def _fall_back_to_float(
         floats[name] = reason
 
 
-def _activations_after_float(
+def _find_activations_after_float(
     integers: Mapping[str, QuantizedNode], floats: Mapping[str, str]
 ) -> dict[str, str]:
     """Activations whose producer stays float: a quantizer between them would cost time and gain nothing."""
@@ -151,7 +153,7 @@ def _activations_after_float(
     return found
 
 
-def _slower_on_integers(
+def _find_slower_on_integers(
     graph: Graph,
     integers: Mapping[str, QuantizedNode],
     target: Target,
@@ -160,7 +162,7 @@ def _slower_on_integers(
     """Nodes that are faster in float by the costs measured for the target."""
     specs = {name: quantized.spec for name, quantized in integers.items()}
     names = find_nodes_faster_in_float(
-        graph, specs, dict(_fused_activations(integers)), target, costs
+        graph, specs, dict(_list_fused_activations(integers)), target, costs
     )
     source, note = describe_measured_runtime(target)
     by_itself, by_neighbours = (
@@ -188,7 +190,9 @@ def _leave_added_inputs_float(
     return {name: reason for name in sums if name not in added}
 
 
-def _unread_float_outputs(integers: Mapping[str, QuantizedNode], target: Target) -> Iterator[str]:
+def _list_unread_float_outputs(
+    integers: Mapping[str, QuantizedNode], target: Target
+) -> Iterator[str]:
     """Outputs of kernels that return float, where no quantized node reads them as integers."""
     if not target.layers_return_float:
         return
@@ -198,7 +202,7 @@ def _unread_float_outputs(integers: Mapping[str, QuantizedNode], target: Target)
             yield from (get_name(v) for v in quantized.node.outputs if get_name(v) not in read)
 
 
-def _fused_activations(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[str, str]]:
+def _list_fused_activations(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[str, str]]:
     """Activations that are the only reader of a quantized producer that can fuse them, with that producer."""
     for name, quantized in integers.items():
         if not quantized.spec.is_activation:

@@ -39,7 +39,7 @@ def leave_first_layers_float(
         if not _is_first_layer(problem, name):
             continue
         some = replace(problem, nodes=kept)
-        found = some.integer_nodes(_nodes_near(some, name), costs)
+        found = some.integer_nodes(_find_nodes_near(some, name), costs)
         before, after = (problem.cost_of(nodes, costs) for nodes in (kept, found))
         least = max(_LEAST_GAIN * costs[name].integer_cost, _LEAST_SHARE * (before + others))
         if name not in found and before - after >= least and _has_product(some, found):
@@ -70,7 +70,7 @@ def _list_movers(problem: PartitionProblem, node: Node) -> list[Node]:
     return found
 
 
-def _nodes_near(problem: PartitionProblem, first: str) -> set[str]:
+def _find_nodes_near(problem: PartitionProblem, first: str) -> set[str]:
     """The layer, the data movement before it, and what is behind it up to the next products, past float nodes too."""
     ahead = [problem.nodes[first]]
     near = dict.fromkeys([*ahead, *_list_movers(problem, ahead[0])])

@@ -32,7 +32,7 @@ def find_input_arithmetic(graph: Graph) -> set[str]:
             continue
         if get_operator(node) in ARITHMETIC_OPS:
             found.add(get_node_name(node))
-        elif not _moves_data(node):
+        elif not _is_data_movement(node):
             continue
         behind.update(map(get_name, node.outputs))
     return found
@@ -43,6 +43,6 @@ def _is_of_input(value: Value, behind: set[str]) -> bool:
     return is_read_once and (value.is_graph_input() or get_name(value) in behind)
 
 
-def _moves_data(node: Node) -> bool:
+def _is_data_movement(node: Node) -> bool:
     spec = get_spec(node)
     return get_operator(node) == "Cast" or (spec is not None and spec.moves_integers)

@@ -33,7 +33,7 @@ def _is_product_of_activations(node: Node, spec: OpSpec) -> bool:
     return spec.two_activations and not is_constant(node.inputs[1])
 
 
-def _gemm(node: Node) -> str | None:
+def _check_gemm(node: Node) -> str | None:
     attrs = get_attributes(node)
     if any(attrs.get(name, 1.0) != 1.0 for name in ("alpha", "beta")):
         # ONNX Runtime runs it in float in a QDQ graph; its QGemm multiplies C by alpha too
@@ -41,12 +41,12 @@ def _gemm(node: Node) -> str | None:
     return "Gemm with transA has no integer kernel" if attrs.get("transA") else None
 
 
-def _pad(node: Node) -> str | None:
+def _check_pad(node: Node) -> str | None:
     mode = get_attributes(node).get("mode", "constant")
     return f"Pad in mode {mode} has no integer kernel" if mode != "constant" else None
 
 
-def _average_pool(node: Node) -> str | None:
+def _check_average_pool(node: Node) -> str | None:
     attrs = get_attributes(node)
     if any(d != 1 for d in attrs.get("dilations", ())):
         return "AveragePool with dilations has no integer kernel"
@@ -67,7 +67,7 @@ def _may_pass_padding(node: Node) -> bool:
     return any(n is None or (n + begin + end - k) % s for n, k, s, begin, end in spans)
 
 
-def _litert_average_pool(node: Node) -> str | None:
+def _check_litert_average_pool(node: Node) -> str | None:
     attrs = get_attributes(node)
     padded = any(attrs.get("pads", ())) or attrs.get("auto_pad", "NOTSET").startswith("SAME")
     return (
@@ -77,29 +77,29 @@ def _litert_average_pool(node: Node) -> str | None:
     )
 
 
-def _max_pool(node: Node) -> str | None:
+def _check_max_pool(node: Node) -> str | None:
     return "MaxPool with indices has no integer kernel" if len(node.outputs) > 1 else None
 
 
-def _pow(node: Node) -> str | None:
+def _check_pow(node: Node) -> str | None:
     exponents = [a for a in map(get_constant, node.inputs[1:]) if a is not None]
     if any(a.size != 1 for a in exponents):
         return "Pow with several exponents is not a function of one value"
     return None
 
 
-def _layer_normalization(node: Node) -> str | None:
+def _check_layer_normalization(node: Node) -> str | None:
     if len(node.outputs) > 1:
         return "LayerNormalization with its mean as an output has no integer kernel"
     return None
 
 
-def _lp_normalization(node: Node) -> str | None:
+def _check_lp_normalization(node: Node) -> str | None:
     p = get_attributes(node).get("p", 2)
     return f"LiteRT's L2_NORMALIZATION has p = 2, not {p}" if p != 2 else None
 
 
-def _reduction(node: Node) -> str | None:
+def _check_reduction(node: Node) -> str | None:
     axes = node.inputs[1] if len(node.inputs) > 1 else None
     constant = get_constant(axes)
     none = axes is None or (constant is not None and not constant.size)
@@ -108,7 +108,7 @@ def _reduction(node: Node) -> str | None:
     return None
 
 
-def _where(node: Node) -> str | None:
+def _check_where(node: Node) -> str | None:
     for value in node.inputs[1:]:
         array = get_constant(value)
         if array is not None and array.size and np.abs(array).max() >= MASK_MAGNITUDE:
@@ -117,13 +117,13 @@ def _where(node: Node) -> str | None:
     return None
 
 
-def _resize(node: Node) -> str | None:
+def _check_resize(node: Node) -> str | None:
     return resize_unsupported_reason(get_attributes(node))
 
 
-def _litert_resize(node: Node) -> str | None:
+def _check_litert_resize(node: Node) -> str | None:
     """LiteRT resizes height and width only, in three systems of coordinates."""
-    attrs, found = get_attributes(node), _possible_axes(node)
+    attrs, found = get_attributes(node), _list_possible_axes(node)
     if found is None:
         return "LiteRT resizes by constant factors, or from fixed to constant sizes"
     batch, depth, *image = found
@@ -149,7 +149,7 @@ def _repeat_to_longest(axes: list[list[ResizeAxis]]) -> list[list[ResizeAxis]]:
     return [cases * most if len(cases) == 1 else cases for cases in axes]
 
 
-def _possible_axes(node: Node) -> list[list[ResizeAxis]] | None:
+def _list_possible_axes(node: Node) -> list[list[ResizeAxis]] | None:
     """The possible cases of each axis: one if its length is fixed, else one for each length that is tried.
 
     None if the rank, or both scales and sizes, are unknown.
@@ -188,25 +188,25 @@ def _possible_axes(node: Node) -> list[list[ResizeAxis]] | None:
 
 
 _LIMITS: Mapping[str, Callable[[Node], str | None]] = {
-    "AveragePool": _average_pool,
-    "Gemm": _gemm,
-    "LayerNormalization": _layer_normalization,
-    "LpNormalization": _lp_normalization,
-    "MaxPool": _max_pool,
-    "Pad": _pad,
-    "Pow": _pow,
-    "ReduceMax": _reduction,
-    "ReduceMean": _reduction,
-    "ReduceMin": _reduction,
-    "ReduceSum": _reduction,
-    "Resize linear": _resize,
-    "Resize nearest": _resize,
-    "Where": _where,
+    "AveragePool": _check_average_pool,
+    "Gemm": _check_gemm,
+    "LayerNormalization": _check_layer_normalization,
+    "LpNormalization": _check_lp_normalization,
+    "MaxPool": _check_max_pool,
+    "Pad": _check_pad,
+    "Pow": _check_pow,
+    "ReduceMax": _check_reduction,
+    "ReduceMean": _check_reduction,
+    "ReduceMin": _check_reduction,
+    "ReduceSum": _check_reduction,
+    "Resize linear": _check_resize,
+    "Resize nearest": _check_resize,
+    "Where": _check_where,
 }
 """By operator, the check for limits of all targets."""
 _LITERT_LIMITS: Mapping[str, Callable[[Node], str | None]] = {
-    "AveragePool": _litert_average_pool,
-    "Resize linear": _litert_resize,
-    "Resize nearest": _litert_resize,
+    "AveragePool": _check_litert_average_pool,
+    "Resize linear": _check_litert_resize,
+    "Resize nearest": _check_litert_resize,
 }
 """By operator, the check for further limits of LiteRT's specification."""

@@ -45,7 +45,7 @@ class MinCut:
     def source_side(self) -> set[str | int]:
         """The vertices on the integer side: of all minimum cuts the side with the most vertices."""
         left = self._capacities()
-        while INTEGERS in (distances := _distances_to_sink(left)):
+        while INTEGERS in (distances := _compute_distances_to_sink(left)):
             _push_flow(left, distances)
         return {name for name, index in self.vertices.items() if index not in distances}
 
@@ -61,7 +61,7 @@ class MinCut:
         return left
 
 
-def _distances_to_sink(left: _Residual) -> dict[int, int]:
+def _compute_distances_to_sink(left: _Residual) -> dict[int, int]:
     """The number of edges from each vertex to the sink, for the vertices from which flow can reach it."""
     distances, reached = {FLOATS: 0}, [FLOATS]
     for end in reached:

@@ -109,8 +109,8 @@ def _assess_node(node: Node, refused: Mapping[str, str]) -> NodeVerdict:
     for position, value in enumerate(node.inputs):
         if value is None:
             continue
-        role = _input_role(spec, position, value)
-        if problem := _input_problem(node, value, role, refused):
+        role = _get_input_role(spec, position, value)
+        if problem := _explain_input(node, value, role, refused):
             return problem
         operands.append(Operand(position, value, role))
     if not any(o.role is Role.ACTIVATION and not is_constant(o.value) for o in operands):
@@ -121,7 +121,7 @@ def _assess_node(node: Node, refused: Mapping[str, str]) -> NodeVerdict:
     return QuantizedNode(node, spec, tuple(operands))
 
 
-def _input_role(spec: OpSpec, position: int, value: Value) -> Role:
+def _get_input_role(spec: OpSpec, position: int, value: Value) -> Role:
     """The role of an input; a weight that is not constant may be an activation."""
     role = spec.role_of(position)
     if role is Role.WEIGHT and spec.two_activations and not is_constant(value):
@@ -129,7 +129,7 @@ def _input_role(spec: OpSpec, position: int, value: Value) -> Role:
     return role
 
 
-def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -> str | None:
+def _explain_input(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -> str | None:
     """Why an input forbids integers; None if it does not."""
     if role is Role.KEEP:
         return None
@@ -150,8 +150,8 @@ def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, s
     if has_non_finite(constant, infinite=role is not Role.VALUE):
         return f"{role.value} {name} holds NaN or Inf"
     shape = tuple(constant.shape.numpy())
-    if role is Role.BIAS and not _has_one_per_channel(shape, _output_channels(node)):
-        return f"bias {name} of shape {shape} is not one value for each of {_output_channels(node)} channels"
+    if role is Role.BIAS and not _has_one_per_channel(shape, _count_channels(node)):
+        return f"bias {name} of shape {shape} is not one value for each of {_count_channels(node)} channels"
     return None
 
 
@@ -165,7 +165,7 @@ def _has_one_per_channel(shape: tuple[int, ...], channels: int) -> bool:
     return shape[-1:] == (channels,) and math.prod(shape) == channels
 
 
-def _output_channels(node: Node) -> int:
+def _count_channels(node: Node) -> int:
     """The number of output channels by the weight's shape; -1 if the weight is not constant."""
     shape = get_constant_shape(node.inputs[1])
     return -1 if shape is None else count_output_channels(node, shape)

@@ -37,7 +37,7 @@ def find_normalization_nodes(graph: Graph) -> frozenset[str]:
     found: dict[Node, None] = {}
     for node in graph.nodes:
         if _is_root(node):
-            found.update(dict.fromkeys(_statistics_nodes(node)))
+            found.update(dict.fromkeys(_list_statistics_nodes(node)))
     statistics = set(found)
     # graph order: the readers of a statistic come after it
     for node in graph.nodes:
@@ -65,7 +65,7 @@ def _is_root(node: Node) -> bool:
     return get_operator(node) in ("ReduceL2", "Sqrt")
 
 
-def _statistics_nodes(root: Node) -> list[Node]:
+def _list_statistics_nodes(root: Node) -> list[Node]:
     """The nodes on the paths from reductions to a square root, both ends included."""
     on_path: dict[Node, bool] = {}
 

@@ -63,7 +63,7 @@ def find_nodes_faster_in_float(
     products = {name for name in nodes if is_product(specs[name])}
     border = _list_border(nodes) if target.integer_border else set[str]()
     if costs is None or not products:
-        idle = _data_movement_alone(nodes, specs)
+        idle = _list_lone_data_movement(nodes, specs)
         return [] if len(idle) == len(graph.nodes) else idle
     if not target.integer_border:
         on_inputs = find_input_arithmetic(graph)
@@ -74,9 +74,9 @@ def find_nodes_faster_in_float(
     integers = _partition_around_products(problem, products | border, uniform)
     if target.float_outputs:
         kernels = costs.estimate_kernels(nodes, specs)
-        integers = _partition_of_all(graph, problem, products, border, kernels, integers)
+        integers = _partition_all(graph, problem, products, border, kernels, integers)
     inside = {name: node for name, node in nodes.items() if name in integers}
-    integers = integers.difference(_data_movement_alone(inside, specs)) | border
+    integers = integers.difference(_list_lone_data_movement(inside, specs)) | border
     return [name for name in specs if name not in integers]
 
 
@@ -101,7 +101,7 @@ def _partition_around_products(
     return replace(problem, costs=problem.costs.without_kernel_calls()).integer_nodes(free, costs)
 
 
-def _partition_of_all(
+def _partition_all(
     graph: Graph,
     problem: PartitionProblem,
     products: Collection[str],
@@ -117,7 +117,7 @@ def _partition_of_all(
     others = problem.estimate_others(graph)
     if all_float <= problem.costs.small_model:
         return integers
-    limit = (given + others) * _required_ratio(problem, given < all_float) - others
+    limit = (given + others) * _get_required_ratio(problem, given < all_float) - others
     lower_bound = sum(
         min(0.0 if name in problem.silus else own.float_cost, own.integer_cost)
         for name, own in costs.items()
@@ -130,11 +130,11 @@ def _partition_of_all(
     return integers if border else leave_first_layers_float(problem, costs, integers, others)
 
 
-def _required_ratio(problem: PartitionProblem, integers_gain: bool) -> float:
+def _get_required_ratio(problem: PartitionProblem, integers_gain: bool) -> float:
     """The share of the time of all-integer products below which products stay float."""
     if not integers_gain:
         return 1.0
-    fits = _fits_cache(problem.nodes.values(), problem.costs)
+    fits = _can_fit_cache(problem.nodes.values(), problem.costs)
     return _REQUIRED_RATIO if fits else _REQUIRED_RATIO_GUESSED
 
 
@@ -245,7 +245,7 @@ class FloatTimeModel:
         return sorted(name for name in near if name in specs and not is_product(specs[name]))
 
 
-def _fits_cache(nodes: Collection[Node], costs: OrtCostTable) -> bool:
+def _can_fit_cache(nodes: Collection[Node], costs: OrtCostTable) -> bool:
     """Whether every float tensor that the nodes read or write has a fixed size that fits the cache."""
     shapes = [get_shape(value) for value in list_float_tensors(nodes)]
     return all(
@@ -256,17 +256,17 @@ def _fits_cache(nodes: Collection[Node], costs: OrtCostTable) -> bool:
     )
 
 
-def _data_movement_alone(nodes: Mapping[str, Node], specs: Mapping[str, OpSpec]) -> list[str]:
+def _list_lone_data_movement(nodes: Mapping[str, Node], specs: Mapping[str, OpSpec]) -> list[str]:
     """The nodes of connected components that only move data."""
     return [
         name
-        for component in _connected_components(nodes)
+        for component in _list_connected_components(nodes)
         if all(specs[name].follows_neighbours for name in component)
         for name in component
     ]
 
 
-def _connected_components(nodes: Mapping[str, Node]) -> list[list[str]]:
+def _list_connected_components(nodes: Mapping[str, Node]) -> list[list[str]]:
     """The nodes by connected component: a tensor connects its writer and its readers, also without the writer."""
     components, first = UnionFind(nodes), dict[Value, str]()
     for name, node in nodes.items():

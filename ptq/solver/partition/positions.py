@@ -49,10 +49,10 @@ def find_nodes_with_positions(graph: Graph) -> dict[str, str]:
         if get_operator(node) in ("Shape", "Size"):
             growing.update(node.outputs)
             continue
-        sums_more = _sums_open_axes(node)
+        sums_more = _is_sum_over_open_axes(node)
         if sums_more or any(is_float32(v) for v in _list_operands(node) if v in growing):
             found[get_node_name(node)] = _REASON if not sums_more else _SUM_REASON
-        values, divisor = _list_values(node), _divisor_of(node)
+        values, divisor = _list_values(node), _find_divisor(node)
         if divisor in growing:
             # a share of the size: times a position it does not grow
             if growing.isdisjoint(values):
@@ -62,7 +62,7 @@ def find_nodes_with_positions(graph: Graph) -> dict[str, str]:
     return found
 
 
-def _sums_open_axes(node: Node) -> bool:
+def _is_sum_over_open_axes(node: Node) -> bool:
     """Whether the node sums float values over an axis whose length the model leaves open; the batch is none."""
     value = node.inputs[0] if get_operator(node) in _SUMS else None
     shape = None if value is None or not is_float32(value) else get_shape(value)
@@ -112,7 +112,7 @@ def _list_values(node: Node) -> Collection[Value | None]:
     return node.inputs[:1] if moves or operator in _FIRST_INPUT else ()
 
 
-def _divisor_of(node: Node) -> Value | None:
+def _find_divisor(node: Node) -> Value | None:
     """The input that the output shrinks with."""
     operator = get_operator(node)
     if operator == "Div":

@@ -26,13 +26,15 @@ def find_inputs_added_by_kernels(graph: Graph, integers: Collection[str]) -> dic
     for node in graph.nodes:
         if get_operator(node) != "Add" or node.name not in integers:
             continue
-        writers = [(order[maker], at) for at in (0, 1) if (maker := _adder(node, at, integers))]
+        writers = [
+            (order[maker], at) for at in (0, 1) if (maker := _find_adder(node, at, integers))
+        ]
         if writers:
             found[get_node_name(node)] = max(writers)[1]
     return found
 
 
-def _adder(node: Node, position: int, integers: Collection[str]) -> Node | None:
+def _find_adder(node: Node, position: int, integers: Collection[str]) -> Node | None:
     """The quantized convolution that writes the input, if only the sum reads it and the other one is not constant."""
     value, other = node.inputs[position], node.inputs[1 - position]
     maker = value.producer() if value is not None else None

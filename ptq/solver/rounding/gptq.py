@@ -200,7 +200,7 @@ class GptqRounder:
         target = self._target_weights.get(name)
         scaled = scale_weights(linear, params, target)
         plain = scaled if target is None else scale_weights(linear, params)
-        guard = _saturation_guard(linear, plain)
+        guard = _make_saturation_guard(linear, plain)
         del plain
         validated = has_held_out(blocks) and linear.length <= self._validated_inputs
         if validated:
@@ -209,7 +209,7 @@ class GptqRounder:
             damping = FIXED_DAMPING
             integers, energies = round_weights(scaled, blocks, centred, damping, guard)
         signal, nearest, gptq = energies.tolist()
-        figures = damping, _sqnr_db(signal, nearest), _sqnr_db(signal, gptq), validated
+        figures = damping, _limit_sqnr_db(signal, nearest), _limit_sqnr_db(signal, gptq), validated
         loses = gptq >= nearest
         if loses and target is None:
             return WeightRounding(None, *figures)
@@ -242,7 +242,7 @@ def _to_weight(
     return RoundedWeight(np.ascontiguousarray(whole), params)
 
 
-def _saturation_guard(linear: LinearOp, plain: ScaledWeights) -> SaturationGuard:
+def _make_saturation_guard(linear: LinearOp, plain: ScaledWeights) -> SaturationGuard:
     """A function that keeps int16 sums of two products from saturating, in orders in which nearest integers do not.
 
     Args:
@@ -252,7 +252,7 @@ def _saturation_guard(linear: LinearOp, plain: ScaledWeights) -> SaturationGuard
     guards = [
         guard
         for guard in (linear.avoid_saturation, linear.avoid_channel_saturation)
-        if all(np.array_equal(guard(some), some) for some in _nearest_integers(plain))
+        if all(np.array_equal(guard(some), some) for some in _list_nearest_integers(plain))
     ]
 
     def avoid_saturation(integers: NDArray[Any]) -> NDArray[Any]:
@@ -263,13 +263,13 @@ def _saturation_guard(linear: LinearOp, plain: ScaledWeights) -> SaturationGuard
     return avoid_saturation
 
 
-def _nearest_integers(plain: ScaledWeights) -> Iterator[NDArray[Any]]:
+def _list_nearest_integers(plain: ScaledWeights) -> Iterator[NDArray[Any]]:
     """The nearest integers of the weights, in parts; most saturate in the first sums."""
     parts = itertools.chain([slice(_FEW_SUMS)], plain.sum_slices())
     return (round_to_nearest(plain.select(sums)) for sums in parts)
 
 
-def _sqnr_db(signal: float, error: float) -> float:
+def _limit_sqnr_db(signal: float, error: float) -> float:
     """SQNR in dB of two energies, at most that of `_MAX_SNR`."""
     return (
         to_sqnr_db(signal, max(error, signal / _MAX_SNR))

@@ -238,7 +238,7 @@ def multiply_in_blocks(a: NDArray[Any], b: Real) -> Real:
     product = np.zeros((len(a), a.shape[1], b.shape[2]), b.dtype)
     if not product.size:
         return product
-    rows, columns = _equal_slices(a.shape[1], _ROWS), _equal_slices(b.shape[2], _COLUMNS)
+    rows, columns = _list_equal_slices(a.shape[1], _ROWS), _list_equal_slices(b.shape[2], _COLUMNS)
     # numpy calls another function of OpenBLAS for a vector, which runs on one thread below 9216 multiplications
     is_vector = 1 in product.shape[1:]
     area = min(_ROWS, a.shape[1]) * min(_COLUMNS, b.shape[2])
@@ -251,7 +251,7 @@ def multiply_in_blocks(a: NDArray[Any], b: Real) -> Real:
     return product
 
 
-def _equal_slices(length: int, longest: int) -> list[slice]:
+def _list_equal_slices(length: int, longest: int) -> list[slice]:
     """Slices of a length, which differ by at most 1: none is much shorter than the others."""
     count = -(-length // longest)
     edges = [length * i // count for i in range(count + 1)]

@@ -117,7 +117,7 @@ class LinearOp:
         lines = samples.reshape(len(samples), -1, self.length)
         at = _pick_positions(lines.shape[1], quota, first, len(samples))
         picked = [some[places] for some, places in zip(lines, at, strict=True)]
-        return [_centered_codes(some, params).astype(np.int16).T[None] for some in picked]
+        return [_to_centered_codes(some, params).astype(np.int16).T[None] for some in picked]
 
     def channel_sums(self, samples: NDArray[Any]) -> NDArray[np.float64]:
         """The sum of each channel of the input over all values of samples that are stacked as for `sample_rows`."""
@@ -144,7 +144,7 @@ class LinearOp:
             by_sample = np.stack(some)
         # float32 would round the errors of wider integers
         kind = np.float32 if params.qtype.bits <= UINT8.bits else np.float64
-        error: NDArray[np.floating[Any]] = _centered_codes(by_sample, params).astype(
+        error: NDArray[np.floating[Any]] = _to_centered_codes(by_sample, params).astype(
             kind, copy=False
         )
         error *= np.float32(params.scale)
@@ -163,16 +163,16 @@ class LinearOp:
         outputs = tuple(along.shape[1] for along in taps)
         at = _pick_positions(samples.shape[1] * math.prod(outputs), quota, first, len(samples))
         image, place = np.divmod(at, math.prod(outputs))
-        inside, position = _tap_positions(taps, np.unravel_index(place, outputs))
+        inside, position = _find_tap_positions(taps, np.unravel_index(place, outputs))
         position += image * math.prod(samples.shape[3:])
         rows = []
         for i, sample in enumerate(samples):
             places = position[:, i].reshape(-1)
             plane = sample.swapaxes(0, 1).reshape(self.input_channels, -1)
             if plane.shape[1] < len(places):  # windows that overlap are rounded once
-                codes = _centered_codes(plane, params).astype(np.int16).take(places, axis=1)
+                codes = _to_centered_codes(plane, params).astype(np.int16).take(places, axis=1)
             else:
-                codes = _centered_codes(plane.take(places, axis=1), params).astype(np.int16)
+                codes = _to_centered_codes(plane.take(places, axis=1), params).astype(np.int16)
             if inside is not None:
                 codes *= inside[:, i].reshape(-1)
             rows.append(codes.reshape(self.groups, self.length, -1))
@@ -205,7 +205,7 @@ def _place_taps(axes: Sequence[WindowAxis]) -> list[NDArray[np.int64]]:
     return found[::-1]
 
 
-def _tap_positions(
+def _find_tap_positions(
     taps: Sequence[NDArray[np.int64]], windows: Sequence[NDArray[np.int64]]
 ) -> tuple[NDArray[np.bool_] | None, NDArray[np.int64]]:
     """Whether each tap of some windows lies inside the input, None if all do, and its place there.
@@ -234,7 +234,7 @@ def _as_8_bits(params: QuantParams) -> QuantParams:
     return QuantParams.per_tensor(float(params.scale) * steps, zero_point, UINT8)
 
 
-def _centered_codes(values: NDArray[Any], params: QuantParams) -> NDArray[np.float32]:
+def _to_centered_codes(values: NDArray[Any], params: QuantParams) -> NDArray[np.float32]:
     """The integers of `QuantParams.quantize` less the zero point."""
     zero_point = int(params.zero_point)
     codes: NDArray[np.float32] = np.asarray(values / np.float32(params.scale))
@@ -251,11 +251,11 @@ def _pick_positions(available: int, quota: int, first: int, samples: int) -> NDA
     if count == available:
         return np.zeros((samples, 1), np.int64) + np.arange(available)
     number = (first + np.arange(samples))[:, None] * count + np.arange(count)
-    picked: NDArray[np.int64] = number % available * _golden_stride(available) % available
+    picked: NDArray[np.int64] = number % available * _find_golden_stride(available) % available
     return picked
 
 
 @cache
-def _golden_stride(length: int) -> int:
+def _find_golden_stride(length: int) -> int:
     """A number near the golden ratio of a length, without a common divisor."""
     return next(s for s in range(round(length * 0.618), 2 * length) if math.gcd(s, length) == 1)

@@ -31,11 +31,11 @@ def find_concats_with_unlike_ranges(
     """Concats that only outputs read and whose inputs have too different ranges, with the reason."""
     found = {}
     for node in graph.nodes:
-        if get_operator(node) != "Concat" or not _leads_only_to_outputs(node.outputs[0]):
+        if get_operator(node) != "Concat" or not _is_only_for_outputs(node.outputs[0]):
             continue
         lengths = {}
         for value in node.inputs:
-            length = None if value is None else _range_length(value, stats)
+            length = None if value is None else _find_range_length(value, stats)
             if value is not None and length:
                 lengths[get_name(value)] = length
         if not lengths:
@@ -51,20 +51,20 @@ def find_concats_with_unlike_ranges(
     return found
 
 
-def _leads_only_to_outputs(value: Value) -> bool:
+def _is_only_for_outputs(value: Value) -> bool:
     """Whether the value reaches only outputs of the model, through data movement at most."""
     for node in list_consumers(value):
         spec = get_spec(node)
         if (
             spec is None
             or spec.qlinear is not RUNS_ON_INTEGERS
-            or not all(map(_leads_only_to_outputs, node.outputs))
+            or not all(map(_is_only_for_outputs, node.outputs))
         ):
             return False
     return value.is_graph_output() or bool(value.uses())
 
 
-def _range_length(value: Value, stats: Mapping[str, TensorStats]) -> float | None:
+def _find_range_length(value: Value, stats: Mapping[str, TensorStats]) -> float | None:
     """The length of the range with 0 in it; None if it is unknown."""
     observed, array, maker = stats.get(get_name(value)), get_constant(value), value.producer()
     if array is not None and array.size:

@@ -51,13 +51,13 @@ def share_near_ranges(
         if own is None or other is None or roots[0] == roots[1]:
             continue
         joint = _join(own, other)
-        lengths = zip(roots, map(_length, (own, other)), strict=True)
+        lengths = zip(roots, map(_compute_length, (own, other)), strict=True)
         least = min(shortest.get(root, length) for root, length in lengths)
-        if joint is None or _length(joint) > MOST_WIDENED * least:
+        if joint is None or _compute_length(joint) > MOST_WIDENED * least:
             continue
         if not _may_share(groups, pair, assignment, joint) or (
-            _holds_input(groups, output, own != joint)
-            or _holds_input(groups, source, other != joint)
+            _has_changed_input(groups, output, own != joint)
+            or _has_changed_input(groups, source, other != joint)
         ):
             continue
         for old, this, that in ((own, output, source), (other, source, output)):
@@ -81,7 +81,7 @@ def _list_inputs(assignment: PrecisionAssignment, target: Target) -> Iterator[tu
                 yield name, get_name(quantized.node.outputs[0]), get_name(value)
 
 
-def _holds_input(groups: ScaleGroups, name: str, changes: bool) -> bool:
+def _has_changed_input(groups: ScaleGroups, name: str, changes: bool) -> bool:
     """Whether the scale of an input of the model changes: 8-bit images are exact in theirs."""
     members = groups.members_of(name) if changes else ()
     return any(groups.values[member].is_graph_input() for member in members)
@@ -115,6 +115,6 @@ def _join(one: QuantParams, other: QuantParams) -> QuantParams | None:
     return compute_asymmetric_qparams(Range(min(low, least), max(high, most)), one.qtype)
 
 
-def _length(params: QuantParams) -> float:
+def _compute_length(params: QuantParams) -> float:
     low, high = get_covered_range(params)
     return high - low

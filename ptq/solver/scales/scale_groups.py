@@ -183,14 +183,14 @@ def _share_input_scales(
     output = get_name(node.outputs[0])
     names = [get_name(value) for value in quantized.inputs_with_role(Role.ACTIVATION)]
     if target.follows_litert_spec:
-        sharing = _shareable_inputs(groups, quantized)
+        sharing = _list_shareable_inputs(groups, quantized)
         activations = [o for o in quantized.operands if o.role is Role.ACTIVATION]
         groups.requantized_inputs += [
             (node.name, o.position) for o in activations if get_name(o.value) not in sharing
         ]
     else:
         sharing = [name for name in names if _is_read_only_by(groups, name, node, assignment)]
-        bounds = {name: _fused_bounds(groups, name, assignment) for name in sharing}
+        bounds = {name: _list_fused_bounds(groups, name, assignment) for name in sharing}
         if len(set(bounds.values())) > 1:
             sharing = [name for name in sharing if not bounds[name]]
     if len(sharing) < len(names):
@@ -199,7 +199,7 @@ def _share_input_scales(
         groups.union(output, name, node.name)
 
 
-def _shareable_inputs(groups: ScaleGroups, quantized: QuantizedNode) -> list[str]:
+def _list_shareable_inputs(groups: ScaleGroups, quantized: QuantizedNode) -> list[str]:
     """The inputs that can take the output's parameters.
 
     Inputs with prescribed parameters cannot, unless all have the same ones. A constant with several readers cannot
@@ -223,14 +223,14 @@ def _is_read_only_by(
     return all(
         not value.is_graph_output()
         and all(
-            reader is node or _stays_in_group(groups, name, reader, assignment)
+            reader is node or _has_output_in_group(groups, name, reader, assignment)
             for reader in list_consumers(value)
         )
         for value in values
     )
 
 
-def _stays_in_group(
+def _has_output_in_group(
     groups: ScaleGroups, name: str, reader: Node, assignment: PrecisionAssignment
 ) -> bool:
     """Whether the reader is a folded activation or data movement whose output is in the tensor's group."""
@@ -243,7 +243,7 @@ def _stays_in_group(
     return groups.find_root(get_name(reader.outputs[0])) == groups.find_root(name)
 
 
-def _fused_bounds(
+def _list_fused_bounds(
     groups: ScaleGroups, name: str, assignment: PrecisionAssignment
 ) -> frozenset[str]:
     """The bounds of the fused activations that write tensors of the group, in words."""

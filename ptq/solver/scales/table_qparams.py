@@ -59,12 +59,12 @@ def find_tables(
     nodes = dict.fromkeys(graph.nodes if target.quantizes_tables else ())
     for node in nodes:
         name, table = get_node_name(node), node.inputs[0] if node.inputs else None
-        if table is None or name in quantized or not _reads_rows(node):
+        if table is None or name in quantized or not _is_row_gather(node):
             continue
         readers = [use.node for use in table.uses() if use.node.name not in quantized]
         # a reader in a sub-graph is no node of the plan, and keeps the table float
         if not all(
-            one in nodes and _reads_rows(one) and kept.isdisjoint([one.name, "Gather"])
+            one in nodes and _is_row_gather(one) and kept.isdisjoint([one.name, "Gather"])
             for one in readers
         ):
             continue
@@ -77,7 +77,7 @@ def find_tables(
             yield name, *found
 
 
-def _reads_rows(node: Node) -> bool:
+def _is_row_gather(node: Node) -> bool:
     """Whether the node reads rows of a large matrix of float32."""
     table = node.inputs[0] if get_operator(node) == "Gather" else None
     shape = get_constant_shape(table)

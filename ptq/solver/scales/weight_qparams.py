@@ -60,13 +60,15 @@ def compute_weight_and_bias_qparams(
     if weight is not None:
         whole = per_tensor or not target.per_channel
         array = require_constant(weight.value)  # a scaled weight is computed at each first read
-        axis = None if whole else _channel_axis(quantized, array.ndim)
-        paired = _largest_pair_sums(quantized, array, target) if reduced else None
-        params, why = _weight_qparams(array, target, axis, paired)
+        axis = None if whole else _find_scale_axis(quantized, array.ndim)
+        paired = _compute_largest_pair_sums(quantized, array, target) if reduced else None
+        params, why = _compute_weight_qparams(array, target, axis, paired)
         if bias is not None and not array.any():
-            params, why = _zero_weight_qparams(params, activations[0], require_constant(bias.value))
+            params, why = _compute_zero_weight_qparams(
+                params, activations[0], require_constant(bias.value)
+            )
         elif bias is not None:
-            room = _bias_limit(array, params)
+            room = _compute_bias_limit(array, params)
             widened = _widen_for_bias(params, activations[0], require_constant(bias.value), room)
             if widened is not None:
                 params, why = widened
@@ -106,7 +108,7 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
     return replace(plan, operands=solved)
 
 
-def _channel_axis(quantized: QuantizedNode, rank: int) -> int | None:
+def _find_scale_axis(quantized: QuantizedNode, rank: int) -> int | None:
     """The axis of a weight along which each output channel may have its own scale; None if it may not."""
     # QLinearMatMul takes one scale for each column only where all batches share the columns
     return (
@@ -116,7 +118,7 @@ def _channel_axis(quantized: QuantizedNode, rank: int) -> int | None:
     )
 
 
-def _largest_pair_sums(
+def _compute_largest_pair_sums(
     quantized: QuantizedNode, array: NDArray[Any], target: Target
 ) -> NDArray[Any] | None:
     """The largest sum of two neighbouring weights of one sign, by output channel; None if pairs are not added."""
@@ -127,7 +129,7 @@ def _largest_pair_sums(
     return np.maximum.reduce(sums) if sums else None
 
 
-def _weight_qparams(
+def _compute_weight_qparams(
     array: NDArray[Any], target: Target, axis: int | None, paired: NDArray[Any] | None
 ) -> QParamsWithReason:
     """Parameters of a weight by its minimum and maximum, or by its largest sums of two neighbours (``paired``)."""
@@ -148,7 +150,7 @@ def _weight_qparams(
     return compute_symmetric_qparams(threshold, target.weight, axis), Why("observed", detail)
 
 
-def _zero_weight_qparams(
+def _compute_zero_weight_qparams(
     weight: QuantParams, first: QuantParams, bias: NDArray[Any]
 ) -> QParamsWithReason:
     """Parameters of a weight of zeros: its scale only sets the scale of the bias."""
@@ -158,7 +160,7 @@ def _zero_weight_qparams(
     return params, Why("derived", "weight of zeros: scale from the bias alone")
 
 
-def _bias_limit(weight: NDArray[Any], params: QuantParams) -> int:
+def _compute_bias_limit(weight: NDArray[Any], params: QuantParams) -> int:
     """The largest magnitude of a bias, in its integers, with which K products still fit int32."""
     largest = int(np.max(params.qtype.hi - params.zero_point))
     products = weight.size // max(1, params.scale.size) * 255 * largest

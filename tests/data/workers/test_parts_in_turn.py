@@ -113,7 +113,7 @@ def test_kernels_have_the_threads_of_all_workers_while_this_process_works_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("PTQ_THREADS", raising=False)
-    monkeypatch.setattr("ptq.kernels.thread_pool._usable_cpus", lambda: 16)
+    monkeypatch.setattr("ptq.kernels.thread_pool._count_usable_cpus", lambda: 16)
 
     @use_given_threads
     def count(*, threads: int = 0, workers: int = 1) -> int:

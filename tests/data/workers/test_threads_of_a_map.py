@@ -25,7 +25,7 @@ THREADS = 3
 
 @pytest.fixture(autouse=True)
 def _many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 8)
+    monkeypatch.setattr(thread_pool, "_count_usable_cpus", lambda: 8)
     monkeypatch.delenv("PTQ_THREADS", raising=False)
 
 

@@ -66,7 +66,7 @@ def measure(plain: PreparedModel, samples: Samples, run: RunOptions = RUN) -> Me
 def test_values_measured_on_threads_are_those_of_one_thread(
     plain: PreparedModel, samples: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 3)
+    monkeypatch.setattr(thread_pool, "_count_usable_cpus", lambda: 3)
     together, threads = threading.Barrier(3, timeout=10), set[int]()
     run = BatchBuffers.run
 

@@ -129,7 +129,7 @@ def test_candidates_that_are_measured_at_once_have_the_same_errors(
         return found
 
     monkeypatch.setattr(CandidateComparison, "_errors", record)
-    monkeypatch.setattr(thread_pool, "_usable_cpus", lambda: 3)
+    monkeypatch.setattr(thread_pool, "_count_usable_cpus", lambda: 3)
     alone = comparison(plain, samples=16).select_best(candidates).notes
     one = sorted(measured)
     measured.clear()

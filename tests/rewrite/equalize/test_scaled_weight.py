@@ -7,7 +7,7 @@ import pytest
 from networks import build_network
 
 from ptq.model.graph import Graph
-from ptq.rewrite.equalize.scale_channels import _scaled
+from ptq.rewrite.equalize.scale_channels import _scale_weight
 
 RANDOM = np.random.default_rng(0)
 
@@ -42,6 +42,8 @@ def test_blocks_give_the_bits_of_the_whole_weight(monkeypatch, text, shape, inpu
             of_group = read[group * inputs[1] : (group + 1) * inputs[1]]
             kernel[...] = kernel * written[channel] / of_group[:, None, None]
     tensor = node.inputs[1].const_value
-    np.testing.assert_array_equal(_scaled(node, tensor, written, read), exact.astype(np.float32))
-    plain = _scaled(node, tensor, None, None)
+    np.testing.assert_array_equal(
+        _scale_weight(node, tensor, written, read), exact.astype(np.float32)
+    )
+    plain = _scale_weight(node, tensor, None, None)
     np.testing.assert_array_equal(plain, weight)

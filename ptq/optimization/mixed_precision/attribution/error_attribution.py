@@ -100,7 +100,7 @@ def attribute_error(
     probe, before = injector.probe, injector.runs
     runs, count = _GroupRuns(injector, samples, advance), len(probe.sources)
     everything = np.arange(count)
-    parts = np.array_split(_execution_order(probe), min(groups, count))
+    parts = np.array_split(_find_execution_order(probe), min(groups, count))
     measured, runs_left = runs.shares([everything, *parts]), MAX_RUNS - len(parts)
     joint, shares = measured[:, 0], list(measured[:, 1:].T)
     if enough is None:
@@ -144,7 +144,7 @@ def measure_joint_errors(
     return runs.shares([np.asarray(group, np.intp) for group in groups])
 
 
-def _execution_order(probe: ErrorProbe) -> NDArray[np.intp]:
+def _find_execution_order(probe: ErrorProbe) -> NDArray[np.intp]:
     index = {node.name: number for number, node in enumerate(probe.injected.nodes)}
     return np.argsort([index.get(source.node, -1) for source in probe.sources], kind="stable")
 

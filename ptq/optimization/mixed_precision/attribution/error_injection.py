@@ -105,10 +105,12 @@ class _Injection:
         """What `ErrorInjector.output_error_energies` yields for one sample."""
         runs = self.output_errors(sample, factors)
         clean = next(runs)
-        sums = [[_energy(noise) if noise.size else -1.0 for noise in noises] for noises in runs]
+        sums = [
+            [_compute_energy(noise) if noise.size else -1.0 for noise in noises] for noises in runs
+        ]
         energies = np.array(sums, np.float64).reshape(len(factors), len(clean)).T
         excluded = np.any(energies < 0, axis=1, keepdims=True)
-        signal = np.array([_energy(y) if y.dtype.kind == "f" else 0.0 for y in clean])
+        signal = np.array([_compute_energy(y) if y.dtype.kind == "f" else 0.0 for y in clean])
         return np.where(excluded, 0.0, energies), np.where(excluded[:, 0], 0.0, signal)
 
     def output_errors(
@@ -128,7 +130,7 @@ class _Injection:
             yield [*clean]
             for row in factors:
                 outputs = self._run_injected(sample, injected.feed(row))
-                yield [_output_error(o, c) for o, c in zip(outputs, clean, strict=True)]
+                yield [_compute_output_error(o, c) for o, c in zip(outputs, clean, strict=True)]
 
     def _rounding_errors(self, sample: Sample) -> _Arrays:
         """The rounding error of each source."""
@@ -161,11 +163,11 @@ class _Injection:
             known[sample.name] = arrays
 
 
-def _energy(array: NDArray[Any]) -> float:
+def _compute_energy(array: NDArray[Any]) -> float:
     return float(np.square(array, dtype=np.float64).sum())
 
 
-def _output_error(output: NDArray[Any], clean: NDArray[Any]) -> NDArray[np.float32]:
+def _compute_output_error(output: NDArray[Any], clean: NDArray[Any]) -> NDArray[np.float32]:
     if output.dtype.kind != "f" or output.shape != clean.shape:
         return np.empty(0, np.float32)
     noise: NDArray[np.float32] = (output - clean).astype(np.float32, copy=False).reshape(-1)

@@ -120,7 +120,7 @@ def list_greedy_candidates(
 
     limit = sys.float_info.max
     while (
-        best := _best_candidate(removable, shares[None], floats, gain, limited_cost, limit)
+        best := _find_best_candidate(removable, shares[None], floats, gain, limited_cost, limit)
     ) is not None:
         share, greatest = removable.gain_of(best[0], floats)
         assert greatest is not None
@@ -155,7 +155,7 @@ def find_cheapest_cover(
         return float((np.minimum(removed, left)[left > 0] / needs[left > 0]).sum())
 
     while (left > 0).any():
-        best = _best_candidate(removable, shares, floats, gain, cost, math.inf)
+        best = _find_best_candidate(removable, shares, floats, gain, cost, math.inf)
         if best is None:
             break
         chosen, floats = [*chosen, best[0]], floats | best[0]
@@ -195,14 +195,14 @@ def find_cheap_extras(
         share = float((removed[left > 0] / left[left > 0]).max(initial=0.0))
         return share if share >= least else 0.0
 
-    while (best := _best_candidate(removable, shares, floats, gain, cost, most)) is not None:
+    while (best := _find_best_candidate(removable, shares, floats, gain, cost, most)) is not None:
         most -= cost(best[0], floats)
         floats, left = floats | best[0], np.maximum(left - best[1], 0)
         left[left < _TOLERANCE * shares.sum(axis=1)] = 0
     return floats - before
 
 
-def _best_candidate(
+def _find_best_candidate(
     removable: RemovableSources,
     shares: NDArray[np.float64],
     floats: frozenset[str],

@@ -22,7 +22,7 @@ _PARTS = 6
 
 def list_anchors(curve: Sequence[CurvePoint]) -> list[int]:
     """The numbers of the points to measure: the ends, and those nearest to each sixth of the gain in dB."""
-    gains = [_gain_db(point) for point in curve]
+    gains = [_to_gain_db(point) for point in curve]
     levels = [gains[-1] * part / _PARTS for part in range(_PARTS + 1)]
     nearest = (min(range(len(gains)), key=lambda k: abs(gains[k] - level)) for level in levels)
     return sorted({0, *nearest, len(gains) - 1})
@@ -41,19 +41,19 @@ def estimate_points(
     by_time = sorted(anchors, key=lambda k: curve[k].time)
     times = [curve[k].time for k in by_time]
     taken = [1 / measured[k][0] for k in by_time]
-    gains = [_gain_db(curve[k]) for k in anchors]
+    gains = [_to_gain_db(curve[k]) for k in anchors]
     found = [measured[k][1] for k in anchors]
     return [
         FrontierPoint(
             number,
             {},
             1 / float(np.interp(point.time, times, taken)),
-            float(np.interp(_gain_db(point), gains, found)),
+            float(np.interp(_to_gain_db(point), gains, found)),
             *measured.get(number, (None, None)),
         )
         for number, point in enumerate(curve)
     ]
 
 
-def _gain_db(point: CurvePoint) -> float:
+def _to_gain_db(point: CurvePoint) -> float:
     return to_sqnr_db(1, max(point.error, _TINY))

@@ -60,7 +60,7 @@ def trace_curve(trade: FloatTrade, further: Collection[frozenset[str]] = ()) -> 
     """
     points, times = list_points(trade), trade.times
     fixed = [
-        CurvePoint(nodes, times.estimate(nodes), _remaining_error(trade.attribution, nodes))
+        CurvePoint(nodes, times.estimate(nodes), _compute_remaining_error(trade.attribution, nodes))
         for nodes in further
     ]
     # as slow as float: no node on integers is left, or those that are left gain nothing
@@ -109,7 +109,7 @@ def add_neighbours(trade: FloatTrade, curve: Sequence[CurvePoint]) -> list[Curve
         changed = (new for old in fresh for one in candidates for new in (old | one, old - one))
         for nodes in [new for new in dict.fromkeys(changed) if new not in known][:left]:
             left -= 1
-            error = _remaining_error(found, nodes)
+            error = _compute_remaining_error(found, nodes)
             if error > LOWEST_ERROR and (time := times.estimate(nodes)) < times.in_float:
                 known[nodes] = CurvePoint(nodes, time, error)
         best = keep_pareto(list(known.values()))
@@ -156,7 +156,7 @@ def _grow(trade: FloatTrade) -> Iterator[CurvePoint]:
         yield CurvePoint(floats, time, error)
 
 
-def _remaining_error(found: ErrorAttribution, floats: frozenset[str]) -> float:
+def _compute_remaining_error(found: ErrorAttribution, floats: frozenset[str]) -> float:
     total = max(float(found.mean_shares.sum()), math.ulp(0.0))
     return max(found.remaining_share(floats) / total, LOWEST_ERROR)
 

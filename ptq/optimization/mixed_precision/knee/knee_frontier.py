@@ -48,10 +48,10 @@ def trace_frontier(
         )
         for number, point in enumerate(curve)
     )
-    return EstimatedFrontier(prefer, points, _share_by_node(found), found.samples, found.runs)
+    return EstimatedFrontier(prefer, points, _sum_shares_by_node(found), found.samples, found.runs)
 
 
-def _share_by_node(found: ErrorAttribution) -> dict[str, float]:
+def _sum_shares_by_node(found: ErrorAttribution) -> dict[str, float]:
     total, shares = float(found.mean_shares.sum()), dict[str, float]()
     for source, share in zip(found.sources, found.mean_shares, strict=True):
         if source.node:
