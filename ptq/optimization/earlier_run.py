@@ -55,24 +55,32 @@ class Given:
         return stats
 
     @property
-    def replaced(self) -> list[str]:
-        """What replaces decisions or the calibration; not statistics that keep all samples: these decide all anew."""
+    def _decides_nothing(self) -> bool:
+        """Whether the statistics keep all their samples, which decide all anew."""
         stats = self.stats
         keeps_all = (
             stats is not None and stats.kept is not None and len(stats.kept.feeds) == stats.samples
         )
-        given = {
-            "plan": self.plan,
-            "statistics": None if self.is_calibrated_anew and keeps_all else stats,
-        }
+        return self.is_calibrated_anew and keeps_all
+
+    @property
+    def replaced(self) -> list[str]:
+        """What replaces decisions or the calibration."""
+        statistics = None if self._decides_nothing else self.stats
+        given = {"plan": self.plan, "statistics": statistics}
         return [name for name, value in given.items() if value is not None]
 
     @property
-    def digest(self) -> str | None:
-        """The digest of the graph that they belong to; None if nothing is given, or all is decided anew."""
+    def prepared_digest(self) -> str | None:
+        """The digest of the prepared graph that they belong to; None if nothing is given, or all is decided anew."""
         if self.plan is not None:
             return self.plan.graph
-        return None if self.is_calibrated_anew or self.stats is None else self.stats.graph
+        return None if self.stats is None or self._decides_nothing else self.stats.graph
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of the graph that they belong to; None if nothing is given, or kept samples decide the rewrites."""
+        return None if self.is_calibrated_anew else self.prepared_digest
 
     @property
     def names(self) -> set[str]:

@@ -83,12 +83,14 @@ def open_job(
         DataError: Samples are missing or do not fit.
         UsageError: An option makes no sense.
     """
+    kept = None if data is not None else given.open_kept_samples()
+    given = replace(given, is_calibrated_anew=kept is not None)
     source, prepared = open_and_prepare(
         model,
         opset=options.opset,
         per_tensor=options.per_tensor if given.plan is None else given.plan.is_per_tensor,
         known=given.names,
-        digest=given.digest,
+        digest=given.prepared_digest,
         float_functions=options.target_row(given.plan).has_float_functions,
     )
     labels = options.metric is None
@@ -98,9 +100,8 @@ def open_job(
         require_free_batch(source, options.static_batch, options.to_tflite_options(samples).shapes)
     if not search:
         samples = _limit_reported(samples, EFFORTS[options.effort].reported_samples)
-    kept = None if data is not None else given.open_kept_samples()
     if kept is not None:
-        given, samples = replace(given, is_calibrated_anew=True), replace(samples, calibration=kept)
+        samples = replace(samples, calibration=kept)
     ineffective = [] if given.plan is None else options.list_ineffective()
     if data is None and reading.samples is not None:
         ineffective.append(f"samples {reading.samples} has no effect without data")

@@ -75,6 +75,31 @@ def test_a_size_that_all_samples_fit_gives_the_model_of_the_data(model, data) ->
     assert quantize(model, stats=again).graph.to_bytes() == quantize(model, data).graph.to_bytes()
 
 
+@pytest.mark.parametrize("target", ["ort", "portable"])
+def test_all_kept_samples_decide_how_the_model_is_prepared(target: str) -> None:
+    """Target ``portable`` keeps a Gelu in pieces; statistics are those of the fused one."""
+    network = build_network(
+        "h = MatMul(x, w)\na = Div(h, root)\ne = Erf(a)\np = Add(e, one)\nq = Mul(h, p)\n"
+        "g = Mul(q, half)\ny = MatMul(g, v)",
+        {"x": ("n", 16)},
+        ("y",),
+        opset=13,
+        w=gaussian_array(16, 32, seed=1, scale=0.3),
+        v=gaussian_array(32, 8, seed=2, scale=0.3),
+        root=np.array(2**0.5, np.float32),
+        one=np.array(1, np.float32),
+        half=np.array(0.5, np.float32),
+    )
+    rows, others = {"x": gaussian_array(COUNT, 16, seed=3)}, {"x": gaussian_array(8, 16, seed=4)}
+    stats = ptq.calibrate(network, rows, keep_samples=COUNT, threads=1)
+    found = [
+        ptq.quantize(network, given, stats=by, eval_data=others, threads=1, target=target)
+        for given, by in ((rows, None), (None, stats))
+    ]
+    assert found[0].graph.to_bytes() == found[1].graph.to_bytes()
+    assert ("Gelu" in {node.op_type for node in found[0].graph.nodes}) == (target == "ort")
+
+
 def test_a_size_keeps_as_many_samples_as_fit(model, data) -> None:
     stats = ptq.calibrate(model, data, keep_samples="7KB", threads=1)
     counted = ptq.calibrate(model, data, keep_samples=9, threads=1)  # 768 bytes each
