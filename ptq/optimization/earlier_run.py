@@ -79,7 +79,7 @@ class Given:
 
     @property
     def digest(self) -> str | None:
-        """The digest of the graph that they belong to; None if nothing is given, or kept samples decide the rewrites."""
+        """The digest of the graph that they belong to; None if nothing is given, or kept samples decide."""
         return None if self.is_calibrated_anew else self.prepared_digest
 
     @property
