@@ -28,7 +28,7 @@ from ptq.model.weights.layer_weights import (
     count_output_channels,
 )
 from ptq.rewrite.equalize.channel_ties import ChannelTies, GroupNumbers
-from ptq.rewrite.equalize.layer_pairs import HOMOGENEOUS, clip_bounds, is_bounded
+from ptq.rewrite.equalize.layer_pairs import HOMOGENEOUS, find_bounds_around_0
 from ptq.rewrite.equalize.per_channel_ops import is_cheap_as_depthwise
 
 GATED_OPS = frozenset(["HardSwish"])
@@ -233,9 +233,10 @@ class ChannelWalk:
 
     def clip_groups(self, node: Node, value: Value) -> GroupNumbers | None:
         """A Clip with constant bounds around 0, which limit the factors."""
-        groups = self.preserved_groups(node, value) if is_bounded(node) else None
-        if groups is not None:
-            self.clip_bounds[get_name(node.outputs[0])] = clip_bounds(node)
+        bounds, groups = find_bounds_around_0(node), self.preserved_groups(node, value)
+        if bounds is None or groups is None:
+            return None
+        self.clip_bounds[get_name(node.outputs[0])] = bounds
         return groups
 
     def prelu_groups(self, node: Node, value: Value) -> GroupNumbers | None:
