@@ -32,6 +32,8 @@ _STEPS = frozenset(
 """Operators whose result may jump where a value changes in its last bit; so does a Cast to integers."""
 _KEEPS_ROUND_VALUES = ELEMENTWISE | {"Abs", "Cast", "Clip", "Concat", "Neg", "Relu", "Where"}
 """Operators besides data movement through which round values, such as whole quotients, stay round."""
+_MIN_CLIP_WITH_INPUTS = 11
+"""Before this opset, the bounds of a Clip are attributes, and an absent one cuts infinity."""
 
 
 def simplify_constant_ops(graph: Graph) -> list[Change]:
@@ -109,6 +111,8 @@ def _rewrite_prelu_to_leaky_relu(graph: Graph, node: Node) -> bool:
 def _rewrite_max_min_to_clip(graph: Graph, node: Node) -> bool:
     """Replace a Max or Min of a tensor and one number by Clip; whether the node is one."""
     if len(node.inputs) != 2 or get_dtype(node.outputs[0]) not in FLOAT_TYPES:
+        return False
+    if graph.opset < _MIN_CLIP_WITH_INPUTS:
         return False
     for x, other in (node.inputs, reversed(node.inputs)):
         bound, shape = get_constant(other), None if x is None else get_shape(x)

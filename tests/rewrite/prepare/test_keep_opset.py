@@ -165,6 +165,40 @@ def test_an_old_opset_is_kept_with_one_scale_for_each_weight(opset: int, form: s
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("opset", [10, 12])
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "r = Max(c, low)",
+        "r = Min(c, low)",
+        "s = Shape(c)\nn = Gather<axis = 0>(s, zero)\nu = Unsqueeze<axes = [0]>(n)\n"
+        "t = Concat<axis = 0>(u, rest)\nr = Reshape(c, t)",
+    ],
+)
+def test_an_old_opset_is_kept_where_its_operators_have_another_form(
+    behind: str, opset: int
+) -> None:
+    model = build_network(
+        f"c = Conv(x, w)\n{behind}\nf = Flatten(r)\ny = MatMul(f, v)",
+        {"x": ("N", 3, 8, 8)},
+        opset=opset,
+        w=gaussian_array(8, 3, 3, 3, scale=0.2),
+        v=gaussian_array(288, 4),
+        low=np.float32(0.1),
+        zero=np.array(0),
+        rest=np.array([-1]),
+    )
+    x = gaussian_array(24, 3, 8, 8, seed=2)
+    given = {"opset": "keep", "per_tensor": True, "effort": "fast", "threads": 1, "force": True}
+    made = ptq.quantize(model, {"x": x}, **given)
+    onnx.checker.check_model(made.model, full_check=True)
+    assert {o.domain: o.version for o in made.model.opset_import}[""] == opset
+    (found,), (expected,) = (
+        Session(Graph.from_proto(each), threads=1).run({"x": x}) for each in (made.model, model)
+    )
+    assert np.square(found - expected).mean() < 1e-3 * np.square(expected).mean()
+
+
 SPREAD = np.geomspace(0.003, 1, 8, dtype=np.float32)[:, None, None]
 BETWEEN_CLIPS = {
     "layers": ("y = Conv(p, u)", {"u": gaussian_array(4, 8, 3, 3, seed=1) / SPREAD}),
