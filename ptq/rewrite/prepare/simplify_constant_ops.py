@@ -31,7 +31,7 @@ _STEPS = frozenset(
 )
 """Operators whose result may jump where a value changes in its last bit; so does a Cast to integers."""
 _KEEPS_ROUND_VALUES = ELEMENTWISE | {"Abs", "Cast", "Clip", "Concat", "Neg", "Relu", "Where"}
-"""Operators besides data movement through which round values, such as whole quotients, stay round."""
+"""Operators through which round values, such as whole quotients, stay round, as through data movement."""
 _MIN_CLIP_WITH_INPUTS = 11
 """Before this opset, the bounds of a Clip are attributes, and an absent one cuts infinity."""
 
@@ -76,14 +76,14 @@ def _rewrite_div_to_mul(graph: Graph, node: Node) -> bool:
     if not (np.isfinite(inverse) & (np.abs(inverse) >= np.finfo(divisor.dtype).tiny)).all():
         return False
     is_exact = bool((np.abs(np.frexp(divisor)[0]) == 0.5).all())
-    if not is_exact and _leads_to_step(node.outputs[0]):
+    if not is_exact and _has_step_behind(node.outputs[0]):
         return False
     factor = graph.add_constant(inverse, f"{get_name(node.outputs[0])}_factor")
     _replace_with(graph, node, "Mul", [x, factor])
     return True
 
 
-def _leads_to_step(value: Value) -> bool:
+def _has_step_behind(value: Value) -> bool:
     """Whether the last bit of a value can decide: in 41 · 3 · (1 / 41), just below 3, Floor finds 2."""
     waiting, seen = [value], {value}
     while waiting:
