@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -19,13 +20,12 @@ from ptq.core.run_options import DEFAULT_RUN, RunOptions, SizedIterable
 from ptq.data import Sample, Samples, split_folds
 from ptq.data.preprocessing.recorded_preprocess import encode_preprocess
 from ptq.model.graph import Graph
-from ptq.model.node import get_name, get_operator, get_shape, list_named_values
+from ptq.model.node import find_clip_bounds, get_name, get_operator, get_shape, list_named_values
 from ptq.model.session.exposed_session import CollectedTensors
 from ptq.observers.calibration_file import Calibration, load
 from ptq.observers.keep_limit import NONE_KEPT, KeepLimit
 from ptq.observers.kept_samples import SampleKeeper
 from ptq.rewrite.emit.bias_correction import list_channel_axes
-from ptq.rewrite.equalize.layer_pairs import clip_bounds
 from ptq.solver.assign import list_tensors_to_observe
 
 FOLDS = 4
@@ -59,7 +59,7 @@ def list_tensors_to_collect(graph: Graph) -> CollectedTensors:
 def _clip_bounds(graph: Graph) -> dict[str, tuple[float, float]]:
     """The bounds of each tensor that a Clip writes."""
     return {
-        get_name(node.outputs[0]): clip_bounds(node)
+        get_name(node.outputs[0]): find_clip_bounds(node) or (-math.inf, math.inf)
         for node in graph.nodes
         if get_operator(node) == "Clip"
     }

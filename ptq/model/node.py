@@ -11,6 +11,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.core.ops import OPS
+from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS
 from ptq.core.opspec import MICROSOFT_PREFIX, OpSpec
 from ptq.core.types import FLOAT16, FLOAT32
 
@@ -36,6 +37,22 @@ def get_attributes(node: Node) -> dict[str, Any]:
         tensor = attribute.type == ir.AttributeType.TENSOR
         plain[name] = attribute.value.numpy() if tensor else attribute.value
     return plain
+
+
+def find_clip_bounds(clip: Node) -> tuple[float, float] | None:
+    """The bounds of a Clip, which are attributes before opset 11; infinite where absent, None if one is computed."""
+    attrs, bounds = get_attributes(clip), [-math.inf, math.inf]
+    for position, name in ATTRIBUTES_NOW_INPUTS["Clip"].items():
+        value = clip.inputs[position] if position < len(clip.inputs) else None
+        given = (
+            np.asarray(attrs.get(name, bounds[position - 1]))
+            if value is None
+            else get_constant(value)
+        )
+        if given is None or given.size != 1:
+            return None
+        bounds[position - 1] = float(given.item())
+    return bounds[0], bounds[1]
 
 
 def find_infinite_attribute(node: Node) -> str:

@@ -146,7 +146,7 @@ def _solve_pair(
 
 def _compute_factor_limits(pair: LayerPair, folds: Sequence[Spreads]) -> Array:
     seen = [fold[pair.output] for fold in folds if pair.output in fold]
-    return clip_limits(pair.clip_bounds(), [(spread.least, spread.greatest) for spread in seen])
+    return clip_limits(pair.clip_bounds, [(spread.least, spread.greatest) for spread in seen])
 
 
 def _get_tensors(pair: LayerPair) -> tuple[str, str, str]:

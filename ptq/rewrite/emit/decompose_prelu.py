@@ -1,16 +1,19 @@
-"""Float PRelu → Relu, Sub, Mul, Add, which ONNX Runtime computes faster.
+"""Float PRelu → Relu, Min, Mul, Add, which ONNX Runtime computes faster.
 
-    max(x, 0) + slope · min(x, 0)        with min(x, 0) = x − max(x, 0)
+    max(x, 0) + slope · min(x, 0)
 
 This is the same function, because one of the two summands is 0. ONNX Runtime's PRelu with one slope for each channel
 takes 4 to 5 ns an element, float or between quantizers. The four operators take 1.1 to 1.5 ns (measured on 1.31.1,
-one thread, between two convolutions). For small tensors three more nodes cost as much as they save.
+one thread, between two convolutions). For small tensors three more nodes cost as much as they save. A Min is as fast
+as x − max(x, 0), which is NaN for ∞, or a Clip, which cuts −∞.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
+
+import numpy as np
 
 from ptq.model.graph import Graph
 from ptq.model.node import FLOAT_TYPES, Value, get_dtype, get_name, get_operator, get_shape
@@ -35,7 +38,8 @@ def decompose_float_prelu(graph: Graph, floats: Collection[str]) -> None:
             )  # fmt: skip
 
         positive = insert("Relu", [x], "above")
-        negative = insert("Sub", [x, positive], "below")
+        zero = graph.add_constant(np.zeros((), get_dtype(y)), f"{get_name(y)}_zero")
+        negative = insert("Min", [x, zero], "below")
         scaled = insert("Mul", [negative, node.inputs[1]], "bent")
         replace_node(graph, node, insert("Add", [positive, scaled], "joined"))
 

@@ -28,12 +28,12 @@ from ptq.model.weights.layer_weights import (
     count_output_channels,
 )
 from ptq.rewrite.equalize.channel_ties import ChannelTies, GroupNumbers
-from ptq.rewrite.equalize.layer_pairs import HOMOGENEOUS, clip_bounds, is_bounded
+from ptq.rewrite.equalize.layer_pairs import HOMOGENEOUS, find_bounds_around_0
 from ptq.rewrite.equalize.per_channel_ops import is_cheap_as_depthwise
 
 GATED_OPS = frozenset(["HardSwish"])
 """Operators x · g(x)."""
-_CHANNEL_PRESERVING_OPS = (*HOMOGENEOUS, "Dropout", "Identity", "ReduceMax", "ReduceMean", "Resize")
+_CHANNEL_PRESERVING_OPS = (*HOMOGENEOUS, "Dropout", "Identity", "ReduceMax", "ReduceMean")
 
 
 _WeightUse = tuple[GroupNumbers | None, GroupNumbers]
@@ -233,9 +233,10 @@ class ChannelWalk:
 
     def clip_groups(self, node: Node, value: Value) -> GroupNumbers | None:
         """A Clip with constant bounds around 0, which limit the factors."""
-        groups = self.preserved_groups(node, value) if is_bounded(node) else None
-        if groups is not None:
-            self.clip_bounds[get_name(node.outputs[0])] = clip_bounds(node)
+        bounds, groups = find_bounds_around_0(node), self.preserved_groups(node, value)
+        if bounds is None or groups is None:
+            return None
+        self.clip_bounds[get_name(node.outputs[0])] = bounds
         return groups
 
     def prelu_groups(self, node: Node, value: Value) -> GroupNumbers | None:
@@ -250,6 +251,13 @@ class ChannelWalk:
         zero = fill is None or (array is not None and not array.any())
         return self.preserved_groups(node, value) if zero else None
 
+    def resize_groups(self, node: Node, value: Value) -> GroupNumbers | None:
+        """A Resize that puts nothing but zeros around a crop."""
+        attrs = get_attributes(node)
+        crops = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+        fills = crops and attrs.get("extrapolation_value", 0.0) != 0
+        return None if fills else self.preserved_groups(node, value)
+
 
 _HANDLERS: Mapping[str, Callable[[ChannelWalk, Node, Value], GroupNumbers | None]] = {
     **dict.fromkeys(RESHAPE_OPS, ChannelWalk.view_groups),
@@ -261,6 +269,7 @@ _HANDLERS: Mapping[str, Callable[[ChannelWalk, Node, Value], GroupNumbers | None
     "Mul": ChannelWalk.product_groups,
     "PRelu": ChannelWalk.prelu_groups,
     "Pad": ChannelWalk.pad_groups,
+    "Resize": ChannelWalk.resize_groups,
 }
 """By operator, the method that gives the groups of the output channels."""
 

@@ -17,6 +17,7 @@ from ptq.core.opspec import WEIGHT_INPUT
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
+    find_clip_bounds,
     get_attributes,
     get_constant_shape,
     get_name,
@@ -26,7 +27,6 @@ from ptq.model.node import (
 )
 from ptq.model.weights.layer_weights import count_input_channels, count_layer_channels
 from ptq.model.weights.shared_weights import find_weight_families
-from ptq.rewrite.match import get_scalar_constant
 
 HOMOGENEOUS = frozenset(
     ["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "MaxPool", "PRelu", "Relu"]
@@ -41,23 +41,19 @@ class LayerPair:
     Attributes:
         first: The layer whose output channels may be scaled.
         second: The layer that reads them.
-        clip: The Clip between them; None if there is none.
+        clip_bounds: The bounds of the Clip between them; infinite if there is none.
         inputs_per_channel: Inputs of the second layer for each channel of the first: more than 1 after a Flatten.
     """
 
     first: Node
     second: Node
-    clip: Node | None
+    clip_bounds: tuple[float, float]
     inputs_per_channel: int
 
     @property
     def output(self) -> str:
         """The name of the tensor that is scaled."""
         return get_name(self.first.outputs[0])
-
-    def clip_bounds(self) -> tuple[float, float]:
-        """The bounds of the Clip; infinite if there is none."""
-        return (-np.inf, np.inf) if self.clip is None else clip_bounds(self.clip)
 
 
 def find_layer_pairs(graph: Graph) -> list[LayerPair]:
@@ -72,7 +68,7 @@ def _find_pair(first: Node) -> LayerPair | None:
     channels = count_layer_channels(first)
     if channels is None:
         return None
-    value, clip, width, has_slopes = first.outputs[0], None, 1, False
+    value, bounds, width, has_slopes = first.outputs[0], None, 1, False
     while True:
         readers = list_consumers(value)
         if len(readers) != 1 or value.is_graph_output() or readers[0].graph is not first.graph:
@@ -83,12 +79,14 @@ def _find_pair(first: Node) -> LayerPair | None:
         op = get_operator(node)
         if count_layer_channels(node) is not None:
             return (
-                LayerPair(first, node, clip, width)
+                LayerPair(first, node, bounds or (-np.inf, np.inf), width)
                 if _count_inputs(node) == channels * width
                 else None
             )
-        if op == "Clip" and clip is None and not has_slopes and is_bounded(node):
-            clip = node
+        if op == "Clip" and bounds is None and not has_slopes:
+            bounds = find_bounds_around_0(node)
+            if bounds is None:
+                return None
         elif op == "Flatten" and width == 1:
             shape = get_shape(value)
             if get_attributes(node).get("axis", 1) != 1 or shape is None or None in shape[1:]:
@@ -105,15 +103,6 @@ def _count_inputs(node: Node) -> int:
     shape = get_constant_shape(node.inputs[WEIGHT_INPUT])
     assert shape is not None
     return count_input_channels(node, shape)
-
-
-def clip_bounds(clip: Node) -> tuple[float, float]:
-    """The constant bounds of a Clip; infinite if they are absent."""
-    bounds = [-np.inf, np.inf]
-    for position, value in enumerate(clip.inputs[1:3]):
-        bound = get_scalar_constant(value)
-        bounds[position] = bounds[position] if bound is None else bound
-    return bounds[0], bounds[1]
 
 
 _MIN_MARGIN = 1.5
@@ -155,8 +144,7 @@ def clip_headroom(
     return headroom
 
 
-def is_bounded(node: Node) -> bool:
-    """Whether the bounds of a Clip are constants or absent, and 0 lies between them."""
-    lo, hi = clip_bounds(node)
-    bounds = [value for value in node.inputs[1:3] if value is not None]
-    return all(get_scalar_constant(value) is not None for value in bounds) and lo <= 0 <= hi
+def find_bounds_around_0(clip: Node) -> tuple[float, float] | None:
+    """The bounds of a Clip; None if one is computed, or 0 does not lie between them."""
+    bounds = find_clip_bounds(clip)
+    return bounds if bounds is not None and bounds[0] <= 0 <= bounds[1] else None

@@ -6,11 +6,9 @@ effect. ONNX Runtime 1.31 removes it by the same rule (measured with scales near
 
 from __future__ import annotations
 
-import numpy as np
-
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, get_attributes, get_constant, get_operator, list_consumers
+from ptq.model.node import Node, find_clip_bounds, get_operator, list_consumers
 from ptq.model.qdq.qdq_units import find_quantized_source, read_quantizer
 from ptq.rewrite.change import Change
 
@@ -47,19 +45,5 @@ def _is_redundant(clamp: Node, params: QuantParams) -> bool:
         return int(params.zero_point) == lowest
     if get_operator(clamp) != "Clip":
         return False
-    low = _find_constant_bound(clamp, 1, "min", -np.inf)
-    high = _find_constant_bound(clamp, 2, "max", np.inf)
-    if low is None or high is None:
-        return False
-    return int(params.quantize(low)) == lowest and int(params.quantize(high)) == highest
-
-
-def _find_constant_bound(
-    clamp: Node, position: int, attribute: str, open_end: float
-) -> float | None:
-    """A constant bound; None if it is computed."""
-    value: Value | None = clamp.inputs[position] if position < len(clamp.inputs) else None
-    if value is None:
-        return float(get_attributes(clamp).get(attribute, open_end))
-    array = get_constant(value)
-    return None if array is None else float(array.reshape(()))
+    bounds = find_clip_bounds(clamp)
+    return bounds is not None and [int(params.quantize(b)) for b in bounds] == [lowest, highest]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ptq.core.types import FLOAT16, FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, get_dtype, get_shape, require_constant
+from ptq.model.node import Node, Value, find_clip_bounds, get_dtype, get_shape, require_constant
 from ptq.rewrite.match import (
     find_sole_reader,
     get_producer_op,
@@ -148,8 +148,8 @@ def _match_gate(gate: Value) -> ActivationPattern | None:
         return None
     if op == "Clip":
         x = match_add_constant(_get_first_input(gate), 3.0)
-        bounds = [get_scalar_constant(v) for v in list_producer_inputs(gate)[1:]]
-        if x is None or bounds != [0, 6]:
+        clip = gate.producer()
+        if x is None or clip is None or find_clip_bounds(clip) != (0, 6):
             return None
         return ActivationPattern("HardSwish", x, gate, 1 / 6, {})
     if op == "Tanh" and get_producer_op(_get_first_input(gate))[0] == "Softplus":

@@ -132,8 +132,11 @@ def _slice(inputs: list[Elements], attrs: Mapping[str, Any]) -> Elements:
     return data[tuple(index)]
 
 
-def _find_constant_axes(inputs: list[Elements]) -> tuple[int, ...] | None:
-    return tuple(_require_integers(inputs[1])) if len(inputs) > 1 else None
+def _find_axes(inputs: list[Elements], attrs: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The axes of a Squeeze or Unsqueeze, which are an attribute before opset 13; None for no axes."""
+    if len(inputs) > 1:
+        return tuple(_require_integers(inputs[1]))
+    return tuple(attrs["axes"]) if "axes" in attrs else None
 
 
 def _make_elementwise(rule: Callable[[Element, Element], Element]) -> Rule:
@@ -204,8 +207,8 @@ RULES: Mapping[str, Rule] = {
     ),
     "Slice": _slice,
     "Concat": lambda i, at: np.concatenate(i, axis=at["axis"]),
-    "Unsqueeze": lambda i, at: np.expand_dims(i[0], _find_constant_axes(i) or ()),
-    "Squeeze": lambda i, at: np.squeeze(i[0], _find_constant_axes(i)),
+    "Unsqueeze": lambda i, at: np.expand_dims(i[0], _find_axes(i, at) or ()),
+    "Squeeze": lambda i, at: np.squeeze(i[0], _find_axes(i, at)),
     "Reshape": lambda i, at: i[0].reshape(_require_integers(i[1])),
     "Transpose": lambda i, at: np.transpose(i[0], at.get("perm")),
     "Add": _make_elementwise(_add),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptq.core.ops import ELEMENTWISE
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
@@ -17,18 +18,28 @@ from ptq.model.node import (
     get_name,
     get_operator,
     get_shape,
+    get_spec,
     is_constant,
+    list_consumers,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
 
 _BOUND_OPS = ("Max", "Min")
+_STEPS = frozenset(
+    ["Ceil", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod", "Round"]
+)
+"""Operators whose result may jump where a value changes in its last bit; so does a Cast to integers."""
+_KEEPS_ROUND_VALUES = ELEMENTWISE | {"Abs", "Cast", "Clip", "Concat", "Neg", "Relu", "Where"}
+"""Operators through which round values, such as whole quotients, stay round, as through data movement."""
+_MIN_CLIP_WITH_INPUTS = 11
+"""Before this opset, the bounds of a Clip are attributes, and an absent one cuts infinity."""
 
 
 def simplify_constant_ops(graph: Graph) -> list[Change]:
     """Replace Div, PRelu, Max and Min with one constant by simpler operators, in place.
 
-    A quotient may change in its last bit if the reciprocal is not exact.
+    A quotient may change in its last bit if the reciprocal is not exact; where that bit can decide, the Div stays.
     """
     divisions = [
         node
@@ -64,9 +75,26 @@ def _rewrite_div_to_mul(graph: Graph, node: Node) -> bool:
         inverse = np.reciprocal(divisor.astype(np.float64)).astype(divisor.dtype)
     if not (np.isfinite(inverse) & (np.abs(inverse) >= np.finfo(divisor.dtype).tiny)).all():
         return False
+    is_exact = bool((np.abs(np.frexp(divisor)[0]) == 0.5).all())
+    if not is_exact and _has_step_behind(node.outputs[0]):
+        return False
     factor = graph.add_constant(inverse, f"{get_name(node.outputs[0])}_factor")
     _replace_with(graph, node, "Mul", [x, factor])
     return True
+
+
+def _has_step_behind(value: Value) -> bool:
+    """Whether the last bit of a value can decide: in 41 · 3 · (1 / 41), just below 3, Floor finds 2."""
+    waiting, seen = [value], {value}
+    while waiting:
+        for node in list_consumers(waiting.pop()):
+            op, spec = get_operator(node), get_spec(node)
+            if op in _STEPS or (op == "Cast" and get_dtype(node.outputs[0]) not in FLOAT_TYPES):
+                return True
+            if op in _KEEPS_ROUND_VALUES or (spec is not None and spec.moves_integers):
+                waiting += [output for output in node.outputs if output not in seen]
+                seen.update(node.outputs)
+    return False
 
 
 def _rewrite_prelu_to_leaky_relu(graph: Graph, node: Node) -> bool:
@@ -83,6 +111,8 @@ def _rewrite_prelu_to_leaky_relu(graph: Graph, node: Node) -> bool:
 def _rewrite_max_min_to_clip(graph: Graph, node: Node) -> bool:
     """Replace a Max or Min of a tensor and one number by Clip; whether the node is one."""
     if len(node.inputs) != 2 or get_dtype(node.outputs[0]) not in FLOAT_TYPES:
+        return False
+    if graph.opset < _MIN_CLIP_WITH_INPUTS:
         return False
     for x, other in (node.inputs, reversed(node.inputs)):
         bound, shape = get_constant(other), None if x is None else get_shape(x)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ptq.rewrite.tflite.operations import CLAMPS, FUSED, Operation, OperationList
+from ptq.rewrite.tflite.operations import CLAMPS, FUSED, Operation, OperationList, find_given_bounds
 
 _FUSES = frozenset(
     ["Add", "AveragePool", "Conv", "Gemm", "MatMul", "MaxPool", "Mul", "Sub"]
@@ -49,13 +49,10 @@ def _name_clamp(listed: OperationList, o: Operation) -> str:
         return ""
     if o.op == "Relu":
         return "RELU"
-    bounds = []
-    for position, (name, default) in enumerate((("min", -np.inf), ("max", np.inf)), 1):
-        operand = o.inputs[position] if len(o.inputs) > position else None
-        given = o.attrs.get(name)
-        if given is None and operand is not None:
-            given = listed.constants.get(operand)
-            if given is None:
-                return ""
-        bounds.append(default if given is None else float(np.reshape(given, ())))
-    return CLAMPS.get((bounds[0], bounds[1]), "")
+    bounds = find_given_bounds(listed, o)
+    if bounds is None:
+        return ""
+    lo, hi = bounds
+    return CLAMPS.get(
+        (-np.inf if lo is None else float(lo), np.inf if hi is None else float(hi)), ""
+    )

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
+from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS
 from ptq.core.targets import WIDE_LITERT_OPS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
@@ -87,6 +88,20 @@ class OperationList:
     def makers(self) -> Mapping[str, Operation]:
         """The operator that writes a value, by the value's name."""
         return {output: o for o in self.operations for output in o.outputs}
+
+
+def find_given_bounds(listed: OperationList, clip: Operation) -> tuple[Any, Any] | None:
+    """The bounds of a Clip in its own type, each None where it is absent; None if one is computed."""
+    found: list[Any] = []
+    for position, name in ATTRIBUTES_NOW_INPUTS["Clip"].items():
+        operand = clip.inputs[position] if position < len(clip.inputs) else None
+        given = clip.attrs.get(name)
+        if given is None and operand is not None:
+            given = listed.constants.get(operand)
+            if given is None:
+                return None
+        found.append(None if given is None or np.size(given) == 0 else np.reshape(given, ()))
+    return found[0], found[1]
 
 
 def list_operations(

@@ -95,13 +95,17 @@ def _find_exponent_type(e: Emitter, o: Operation) -> np.dtype[Any] | None:
 
 
 def _read_operand(e: Emitter, name: str, order: Order, dtype: np.dtype[Any] | None) -> int:
-    """An operand of a broadcast; a scalar needs no axes. A constant gets the type, unless it is a condition."""
+    """An operand of a broadcast. A constant gets the type, unless it is a condition.
+
+    In ONNX's own order LiteRT broadcasts as ONNX does: an operand with fewer axes keeps their number.
+    """
     if e.dtype(name).kind == "b":
         dtype = None
-    if e.rank(name) == 0 or (
-        order != order_channels_last(len(order)) and order == tuple(sorted(order))
+    rank = e.rank(name)
+    if rank == 0 or (
+        order != order_channels_last(len(order)) and order == order_naturally(len(order))
     ):
-        return e.read(name, dtype=dtype)
+        return e.read(name, order_naturally(rank), dtype=dtype)
     return e.read(name, order, rank=len(order), dtype=dtype)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.rewrite.tflite.emitter import Emitter
-from ptq.rewrite.tflite.operations import CLAMPS, Operation
+from ptq.rewrite.tflite.operations import CLAMPS, Operation, find_given_bounds
 from ptq.rewrite.tflite.orders import order_naturally, permute_shape
 
 _INTEGER_BUILTINS: Mapping[str, tuple[str, str | None]] = {
@@ -86,7 +86,10 @@ def write_prelu(e: Emitter, o: Operation) -> None:
 def write_clip(e: Emitter, o: Operation) -> None:
     """RELU, RELU6, RELU_N1_TO_1; MAXIMUM and MINIMUM for other bounds; a table where they change the scale."""
     x, y = str(o.inputs[0]), o.outputs[0]
-    lo, hi = _get_bound(e, o, "min", 1, -np.inf), _get_bound(e, o, "max", 2, np.inf)
+    given = find_given_bounds(e.listed, o)
+    if given is None:
+        raise UnsupportedError(f"Clip {o.name} computes its bounds; LiteRT needs constants")
+    lo, hi = _read_bound(e, x, given[0], -np.inf), _read_bound(e, x, given[1], np.inf)
     builtin = CLAMPS.get((lo, hi)) if e.dtype(x).kind == "f" or e.params(x) else None
     before, after = e.params(x), e.params(y)
     wide = after is not None and after.qtype.bits > _TABLE_BITS
@@ -125,32 +128,18 @@ def clamp_bound(bound: np.ndarray[Any, Any], params: QuantParams) -> np.ndarray[
     return np.asarray(q, params.qtype.dtype)
 
 
-def _get_bound(e: Emitter, o: Operation, name: str, position: int, absent: float) -> float:
+def _read_bound(e: Emitter, x: str, given: Any, absent: float) -> float:
     """A bound of a Clip, as an int for integers: beyond 2^53 a float rounds them.
 
     ``absent`` stands for a bound that is not given, or is the limit of the type.
     """
-    x, given = str(o.inputs[0]), _find_given_bound(e, o, name, position)
-    if given is None or np.size(given) == 0:
+    if given is None:
         return absent
     if e.params(x) is not None or e.dtype(x).kind == "f":
-        real = float(np.reshape(given, ()))
+        real = float(given)
         return absent if real == np.copysign(np.finfo(np.float32).max, absent) else real
-    info, bound = np.iinfo(e.dtype(x)), int(np.reshape(given, ()))
+    info, bound = np.iinfo(e.dtype(x)), int(given)
     return absent if bound == (info.min if absent < 0 else info.max) else bound
-
-
-def _find_given_bound(e: Emitter, o: Operation, name: str, position: int) -> Any:
-    given = o.attrs.get(name)
-    if given is not None:
-        return given
-    operand = o.inputs[position] if len(o.inputs) > position else None
-    if operand is None:
-        return None
-    array = e.constant(operand)
-    if array is None:
-        raise UnsupportedError(f"Clip {o.name} computes its bounds; LiteRT needs constants")
-    return array
 
 
 def write_table(e: Emitter, o: Operation) -> None:

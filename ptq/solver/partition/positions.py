@@ -6,6 +6,7 @@ them off in larger ones: boxes right of it would all land in one place. Sums ove
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 
 import numpy as np
@@ -16,6 +17,7 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
+    find_clip_bounds,
     get_attributes,
     get_constant,
     get_node_name,
@@ -106,8 +108,8 @@ def _list_values(node: Node) -> Collection[Value | None]:
     if operator in _SOME_INPUTS:
         return [node.inputs[k] for k in _SOME_INPUTS[operator] if k < len(node.inputs)]
     if operator == "Clip":
-        upper = node.inputs[2] if len(node.inputs) > 2 else None
-        return node.inputs[:1] if upper is None or get_constant(upper) is None else ()
+        bounds = find_clip_bounds(node)
+        return node.inputs[:1] if bounds is None or bounds[1] == math.inf else ()
     moves = spec is not None and spec.moves_integers
     return node.inputs[:1] if moves or operator in _FIRST_INPUT else ()
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ptq.core.opspec import Role
 from ptq.core.types import QuantParams
-from ptq.model.node import require_constant
+from ptq.model.node import find_clip_bounds
 from ptq.solver.partition.node_precision import QuantizedNode
 
 _FOLD_TOLERANCE_LSB = 0.5 + 1e-4
@@ -34,9 +33,6 @@ def find_clamp_bounds(quantized: QuantizedNode) -> tuple[float, float]:
     """The lower and the upper bound of a Relu or Clip; infinite where there is none."""
     if quantized.spec.op == "Relu":
         return 0.0, math.inf
-    bounds = [-math.inf, math.inf]
-    for operand in quantized.operands:
-        if operand.role is Role.VALUE:
-            array = require_constant(operand.value)
-            bounds[operand.position - 1] = float(array.item())
-    return bounds[0], bounds[1]
+    bounds = find_clip_bounds(quantized.node)
+    assert bounds is not None  # a Clip that computes a bound stays float
+    return bounds

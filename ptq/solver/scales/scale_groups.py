@@ -11,7 +11,6 @@ from ptq.core.union_find import UnionFind
 from ptq.model.node import (
     Node,
     Value,
-    get_constant,
     get_name,
     get_node_name,
     is_constant,
@@ -19,6 +18,7 @@ from ptq.model.node import (
 )
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.node_precision import QuantizedNode
+from ptq.solver.scales.clamp_bounds import find_clamp_bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,12 +245,12 @@ def _has_output_in_group(
 
 def _list_fused_bounds(
     groups: ScaleGroups, name: str, assignment: PrecisionAssignment
-) -> frozenset[str]:
-    """The bounds of the fused activations that write tensors of the group, in words."""
-    bounds = set()
-    for member in groups.members_of(name):
-        producer = groups.values[member].producer()
-        if producer is not None and producer.name in assignment.fused_activations:
-            limits = [get_constant(value) for value in producer.inputs[1:]]
-            bounds.add(f"{producer.op_type}{[None if b is None else b.item() for b in limits]}")
-    return frozenset(bounds)
+) -> frozenset[tuple[float, float]]:
+    """The bounds of the fused activations that write tensors of the group."""
+    producers = [groups.values[member].producer() for member in groups.members_of(name)]
+    names = [get_node_name(node) for node in producers if node is not None]
+    return frozenset(
+        find_clamp_bounds(assignment.quantized_nodes[name])
+        for name in names
+        if name in assignment.fused_activations
+    )

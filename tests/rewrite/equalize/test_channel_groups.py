@@ -10,12 +10,14 @@ from ptq.model.node import get_constant
 from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
 from ptq.rewrite.equalize.scale_channels import scale_channels, to_group_factors, to_tensor_factors
 
+CROP = 'Resize<mode="linear", coordinate_transformation_mode="tf_crop_and_resize">'
 BETWEEN = {
     "a rectifier": "z = Relu(a)",
     "slopes": "z = PRelu(a, slope)",
     "a pool": "p = MaxPool<kernel_shape=[2,2]>(a)  z = LeakyRelu(p)",
     "zeros around": "z = Pad(a, around)",
     "a larger image": "z = Resize<mode=\"nearest\">(a, none, twice)",
+    "a crop with zeros around": f"z = {CROP}(a, region, thrice)",
     "a bound": "z = Clip(a, zero)",
     "a residual": "r = Relu(a)  b = Conv(r, square, offset)  s = Add(a, b)  z = Relu(s)",
     "a summand": "z = Add(a, offset_of_channels)",
@@ -54,6 +56,8 @@ def model(parsed, rng, between, tail="y = Conv(z, last)"):
         slope=normal(8, 1, 1),
         around=np.array([0, 0, 1, 1, 0, 0, 1, 1]),
         none=np.zeros(0, np.float32),
+        thrice=np.array([1, 1, 3, 3], np.float32),
+        region=np.array([0, 0, -0.2, 0, 1, 1, 1.3, 1.3], np.float32),
         twice=np.array([1, 1, 2, 2], np.float32),
     ).with_shapes()
 
@@ -104,15 +108,15 @@ def test_a_residual_stream_has_one_factor_a_channel(parsed, rng):
         "s = Sin(a)  z = Relu(a)",
         "z = Mul(a, a)",
         "z = Clip(a, shift)",
-        "z = Transpose<perm=[0, 2, 1, 3]>(a)",
-        "z = ReduceSum(a)",
+        "t = Transpose<perm=[0, 2, 1, 3]>(a)  z = Transpose<perm=[0, 2, 1, 3]>(t)",
+        "t = ReduceSum(a)  z = Add(a, t)",
         "t = Softmax<axis=1>(a)  z = Add(a, t)",
-        "z = Mul(a, x)",
+        "t = ReduceMean<axes=[1]>(a)  z = Mul(a, t)",
+        f"z = {CROP.replace('>', ', extrapolation_value=5.0>')}(a, region, thrice)",
     ],
 )
 def test_what_is_not_homogeneous_keeps_channels_as_they_are(between, parsed, rng):
-    graph = model(parsed, rng, between, "y = Identity(z)")
-    assert "a" not in group_channels(graph).groups
+    assert "a" not in group_channels(model(parsed, rng, between)).groups
 
 
 def test_outputs_and_what_inner_graphs_read_stay_as_they_are(parsed, rng):

@@ -165,6 +165,87 @@ def test_an_old_opset_is_kept_with_one_scale_for_each_weight(opset: int, form: s
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("opset", [10, 12])
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "r = Max(c, low)",
+        "r = Min(c, low)",
+        "s = Shape(c)\nn = Gather<axis = 0>(s, zero)\nu = Unsqueeze<axes = [0]>(n)\n"
+        "t = Concat<axis = 0>(u, rest)\nr = Reshape(c, t)",
+    ],
+)
+def test_an_old_opset_is_kept_where_its_operators_have_another_form(
+    behind: str, opset: int
+) -> None:
+    model = build_network(
+        f"c = Conv(x, w)\n{behind}\nf = Flatten(r)\ny = MatMul(f, v)",
+        {"x": ("N", 3, 8, 8)},
+        opset=opset,
+        w=gaussian_array(8, 3, 3, 3, scale=0.2),
+        v=gaussian_array(288, 4),
+        low=np.float32(0.1),
+        zero=np.array(0),
+        rest=np.array([-1]),
+    )
+    x = gaussian_array(24, 3, 8, 8, seed=2)
+    given = {"opset": "keep", "per_tensor": True, "effort": "fast", "threads": 1, "force": True}
+    made = ptq.quantize(model, {"x": x}, **given)
+    onnx.checker.check_model(made.model, full_check=True)
+    assert {o.domain: o.version for o in made.model.opset_import}[""] == opset
+    (found,), (expected,) = (
+        Session(Graph.from_proto(each), threads=1).run({"x": x}) for each in (made.model, model)
+    )
+    assert np.square(found - expected).mean() < 1e-3 * np.square(expected).mean()
+
+
+SPREAD = np.geomspace(0.003, 1, 8, dtype=np.float32)[:, None, None]
+BETWEEN_CLIPS = {
+    "layers": ("y = Conv(p, u)", {"u": gaussian_array(4, 8, 3, 3, seed=1) / SPREAD}),
+    "a Concat": (
+        "d = Conv(x, v)\nq = {second}\nk = Concat<axis = 1>(p, q)\ny = Conv(k, u)",
+        {"v": gaussian_array(8, 3, 3, 3, seed=2), "u": gaussian_array(4, 16, 3, 3, seed=1)},
+    ),
+    "a HardSwish": (
+        "e = Add(c, three)\nh = {second}\nm = Mul(c, h)\ny = Div(m, six)",
+        {"three": np.float32(3), "six": np.float32(6)},
+    ),
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN_CLIPS)
+def test_bounds_of_a_clip_count_alike_as_attributes_and_as_inputs(between: str) -> None:
+    nodes, weights = BETWEEN_CLIPS[between]
+    source = "e" if "e =" in nodes else "d"
+    clips = {
+        10: ("Clip<min = -1.0, max = 1.0>(c)", f"Clip<min = 0.0, max = 6.0>({source})"),
+        11: ("Clip(c, below, one)", f"Clip({source}, zero, six)"),
+    }
+    bounds = {"below": -1, "zero": 0, "one": 1, "six": 6}
+    weights = {**weights, "w": gaussian_array(8, 3, 3, 3) * SPREAD[:, None]}
+    given = {
+        "opset": "keep",
+        "per_tensor": True,
+        "rounding": "nearest",
+        "threads": 1,
+        "force": True,
+    }
+    made = []
+    for opset, (first, second) in clips.items():
+        constants = {k: np.float32(v) for k, v in bounds.items() if opset == 11 or k == "six"}
+        model = build_network(
+            f"c = Conv(x, w)\np = {first}\n{nodes.format(second=second)}",
+            {"x": ("N", 3, 8, 8)},
+            opset=opset,
+            **{**constants, **weights},
+        )
+        made.append(ptq.quantize(model, {"x": gaussian_array(24, 3, 8, 8, seed=3)}, **given))
+    attributes, inputs = (result.plan for result in made)
+    assert attributes.tensors == inputs.tensors
+    assert attributes.folded == inputs.folded
+    assert {*attributes.floats} == {*inputs.floats}
+
+
 def test_a_plan_with_one_scale_for_each_weight_keeps_an_old_opset() -> None:
     model = network("y = Gemm(x, w, b)", 12)
     given = {"opset": "keep", "rounding": "nearest", "threads": 1, "force": True}

@@ -58,6 +58,24 @@ def test_symbols_pass_through_what_cannot_change_them(call, expected, parsed):
     assert values.visit(graph.nodes[1]).tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("Unsqueeze<axes=[0]>(s)", [["dim N", 3]]),
+        ("Unsqueeze<axes=[-1]>(s)", [["dim N"], [3]]),
+        ("Squeeze<axes=[0]>(one)", 1),
+        ("Squeeze(one)", 1),
+    ],
+)
+def test_axes_that_are_an_attribute_of_older_opsets_are_followed(call, expected, parsed):
+    text = f"g (float[N,3] x) => (int64[k] y) {{ s = Shape(x) y = {call} }}"
+    graph = parsed(text, opset=12, one=np.array([1], np.int64))
+    graph.nodes[1].outputs[0].type = None
+    values = ShapeValues()
+    values.visit(graph.nodes[0])
+    assert values.visit(graph.nodes[1]).tolist() == expected
+
+
 def test_dimensions_without_a_name_are_symbols_of_their_own(parsed):
     graph = parsed("g (float[N,?,2] x) => (float[a,b,2] y) { y = Relu(x) }")
     named, anonymous, static = get_symbolic_shape(graph.inputs[0])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptq.model.session.session import Session
 from ptq.rewrite.change import Change
+from ptq.rewrite.prepare.prepare import prepare
 from ptq.rewrite.prepare.simplify_constant_ops import simplify_constant_ops
 
 
@@ -33,6 +35,38 @@ def test_a_division_by_a_constant_is_a_multiplication(
 def test_other_divisions_stay(kind, body, divisor, parsed) -> None:
     text = f"g ({kind}[2,3] x) => ({kind}[2,3] y) {{ {body} }}"
     assert simplify_constant_ops(parsed(text, d=divisor)) == []
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "y = Floor(q)",
+        "r = Reshape(q, s)  n = Neg(r)  y = Ceil(n)",
+        "c = Cast<to=6>(q)  y = Cast<to=1>(c)",
+        "h = Sub(q, one)  b = Less(h, x)  y = Where(b, q, h)",
+        "a = Relu(q)  y = Mod<fmod=1>(a, one)",
+        "r = Round(q)  y = MatMul(q, w)",
+    ],
+)
+def test_a_division_stays_where_the_last_bit_of_the_quotient_decides(behind, parsed) -> None:
+    text = f"g (float[2,3] x) => (float y) {{ q = Div(x, d)  {behind} }}"
+    constants = {"one": np.float32(1), "s": np.array([3, 2]), "w": np.eye(3, dtype=np.float32)}
+    inexact, exact = (parsed(text, d=np.float32(d), **constants).with_shapes() for d in (41, 0.25))
+    assert simplify_constant_ops(inexact) == []
+    assert simplify_constant_ops(exact) == [Change("simplify_constant_ops", 1, "Div", "Mul")]
+
+
+def test_whole_quotients_keep_their_floor_in_the_prepared_model(parsed) -> None:
+    text = "g (float[N] x) => (float[N] y) { q = Div(x, d)  y = Floor(q) }"
+    rows = np.arange(1000, dtype=np.float32)
+    prepared = prepare(parsed(text, d=np.float32(41)))
+    np.testing.assert_array_equal(Session(prepared.graph).run({"x": 41 * rows})[0], rows)
+
+
+def test_a_division_before_a_layer_or_a_smooth_function_is_a_multiplication(parsed) -> None:
+    text = "g (float[2,3] x) => (float y) { q = Div(x, d)  m = MatMul(q, w)  s = Tanh(m)  y = Round(s) }"
+    graph = parsed(text, d=np.float32(41), w=np.eye(3, dtype=np.float32))
+    assert simplify_constant_ops(graph) == [Change("simplify_constant_ops", 1, "Div", "Mul")]
 
 
 def test_a_prelu_of_one_slope_is_a_leaky_relu(parsed, same_function, operators, rng) -> None:

@@ -174,6 +174,29 @@ def test_a_matrix_reads_features_in_the_order_in_which_a_function_along_an_axis_
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4, err_msg=f"axis {axis}")
 
 
+_IN_TWO_ORDERS = {
+    "a Softmax along a middle axis": ("s = Softmax<axis = 2>(x)", (4, 5, 5), (4, 5, 5)),
+    "an image without its batch": (
+        "c = Conv(x, w)\ns = ReduceMax<axes = [0], keepdims = 0>(c)", (4, 4, 4), (4, 4, 4),
+    ),
+    "a sequence with fewer axes": ("s = Conv(x, w)", (4, 6), (2, 4, 6)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "ending",
+    ["y = Sub(z, s)", "y = Sum(z, s)", "y = Max(z, s)", "b = Greater(z, s)\ny = Where(b, z, s)"],
+)
+@pytest.mark.parametrize("case", _IN_TWO_ORDERS)
+def test_operands_that_are_stored_in_two_orders_are_read_in_one(case: str, ending: str) -> None:
+    nodes, x, z = _IN_TWO_ORDERS[case]
+    shapes = {"x": (1, *x), "z": z if "without its batch" in case else (1, *z)}
+    weight = gaussian_array(4, 4, *(1,) * (len(x) - 1), seed=1)
+    model = build_network(f"{nodes}\n{ending}", shapes, opset=17, w=weight)
+    feed = {name: gaussian_array(*shape, seed=2) for name, shape in shapes.items()}
+    _check_numbers(model, encode_tflite(Graph.from_proto(model)).content, feed)
+
+
 @pytest.mark.parametrize("target", ["litert", "litert-xnnpack"])
 def test_a_quantized_matrix_reads_the_features_of_a_softmax_along_a_spatial_axis(
     target: str,
