@@ -17,6 +17,10 @@ KINDS = {
         strides=[{s},1], count_include_pad=1>(x)""",
     "MaxPool that rounds up": """MaxPool<auto_pad={pad}, kernel_shape=[3,2], strides=[{s},2],
         ceil_mode=1>(x)""",
+    "MaxPool with dilations": """MaxPool<auto_pad={pad}, kernel_shape=[3,2], strides=[{s},1],
+        dilations=[2,3]>(x)""",
+    "MaxPool with dilations that rounds up": """MaxPool<auto_pad={pad}, kernel_shape=[3,2],
+        strides=[{s},2], dilations=[2,3], ceil_mode=1>(x)""",
 }
 
 
@@ -36,10 +40,18 @@ def test_written_out_pads_mean_the_same_to_onnx_runtime(kind, pad, parsed, same_
         same_function(before, after, {"x": x})
 
 
-def test_dilated_kernels_keep_auto_pad(parsed):
-    text = """g (float[N,2,8,9] x) => (float[N,2,a,b] y) {
-        y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[3,2], dilations=[2,1]>(x) }"""
-    assert resolve_auto_pad(parsed(text)) == []
+@pytest.mark.parametrize(
+    "call",
+    [
+        'Conv<auto_pad="SAME_UPPER", dilations=[2,1]>(x, w)',
+        'MaxPool<auto_pad="SAME_UPPER", dilations=[2,1], kernel_shape=[3,1], strides=[1,4]>(x)',
+    ],
+    ids=["Conv with dilations", "MaxPool whose pads would be negative"],
+)
+def test_auto_pad_stays(call, parsed):
+    text = f"g (float[N,2,8,11] x) => (float[N,2,a,b] y) {{ y = {call} }}"
+    weight = {"w": np.ones((2, 2, 3, 1), np.float32)} if "w)" in call else {}
+    assert resolve_auto_pad(parsed(text, **weight)) == []
 
 
 def test_sizes_that_vary_leave_auto_pad_as_it_is(parsed):
