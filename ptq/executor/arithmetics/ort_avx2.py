@@ -67,7 +67,7 @@ def _multiplies_uint8_by_int8(site: Site) -> bool:
 
 def _adds_one_by_one(site: Site) -> bool:
     w, group = linear.get_constant_weight(site), int(site.attrs.get("group", 1))
-    return site.op == "Conv" and is_single_channel(len(w), w.shape[-1], group)
+    return site.op == "Conv" and is_single_channel((len(w), w.shape[-1]), group)
 
 
 def _make_saturating_preparer(site: Site) -> linear_raw.ProductPreparer:

@@ -7,6 +7,7 @@ Gemm, MatMul             see matrix_layout
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -40,9 +41,9 @@ def get_channel_axis(node: Node, rank: int) -> int | None:
     return _CONV_AXES.get(op)
 
 
-def is_single_channel(outputs: int, depth: int, groups: int) -> bool:
-    """Whether each group of a Conv has one output channel and one input channel (``depth``)."""
-    return depth == 1 and outputs == groups
+def is_single_channel(shape: Sequence[int | None], groups: int) -> bool:
+    """Whether each group of a Conv has one output and one input channel; the shape starts with outputs and inputs."""
+    return (*shape[:2],) == (groups, 1)
 
 
 def view_summation_order_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] | None:
@@ -57,7 +58,7 @@ def view_summation_order_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any
     op, attributes = get_onnx_operator(node), get_attributes(node)
     if op in _MATRIX_OPS:
         return view_columns(weight, attributes)
-    if _CONV_AXES.get(op) != 0 or is_single_channel(*weight.shape[:2], attributes.get("group", 1)):
+    if _CONV_AXES.get(op) != 0 or is_single_channel(weight.shape, attributes.get("group", 1)):
         return None
     return np.moveaxis(weight, 1, -1).reshape(len(weight), -1).T
 
@@ -73,7 +74,7 @@ def build_channel_pair_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] 
     """
     op, group = get_onnx_operator(node), get_attributes(node).get("group", 1)
     axis = _CONV_AXES.get(op)
-    if axis is None or (axis == 0 and is_single_channel(*weight.shape[:2], group)):
+    if axis is None or (axis == 0 and is_single_channel(weight.shape, group)):
         return None
     if axis == 0:
         by_channel = np.moveaxis(weight, 0, -1)[None]

@@ -249,7 +249,7 @@ def _estimate_conv(
     outputs, depth, taps = weight[0], weight[1], math.prod(weight[2:])
     pixels = y / outputs
     reordered = costs.float_conv_reorder * (x + y)
-    if is_single_channel(outputs, depth, groups):
+    if is_single_channel(weight, groups):
         in_float = pixels * taps * _round_to_blocks(outputs, costs) * costs.float_depthwise
         return KernelCost(
             in_float + reordered, pixels * taps * _estimate_depthwise_tap(outputs, costs)

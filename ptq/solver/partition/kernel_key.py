@@ -35,9 +35,7 @@ def get_kernel_kind(node: Node) -> str:
         return op
     groups = get_attributes(node).get("group", 1)
     if groups > 1:
-        return (
-            f"{op}, {'depthwise' if is_single_channel(shape[0], shape[1], groups) else 'grouped'}"
-        )
+        return f"{op}, {'depthwise' if is_single_channel(shape, groups) else 'grouped'}"
     return f"{op}, pointwise" if all(side == 1 for side in shape[2:]) else op
 
 
