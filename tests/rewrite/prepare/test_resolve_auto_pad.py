@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from networks import find_disagreements, quantize_network
 
-from ptq.model.node import get_attributes
+from ptq.model.node import get_attributes, get_operator
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 
@@ -52,6 +53,19 @@ def test_auto_pad_stays(call, parsed):
     text = f"g (float[N,2,8,11] x) => (float[N,2,a,b] y) {{ y = {call} }}"
     weight = {"w": np.ones((2, 2, 3, 1), np.float32)} if "w)" in call else {}
     assert resolve_auto_pad(parsed(text, **weight)) == []
+
+
+def test_an_average_pool_without_real_dilation_has_an_integer_kernel(parsed, same_function, rng):
+    text = """g (float[N,2,8,9] x) => (float[N,2,a,b] y) {
+        y = AveragePool<kernel_shape=[3,2], dilations=[1,1], pads=[1,0,1,1]>(x) }"""
+    before, after = parsed(text, opset=19), parsed(text, opset=19)
+    resolve_auto_pad(after)
+    x = rng.standard_normal((2, 2, 8, 9)).astype(np.float32)
+    same_function(before, after, {"x": x})
+    done = quantize_network(before.to_proto(), [{"x": x[:1]}])
+    operators = [get_operator(node) for node in done.qdq.nodes]
+    assert operators[1:4] == ["DequantizeLinear", "AveragePool", "QuantizeLinear"]
+    assert find_disagreements(done) == []
 
 
 def test_sizes_that_vary_leave_auto_pad_as_it_is(parsed):
