@@ -58,10 +58,10 @@ def find_integer_products(graph: Graph) -> frozenset[str]:
 
 def find_merged_pairs(graph: Graph) -> tuple[str, ...]:
     """Integers of each pair of quantizers that ONNX Runtime merges with the pair before it, unless they are read."""
-    return tuple(get_name(node.outputs[0]) for node in graph.nodes if _ends_merged_pairs(node))
+    return tuple(get_name(node.outputs[0]) for node in graph.nodes if _is_merged(node))
 
 
-def _ends_merged_pairs(node: Node) -> bool:
+def _is_merged(node: Node) -> bool:
     """Whether a QuantizeLinear is the second of a chain of one type, which ends in a DequantizeLinear."""
     real = node.inputs[0]
     if get_operator(node) != "QuantizeLinear" or real is None:

@@ -73,7 +73,7 @@ def test_pad_pads_the_same_sides(axes: tuple[int, ...] | None) -> None:
 
 
 @pytest.mark.parametrize("computed", [("pads",), ("axes",), ("pads", "axes"), ("pads", "all axes")])
-def test_a_pad_behind_a_conv_is_told_its_sides_at_run_time(computed: tuple[str, ...]) -> None:
+def test_a_pad_behind_a_conv_gets_its_sides_at_run_time(computed: tuple[str, ...]) -> None:
     build = QdqBuilder()
     x = build.input([2, 3, 8, 7])
     zero = build.node("Sub", *[build.node("Size", x)] * 2)

@@ -40,14 +40,14 @@ from ptq.model.weights.matrix_layout import view_columns
 def _can_saturate(site: Site) -> bool:
     """Return whether the products of the site are uint8 by int8, and large enough for some input."""
     if get_constant_input(site, 1) is None:
-        return _multiplies_uint8_by_int8(site)
+        return _has_unsigned_by_signed_products(site)
     return bool(find_saturable_channels(site).any())
 
 
 def find_saturable_channels(site: Site) -> NDArray[np.bool_]:
     """Return which output channels of a constant weight have a pair whose products can leave int16."""
     columns = view_weight_columns(site)
-    if not _multiplies_uint8_by_int8(site) or _adds_one_by_one(site):
+    if not _has_unsigned_by_signed_products(site) or _has_separate_channels(site):
         return np.zeros(columns.shape[-1], np.bool_)
     return np.asarray(find_saturable_pairs(columns).any(axis=0))
 
@@ -61,11 +61,11 @@ def view_weight_columns(site: Site) -> NDArray[Any]:
     return np.concatenate([*columns.reshape(-1, *columns.shape[-2:])], -1)
 
 
-def _multiplies_uint8_by_int8(site: Site) -> bool:
+def _has_unsigned_by_signed_products(site: Site) -> bool:
     return not get_activation_qparams(site).qtype.signed and get_weight_qparams(site).qtype.signed
 
 
-def _adds_one_by_one(site: Site) -> bool:
+def _has_separate_channels(site: Site) -> bool:
     w, group = linear.get_constant_weight(site), int(site.attrs.get("group", 1))
     return site.op == "Conv" and is_single_channel((len(w), w.shape[-1]), group)
 
