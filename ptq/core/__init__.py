@@ -22,6 +22,7 @@ record: small JSON objects that travel with a model, with statistics and with a 
 remote: files in object stores and on servers, by URL: found, read whole or in part, and written
 rounding: rounding of floats that numpy lacks
 run_options: how a job runs: threads, batch sizes, and who is informed of its progress
+same_padding: what padding SAME adds to an image
 stages: names of the stages of a quantization
 target: what a runtime computes on integers, and in which form it reads them: the row type of the target table
 topics: the symptoms that docs/troubleshooting.md explains; messages name the section that helps

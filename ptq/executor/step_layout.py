@@ -1,7 +1,8 @@
 """Layout of a step's arrays: channels first as ONNX has them, or channels last as its kernel needs them.
 
     SPATIAL   channels last from rank 3 on; the weight as O·spatial·I
-    FOLLOWS   the layout of its inputs; attributes that name an axis are translated
+    FOLLOWS   the layout of its inputs; attributes that name an axis are translated, and axes that are computed
+              at run time keep it channels first
     FIRST     channels first
 
 These are the values of `ptq.core.opspec.Layout`. An operator without a row, a quantizer, is FOLLOWS.
@@ -26,6 +27,9 @@ from ptq.executor.layout import (
 )
 from ptq.executor.program import Step
 from ptq.model.node import QUANTIZERS
+
+_PAD_AXES = 3
+"""Position of the axes among the inputs of a Pad."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +96,19 @@ def choose_layout(
         return StepLayout(step, spec, layout is Layout.SPATIAL and rank > 2, rank, attrs)
     # Broadcasting aligns the axes of ONNX's layout: a channels-last input must have the largest rank.
     ranks = [t.array.ndim for t in inputs if t is not None and t.is_channels_last]
-    is_last = bool(ranks) and max(ranks) == rank and not _is_per_axis_quantizer(step, params)
+    is_last = bool(ranks) and max(ranks) == rank and not _has_untranslated_axes(step, params)
     if is_last:
         attrs = to_attrs_channels_last(step.op, attrs, rank)
     return StepLayout(step, spec, is_last, rank, attrs)
 
 
-def _is_per_axis_quantizer(step: Step, params: Mapping[str, QuantParams]) -> bool:
-    """Whether it is a quantizer with scales along an axis, which counts in ONNX's layout."""
+def _has_untranslated_axes(step: Step, params: Mapping[str, QuantParams]) -> bool:
+    """Whether it names axes of ONNX's layout by more than attributes.
+
+    These are a quantizer with scales along an axis, and a Pad whose amounts or axes are computed at run time.
+    """
+    if step.op == "Pad":
+        computes_axes = "axes" not in step.attrs and any(step.inputs[_PAD_AXES:])
+        return computes_axes or not step.attrs.keys() & {"pads", "axes"}
     around = (params.get(name or "") for name in (*step.inputs[:1], *step.outputs))
     return step.op in QUANTIZERS and any(p is not None and p.axis is not None for p in around)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
+from ptq.core.same_padding import split_same_pads
 from ptq.core.types import IntArray, QType
 from ptq.kernels import exact_blas, window
 from ptq.kernels.accumulate import OutputStage
@@ -152,7 +153,7 @@ def _compute_kept_spans(
     if output_shape is not None:
         wanted = tuple(output_shape)[-rank:]
         first = [max(f - n, 0) for f, n in zip(full, wanted, strict=True)]
-        first = [t // 2 if auto_pad == "SAME_UPPER" else t - t // 2 for t in first]
+        first = [split_same_pads(t, lower=auto_pad != "SAME_UPPER")[0] for t in first]
         return [(f, f + n) for f, n in zip(first, wanted, strict=True)]
     ends = tuple(pads or (0,) * 2 * rank) if auto_pad == "NOTSET" else (0,) * 2 * rank
     kept = [(ends[i], full[i] - ends[rank + i]) for i in range(rank)]

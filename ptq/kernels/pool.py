@@ -71,12 +71,13 @@ def _compute_tap_slice(axis: WindowAxis, tap: int) -> slice:
 
 
 def _pad_axis(x: NDArray[Any], position: int, axis: WindowAxis, fill: int) -> NDArray[Any]:
-    """Return the input with all positions that its windows read along one axis."""
+    """Return the input with all positions that its windows read along one axis, from the first one on."""
     behind = max((axis.outputs - 1) * axis.stride + axis.extent - axis.begin - axis.size, 0)
-    if axis.begin == behind == 0:
+    x = x[(*(slice(None),) * position, slice(max(-axis.begin, 0), None))]
+    if axis.begin <= 0 and behind == 0:
         return x
     widths = [(0, 0)] * x.ndim
-    widths[position] = (axis.begin, behind)
+    widths[position] = (max(axis.begin, 0), behind)
     return np.pad(x, widths, constant_values=fill)
 
 

@@ -31,14 +31,14 @@ def slice_axes(
     axes: Sequence[int] | None,
     steps: Sequence[int] | None,
 ) -> Array:
-    """Slice as ONNX does: Python's rules, but an end beyond −size − 1 means before the first."""
+    """Slice as ONNX does: Python's rules, but a start below −size is the first, an end below it before the first."""
     index = [slice(None)] * x.ndim
     along = range(len(starts)) if axes is None else axes
     strides = (1,) * len(starts) if steps is None else steps
     for axis, start, end, step in zip(along, starts, ends, strides, strict=True):
         # A negative end counts from the back, unless a negative step runs past the first element.
         stop = None if step < 0 and end < -x.shape[axis] else end
-        index[axis] = slice(start, stop, step)
+        index[axis] = slice(max(start, -x.shape[axis]), stop, step)
     return np.ascontiguousarray(x[tuple(index)])
 
 

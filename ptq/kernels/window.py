@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ptq.core.errors import ModelError
+from ptq.core.same_padding import compute_same_pads
 from ptq.core.types import IntArray
 
 AxesOfSizes = Callable[[tuple[int, ...]], "tuple[WindowAxis, ...]"]
@@ -87,7 +88,7 @@ def build_window_axes(
         sizes: Spatial sizes of the input.
         kernel: Number of taps of the window along each axis.
         strides: One for each axis; None means 1.
-        pads: In ONNX's order, all begins and then all ends; None means 0; only with NOTSET.
+        pads: In ONNX's order, all begins and then all ends; None means 0; negative ones crop; only with NOTSET.
         dilations: One for each axis; None means 1.
         auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER.
         ceil_mode: Round the number of outputs up, while the last window starts inside the input or before it.
@@ -113,10 +114,7 @@ def build_window_axes(
         if auto_pad != "NOTSET":
             begin = end = 0
         if auto_pad.startswith("SAME"):
-            wanted = -(-size // strides[i])
-            total = max((wanted - 1) * strides[i] + extent - size, 0)
-            begin = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
-            end = total - begin
+            begin, end = compute_same_pads(size, extent, strides[i], lower=auto_pad == "SAME_LOWER")
         span = size + begin + end - extent
         outputs = (-(-span // strides[i]) if ceil_mode else span // strides[i]) + 1
         if ceil_mode and (outputs - 1) * strides[i] >= size + begin:

@@ -16,7 +16,6 @@ node: what a node or a value says of itself: attributes, type, shape, constant, 
 axes: the axis of a Softmax, and which Resize attributes are supported
 batch_inputs: which inputs have the batch as their axis 0
 border_casts: the Casts at the border of a float16 or float64 model
-same_padding: what padding SAME adds to an image
 weights: the layout of weights, who shares them, and what they hold
 qdq: the patterns of quantized graphs
 

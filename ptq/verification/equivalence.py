@@ -56,8 +56,7 @@ def _compute_digests(graph: Graph) -> dict[str, Digest]:
             _digest_island(step, digests)
         else:
             content = _get_step_content(step, program, digests)
-            for position, name in enumerate(step.outputs):
-                digests[name] = _digest(position, *content)
+            digests.update({name: _digest(step.output_index, *content) for name in step.outputs})
     return digests
 
 

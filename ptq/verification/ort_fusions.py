@@ -5,6 +5,8 @@ Otherwise the three nodes stay. So these tensors are computed in float:
 
 1. outputs of a QuantizeLinear whose input does not come from a DequantizeLinear;
 2. float results of a matrix product or convolution that no integer operator writes.
+
+Of two pairs QuantizeLinear → DequantizeLinear in a row it makes one, with a scale and zero point of its own.
 """
 
 from __future__ import annotations
@@ -14,9 +16,18 @@ from pathlib import Path
 
 from ptq.core.ops import OPS
 from ptq.model.graph import Graph
-from ptq.model.node import DEQUANTIZE_OPS, QUANTIZE_OPS, Node, Value, get_name, get_operator
+from ptq.model.node import (
+    DEQUANTIZE_OPS,
+    QUANTIZE_OPS,
+    Node,
+    Value,
+    get_name,
+    get_operator,
+    list_consumers,
+)
 from ptq.model.proto.external_data import merge_weights
 from ptq.model.proto.load import read
+from ptq.model.qdq.qdq_units import find_quantized_source, read_quantizer
 from ptq.model.session.session import Session
 
 _MOVEMENT_OPS = ("Transpose", "Reshape", "Identity")
@@ -43,6 +54,30 @@ def find_integer_products(graph: Graph) -> frozenset[str]:
     return frozenset(
         get_name(node.outputs[0]) for node in nodes if get_operator(node) in _INTEGER_PRODUCT_OPS
     )
+
+
+def find_merged_pairs(graph: Graph) -> tuple[str, ...]:
+    """Integers of each pair of quantizers that ONNX Runtime merges with the pair before it, unless they are read."""
+    return tuple(get_name(node.outputs[0]) for node in graph.nodes if _is_merged(node))
+
+
+def _is_merged(node: Node) -> bool:
+    """Whether a QuantizeLinear is the second of a chain of one type, which ends in a DequantizeLinear."""
+    real = node.inputs[0]
+    if get_operator(node) != "QuantizeLinear" or real is None:
+        return False
+    before, after = find_quantized_source(real), read_quantizer(node, node.outputs[0])
+    writer = before.integers.producer() if before is not None else None
+    if (
+        before is None
+        or after is None
+        or writer is None
+        or get_operator(writer) not in QUANTIZE_OPS
+    ):
+        return False
+    chain = (before.integers, real, after.integers)
+    is_alone = all(len(list_consumers(v)) == 1 and not v.is_graph_output() for v in chain)
+    return is_alone and before.params != after.params and before.params.qtype == after.params.qtype
 
 
 def optimize_with_ort(graph: Graph) -> Graph:

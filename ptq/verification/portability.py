@@ -34,10 +34,8 @@ from ptq.executor.arithmetics.node_site import (
     get_weight_qparams,
 )
 from ptq.executor.executor import Executor
-from ptq.kernels.int16_saturation import find_saturable_pairs
 from ptq.model.graph import Graph
 from ptq.model.session.failure import explain_failure
-from ptq.model.weights.matrix_layout import view_input_output_matrix
 from ptq.rewrite.emit.vnni_saturation import REMEDIES
 from ptq.verification.ulp_order import to_ulp_order
 
@@ -175,7 +173,7 @@ class _Probe:
     def __post_init__(self) -> None:
         site = self.site
         self._exact = _PRODUCTS[site.op](site, lambda acc, channels: acc.astype(np.int32))
-        if self._saturable_channels().any():
+        if ort_avx2.find_saturable_channels(site).any():
             self._saturating = ort_avx2.KERNELS[site.op](site)
 
     def run(self, inputs: Any) -> NDArray[Any]:
@@ -196,7 +194,7 @@ class _Probe:
         return q
 
     def to_node_risk(self) -> NodeRisk:
-        reachable = self._saturable_channels()
+        reachable = ort_avx2.find_saturable_channels(self.site)
         return NodeRisk(
             node=self.site.name,
             op=self.site.op,
@@ -210,19 +208,6 @@ class _Probe:
             elements=self.elements,
             largest_share=self.largest_share,
         )
-
-    def _saturable_channels(self) -> NDArray[np.bool_]:
-        """Output channels with a pair of weights whose products can overflow int16."""
-        columns = _view_weight_columns(self.site)
-        none = np.zeros(columns.shape[-1], np.bool_)
-        if (
-            get_activation_qparams(self.site).qtype.signed
-            or not get_weight_qparams(self.site).qtype.signed
-        ):
-            return none
-        if self.site.op == "Conv" and _is_depthwise(self.site):
-            return none
-        return np.asarray(find_saturable_pairs(columns).any(axis=0))
 
     def _count_ties(self, acc: NDArray[Any]) -> int:
         if self.site.outputs[0] is None:
@@ -238,31 +223,12 @@ class _Probe:
         return int(np.count_nonzero(tied))
 
 
-def _view_weight_columns(site: Site) -> NDArray[Any]:
-    """Constant weight as a matrix: a column holds the weights of one output channel, in ONNX Runtime's order."""
-    w = get_constant_input(site, 1)
-    assert w is not None
-    if site.op == "Conv":
-        return w.reshape(len(w), -1).T
-    w = view_input_output_matrix(w, site.attrs)
-    return (
-        w.reshape(-1, w.shape[-1])
-        if w.ndim < 3
-        else np.concatenate(list(w.reshape(-1, *w.shape[-2:])), -1)
-    )
-
-
-def _is_depthwise(site: Site) -> bool:
-    w = get_constant_input(site, 1)
-    return w is not None and w.shape[-1] == 1 and len(w) == int(site.attrs.get("group", 1))
-
-
 def _compute_largest_sum(site: Site) -> int:
     """Largest magnitude of the accumulator of any output channel, for any input."""
     x, w, columns = (
         get_activation_qparams(site),
         get_weight_qparams(site),
-        _view_weight_columns(site).astype(np.int64),
+        ort_avx2.view_weight_columns(site).astype(np.int64),
     )
     zeros = (
         np.broadcast_to(w.zero_point, columns.shape[-1:])

@@ -22,6 +22,7 @@ from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import ORT_VERSION
 from ptq.model.session.exact_sums import has_exact_int8_sums
 from ptq.verification.node_status import NodeStatus, list_node_statuses
+from ptq.verification.ort_fusions import find_merged_pairs
 from ptq.verification.runtime_check import NO_SAMPLES, RuntimeCheck
 from ptq.verification.tensor_comparison import (
     Compared,
@@ -110,6 +111,8 @@ class Verification:
         outputs: Number of values of ONNX Runtime's outputs.
         changed_outputs: Number of those that reading the integers changed.
         changed_share: The largest of these changes, as a share of the largest value of the sample's output.
+        merged: Integers of pairs of quantizers that ONNX Runtime merges with the pair before, unless they are read;
+            empty if reading changed nothing.
     """
 
     arithmetic: str
@@ -130,6 +133,7 @@ class Verification:
     outputs: int = 0
     changed_outputs: int = 0
     changed_share: float = 0.0
+    merged: tuple[str, ...] = ()
 
     @property
     def first(self) -> TensorDifference | None:
@@ -149,8 +153,11 @@ class Verification:
 
     @property
     def changes_when_read(self) -> bool:
-        """Whether all integers are equal, but reading them changed a float operator of ONNX Runtime."""
-        return self.first is None and not self.intact and bool(self.islands)
+        """Whether all integers are equal, but reading them changed what ONNX Runtime makes of other operators.
+
+        These are float operators, and pairs of quantizers that it merges.
+        """
+        return self.first is None and not self.intact and bool(self.islands or self.merged)
 
     @property
     def passed(self) -> bool:
@@ -216,6 +223,7 @@ def verify_graph(
         outputs=found.outputs,
         changed_outputs=found.changed,
         changed_share=found.changed_share,
+        merged=find_merged_pairs(graph) if optimize and found.changed else (),
     )
 
 

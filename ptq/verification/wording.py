@@ -91,7 +91,12 @@ def explain_differences(result: Verification) -> Iterator[str]:
         yield EXPECTED
     if not result.optimized:
         yield "ONNX Runtime ran without optimizations: differences do not fail the verification"
-    if result.changes_when_read:
+    if result.merged:
+        yield (
+            f"ONNX Runtime merges the quantizers of {', '.join(result.merged)} with those before when they are not "
+            "read: its outputs have another scale; remove one of the two pairs, or give both one scale and zero point"
+        )
+    elif result.changes_when_read:
         yield (
             "ONNX Runtime computes a float operator in another order of additions or another layout when tensors "
             "beside it are read; a value at a rounding tie then becomes another integer"

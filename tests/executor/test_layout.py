@@ -1,4 +1,4 @@
-"""Channels last and back; numpy's own transposition is the oracle."""
+"""Channels last and back; numpy's own transposition is the oracle, and ONNX Runtime for whole graphs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import itertools
 import numpy as np
 import pytest
 from networks import gaussian_array
+from qdq_builder import QdqBuilder
 
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.arithmetics.data_movement import DATA_MOVEMENT_OPS, MULTI_INPUT_OPS
 from ptq.executor.arithmetics.node_site import Site
+from ptq.executor.executor import Executor
 from ptq.executor.layout import (
     Tensor,
     to_attrs_channels_last,
@@ -18,6 +20,7 @@ from ptq.executor.layout import (
     to_weight_channels_last,
     to_weight_qparams_channels_last,
 )
+from ptq.model.session.session import Session
 
 
 def last(array: np.ndarray) -> np.ndarray:
@@ -67,6 +70,28 @@ def test_pad_pads_the_same_sides(axes: tuple[int, ...] | None) -> None:
     for axis, begin, end in zip(axes or range(4), *pads.reshape(2, -1), strict=True):
         sides[axis] = (int(begin), int(end))
     assert np.array_equal(kernel([last(x)]), last(np.pad(x, sides)))
+
+
+@pytest.mark.parametrize("computed", [("pads",), ("axes",), ("pads", "axes"), ("pads", "all axes")])
+def test_a_pad_behind_a_conv_gets_its_sides_at_run_time(computed: tuple[str, ...]) -> None:
+    build = QdqBuilder()
+    x = build.input([2, 3, 8, 7])
+    zero = build.node("Sub", *[build.node("Size", x)] * 2)
+
+    def operand(name: str, values: list[int]) -> str:
+        constant = build.constant(np.array(values))
+        return build.node("Add", constant, zero) if name in computed else constant
+
+    of_all = "all axes" in computed
+    pads = operand("pads", [0, 1, 2, 0, 0, 0, 0, 1] if of_all else [1, 3, 0, 2])
+    axes = [] if of_all else ["", operand("axes", [1, -1])]
+    conv = build.requantize(build.node("Conv", x, build.weight(4, 3, 3, 3)))
+    y = build.requantize(build.node("Pad", conv, pads, *axes))
+    build.output(y)
+    graph, feed = build.to_graph(), {"input0": gaussian_array(2, 3, 8, 7)}
+    executor = Executor(graph)
+    assert ("Pad",) not in executor.islands.values()
+    assert np.array_equal(executor.run(feed)[y], Session(graph, threads=1).run(feed)[0])
 
 
 def test_the_weight_of_a_convolution_starts_with_its_outputs() -> None:

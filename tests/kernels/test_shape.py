@@ -49,6 +49,9 @@ def onnxruntime_output(op: str, x: Any, operands: list[Any], **attrs: Any) -> An
         ([5], [0], [2], [-1]),
         ([-3, 0], [1000, 2**31], [1, 3], [1, 4]),
         ([-1], [-4], [2], [-1]),
+        ([-100], [-200], [2], [-1]),
+        ([-7], [-100], [2], [-2]),
+        ([-100], [3], [2], [1]),
     ],
 )
 def test_slice_is_onnxruntimes(

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from factored_product import compute_factored_product
 from hypothesis import given
 from hypothesis import strategies as st
 from listed_fixed_point import listed_divide, listed_high_mul
@@ -163,7 +164,7 @@ def test_equations_7_to_9_are_equation_4(seed: int, z1: int, z2: int) -> None:
     q1 = rng.integers(0, 256, (m, n), np.uint8)
     q2 = rng.integers(0, 256, (n, p), np.uint8)
     direct = (q1.astype(int) - z1) @ (q2.astype(int) - z2)
-    np.testing.assert_array_equal(gemmlowp.compute_factored_product(q1, z1, q2, z2), direct)
+    np.testing.assert_array_equal(compute_factored_product(q1, z1, q2, z2), direct)
 
 
 def test_the_core_of_the_factored_form_knows_no_zero_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +178,7 @@ def test_the_core_of_the_factored_form_knows_no_zero_point(monkeypatch: pytest.M
     monkeypatch.setattr(gemmlowp, "multiply_exactly", core)
     q1, q2 = np.full((2, 3), 200, np.uint8), np.full((3, 2), 7, np.uint8)
     for zeros in ((0, 0), (130, 5)):
-        gemmlowp.compute_factored_product(q1, zeros[0], q2, zeros[1])
+        compute_factored_product(q1, zeros[0], q2, zeros[1])
         assert seen[-2] is q1
         assert seen[-1] is q2
 
@@ -199,7 +200,7 @@ def test_the_sums_of_equation_8_need_2n_squared_additions_and_no_subtraction_is_
     n = 6
     q1 = np.arange(n * n, dtype=np.uint8).reshape(n, n).view(Counted)
     Counted.notes.clear()
-    gemmlowp.compute_factored_product(q1, 3, q1, 5)
+    compute_factored_product(q1, 3, q1, 5)
     sums = [size for name, method, size in Counted.notes if (name, method) == ("add", "reduce")]
     assert sum(sums) == 2 * n**2
     assert max(size for _, _, size in Counted.notes) == n**2

@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from factored_product import compute_factored_product
 from hypothesis import given
 from hypothesis import strategies as st
 from listed_fixed_point import listed_divide, listed_high_mul
@@ -15,7 +16,6 @@ from networks import build_network, gaussian_array, quantize_network, random_fee
 from sites import int8_params, run_node, uint8_params
 
 from ptq.core.types import UINT8
-from ptq.executor.arithmetics import gemmlowp
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.kernels.fixed_point import INT32_MAX, multiply, quantize_multiplier
@@ -40,7 +40,7 @@ def test_int32_plus_equals_uint8_times_uint8() -> None:
 
 def test_the_accumulator_is_signed_as_centred_products_are_negative() -> None:
     q1, q2 = np.array([[0]], np.uint8), np.array([[255]], np.uint8)
-    assert gemmlowp.compute_factored_product(q1, 255, q2, 0).item() == -(255**2)
+    assert compute_factored_product(q1, 255, q2, 0).item() == -(255**2)
 
 
 def test_the_bias_has_the_product_of_the_scales_and_zero_point_zero() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from factored_product import compute_factored_product
 from hypothesis import given
 from hypothesis import strategies as st
 from networks import build_network, gaussian_array, quantize_network
@@ -18,7 +19,6 @@ from sites import run_node, uint8_params
 
 from ptq.core.targets import TARGETS
 from ptq.core.types import UINT8, QuantParams, Range
-from ptq.executor.arithmetics import gemmlowp
 from ptq.kernels.fixed_point import (
     INT32_MAX,
     INT32_MIN,
@@ -103,7 +103,7 @@ def test_the_product_of_real_matrices_is_the_product_of_the_scales_times_the_int
     lhs_zero, rhs_zero, result_zero = (int(v) for v in rng.integers(0, 256, 3))
     pairs = zip(lhs[0].tolist(), rhs[:, 0].tolist(), strict=True)
     real = sum(lhs_scale * (a - lhs_zero) * rhs_scale * (b - rhs_zero) for a, b in pairs)
-    accumulator = gemmlowp.compute_factored_product(lhs, lhs_zero, rhs, rhs_zero).item()
+    accumulator = compute_factored_product(lhs, lhs_zero, rhs, rhs_zero).item()
     assert real == lhs_scale * rhs_scale * accumulator
     result = result_zero + (lhs_scale * rhs_scale / result_scale) * accumulator
     assert result_scale * (result - result_zero) == real
@@ -126,7 +126,7 @@ def test_with_zero_points_0_the_kernel_is_the_plain_integer_sum() -> None:
     rng = np.random.default_rng(0)
     lhs, rhs = rng.integers(0, 256, (3, 6), np.uint8), rng.integers(0, 256, (6, 4), np.uint8)
     np.testing.assert_array_equal(
-        gemmlowp.compute_factored_product(lhs, 0, rhs, 0), lhs.astype(int) @ rhs.astype(int)
+        compute_factored_product(lhs, 0, rhs, 0), lhs.astype(int) @ rhs.astype(int)
     )
 
 
@@ -136,7 +136,7 @@ def test_differences_of_uint8_need_int16_and_their_products_int32() -> None:
     assert (differences.min(), differences.max()) == (-255, 255)
     assert differences.max() > np.iinfo(np.int8).max
     assert np.iinfo(np.int16).max < 255 * 255
-    out = gemmlowp.compute_factored_product(
+    out = compute_factored_product(
         np.array([[0, 255]], np.uint8), 255, np.array([[255], [0]], np.uint8), 0
     )
     assert out.item() == -(255**2)

@@ -33,6 +33,18 @@ def test_a_relu_is_the_clip_of_integers_that_stands_for_it() -> None:
     assert find_first_difference(relu, clip) is None
 
 
+def test_the_outputs_of_a_split_differ() -> None:
+    same = {"y_scale": np.float32(0.03), "y_zero": np.uint8(120)}
+    first, second = (
+        foreign_graph(
+            INPUT_QDQ + f"{outputs} = Split<axis=2>(xd, sizes)" + OUTPUT_QDQ, sizes=[4, 4], **same
+        )
+        for outputs in ("r, s", "s, r")
+    )
+    assert find_first_difference(first, first) is None
+    assert find_first_difference(first, second) == "y"
+
+
 def _tampered(graph: Graph, change: Callable[[onnx.ModelProto], None]) -> Graph:
     proto = graph.to_proto()
     change(proto)

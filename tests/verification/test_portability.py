@@ -134,6 +134,19 @@ def test_signed_activations_saturate_only_where_quantizers_let_them_be_moved():
     )
 
 
+@pytest.mark.parametrize(
+    ("x", "w", "channels"), [((5, 16), (16,), 1), ((16,), (16, 8), 8)], ids=["right", "left"]
+)
+def test_a_product_by_a_vector_has_the_risks_of_a_matrix(x, w, channels):
+    weight = np.full(w, 127, np.int8)
+    nodes = INPUT_QDQ + WD + "r = MatMul(xd, wd)" + OUTPUT_QDQ
+    graph = foreign_graph(nodes, x, w=weight, x_zero=np.uint8(0), y_scale=np.float32(2))
+    risk = _risk(graph, [Sample("full", {"x": np.full(x, 1e3, np.float32)}, ())])
+    assert (risk.channels, risk.saturable) == (channels, channels)
+    assert risk.bits_left == risk.bits_left_met == pytest.approx(31 - math.log2(16 * 255 * 127))
+    assert risk.saturated == risk.elements == math.prod(x) // 16 * channels
+
+
 def test_depthwise_convolutions_do_not_saturate():
     nodes = INPUT_QDQ + WD + "r = Conv<group = 3>(xd, wd)" + OUTPUT_QDQ
     graph = foreign_graph(nodes, w=np.full((3, 1, 3, 3), 127, np.int8))

@@ -6,13 +6,14 @@ at run time: the int64 shape that a subgraph of Shape, Gather and Concat compute
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
+from ptq.core.same_padding import compute_same_pads
 from ptq.executor.arithmetics import min_max
 from ptq.executor.arithmetics.node_site import (
     Inputs,
@@ -33,7 +34,7 @@ from ptq.kernels.shape import (
     slice_axes,
     split_part,
 )
-from ptq.kernels.window import build_window_axes
+from ptq.kernels.window import WindowAxis, build_window_axes
 
 Integers = tuple[int, ...]
 
@@ -184,10 +185,12 @@ def _make_space_to_depth(site: Site) -> Kernel:
 
 def _make_max_pool(site: Site) -> Kernel:
     window = pool_window(site)
+    # Only ONNX Runtime has dilated pools. It refuses others with a window of SAME that strides skip.
+    build = build_onnxruntime_axes if set(window["dilations"]) != {1} else build_window_axes
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
-        return compute_max_pool(q, build_window_axes(q.shape[1:-1], **window))
+        return compute_max_pool(q, build(q.shape[1:-1], **window))
 
     return kernel
 
@@ -204,6 +207,29 @@ def pool_window(site: Site) -> dict[str, Any]:
         "auto_pad": site.attrs.get("auto_pad", "NOTSET"),
         "ceil_mode": site.attrs.get("ceil_mode", 0) == 1,
     }
+
+
+def build_onnxruntime_axes(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    *,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    auto_pad: str,
+    **rest: Any,
+) -> tuple[WindowAxis, ...]:
+    """Return the windows of a pool as ONNX Runtime places them: `build_window_axes` with its own rule for SAME.
+
+    Dilation does not count there, and of the positions that strides skip, half come before the first window.
+    """
+    if auto_pad.startswith("SAME"):
+        lower = auto_pad == "SAME_LOWER"
+        both = [
+            compute_same_pads(*axis, lower=lower, may_crop=True)
+            for axis in zip(sizes, kernel, strides, strict=True)
+        ]
+        auto_pad, pads = "NOTSET", [*(begin for begin, _ in both), *(end for _, end in both)]
+    return build_window_axes(sizes, kernel, strides=strides, pads=pads, auto_pad=auto_pad, **rest)
 
 
 DATA_MOVEMENT_OPS: Mapping[str, KernelMaker] = {

@@ -41,22 +41,6 @@ from ptq.executor.arithmetics.node_site import (
 from ptq.kernels.im2col import multiply_exactly
 
 
-def compute_factored_product(
-    q1: NDArray[Any], z1: int, q2: NDArray[Any], z2: NDArray[np.int64] | int
-) -> NDArray[np.int64]:
-    """Return Σ_j (q1 − z1)(q2 − z2) by eqs. 7–9 of Jacob et al. 2018.
-
-    Args:
-        q1: Shape (M, N), raw integers.
-        z1: Zero point of q1.
-        q2: Shape (N, P), raw integers.
-        z2: Zero point of q2, one or one for each column.
-    """
-    return make_factored_product_preparer(z1)(
-        q2, np.broadcast_to(np.asarray(z2, np.int64), q2.shape[1:])
-    )(q1)
-
-
 def make_factored_product_preparer(z1: int) -> linear_raw.ProductPreparer:
     """Return what prepares the factored product: it computes the terms of q2 alone in advance."""
 

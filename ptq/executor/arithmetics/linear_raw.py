@@ -120,14 +120,10 @@ def make_raw_matmul_kernel(
 ) -> Kernel:
     """Return the kernel of a MatMul of two activations or by a constant; batches broadcast.
 
-    Raises:
-        UnsupportedError: An operand is a vector.
+    A vector on the left is one row, on the right one column.
     """
 
-    def kernel(inputs: Inputs) -> NDArray[Any]:
-        a, b = require_input(site, inputs, 0), require_input(site, inputs, 1)
-        if a.ndim < 2 or b.ndim < 2:
-            raise UnsupportedError("MatMul by a vector; reshape it to a matrix")
+    def multiply(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
         zeros = _get_zero_points(site, b.shape[-1])
         if b.ndim == 2:
             rows = a.reshape(-1, a.shape[-1])
@@ -141,6 +137,12 @@ def make_raw_matmul_kernel(
         return _add_and_requantize(np.stack(acc), None, requantize).reshape(
             *batch, a.shape[-2], b.shape[-1]
         )
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        a, b = require_input(site, inputs, 0), require_input(site, inputs, 1)
+        product = multiply(np.atleast_2d(a), b[:, None] if b.ndim == 1 else b)
+        added = tuple(axis for axis, operand in ((-2, a), (-1, b)) if operand.ndim == 1)
+        return np.squeeze(product, added)
 
     return kernel
 

@@ -33,19 +33,41 @@ from ptq.executor.arithmetics.node_site import (
 )
 from ptq.kernels.im2col import multiply_exactly
 from ptq.kernels.int16_saturation import compute_saturation_loss, find_saturable_pairs
+from ptq.model.weights.layer_weights import is_single_channel
+from ptq.model.weights.matrix_layout import view_columns
 
 
 def _can_saturate(site: Site) -> bool:
     """Return whether the products of the site are uint8 by int8, and large enough for some input."""
-    if get_activation_qparams(site).qtype.signed or not get_weight_qparams(site).qtype.signed:
-        return False
-    w = get_constant_input(site, 1)
-    if w is None or site.op != "Conv":
-        return True
-    group = int(site.attrs.get("group", 1))
-    # One input and one output channel in each group, even if there is only one group.
-    depthwise = w.shape[-1] == 1 and len(w) == group
-    return not depthwise and bool(find_saturable_pairs(w.reshape(len(w), -1).T).any())
+    if get_constant_input(site, 1) is None:
+        return _has_unsigned_by_signed_products(site)
+    return bool(find_saturable_channels(site).any())
+
+
+def find_saturable_channels(site: Site) -> NDArray[np.bool_]:
+    """Return which output channels of a constant weight have a pair whose products can leave int16."""
+    columns = view_weight_columns(site)
+    if not _has_unsigned_by_signed_products(site) or _has_separate_channels(site):
+        return np.zeros(columns.shape[-1], np.bool_)
+    return np.asarray(find_saturable_pairs(columns).any(axis=0))
+
+
+def view_weight_columns(site: Site) -> NDArray[Any]:
+    """Return a constant weight as a matrix: a column holds those of one output channel, in the order of sums."""
+    w = linear.get_constant_weight(site)
+    if site.op == "Conv":
+        return w.reshape(len(w), -1).T
+    columns = view_columns(w, site.attrs)
+    return np.concatenate([*columns.reshape(-1, *columns.shape[-2:])], -1)
+
+
+def _has_unsigned_by_signed_products(site: Site) -> bool:
+    return not get_activation_qparams(site).qtype.signed and get_weight_qparams(site).qtype.signed
+
+
+def _has_separate_channels(site: Site) -> bool:
+    w, group = linear.get_constant_weight(site), int(site.attrs.get("group", 1))
+    return site.op == "Conv" and is_single_channel((len(w), w.shape[-1]), group)
 
 
 def _make_saturating_preparer(site: Site) -> linear_raw.ProductPreparer:

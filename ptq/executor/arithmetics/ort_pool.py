@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.types import IntArray
-from ptq.executor.arithmetics.data_movement import pool_window
+from ptq.executor.arithmetics.data_movement import build_onnxruntime_axes, pool_window
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
@@ -32,7 +31,6 @@ from ptq.executor.arithmetics.ort_elementwise import round_and_clamp
 from ptq.kernels.axis_sums import sum_axes
 from ptq.kernels.lookup import lookup, tabulate
 from ptq.kernels.pool import compute_sequential_window_sums
-from ptq.kernels.window import build_window_axes
 
 
 def _make_average_pool(site: Site) -> Kernel:
@@ -47,8 +45,8 @@ def _make_average_pool(site: Site) -> Kernel:
         x_q = require_input(site, inputs, 0)
         if _is_global_window(x_q.shape[1:-1], window):
             return of_all(inputs)
-        values = lookup(reals, _drop_skipped_positions(x_q, window))
-        axes = build_window_axes(values.shape[1:-1], **window)
+        axes = build_onnxruntime_axes(x_q.shape[1:-1], **window)
+        values = lookup(reals, x_q)
         sums, counts = compute_sequential_window_sums(values, axes, count_include_pad=counted)
         return round_and_clamp(site, sums / counts.astype(np.float32) / y.scale + offset)
 
@@ -58,22 +56,7 @@ def _make_average_pool(site: Site) -> Kernel:
 def _is_global_window(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
     if sizes != window["kernel"]:
         return False
-    return not any(axis.begin or axis.end for axis in build_window_axes(sizes, **window))
-
-
-def _drop_skipped_positions(q: IntArray, window: Mapping[str, Any]) -> IntArray:
-    """Return the integers from the first position that a window reads.
-
-    SAME divides the positions that strides skip in half, as it divides padding.
-    """
-    if not window["auto_pad"].startswith("SAME"):
-        return q
-    odd = int(window["auto_pad"] == "SAME_LOWER")
-    heads = []
-    for size, tap, stride in zip(q.shape[1:-1], window["kernel"], window["strides"], strict=True):
-        skipped = size - tap - (-(-size // stride) - 1) * stride
-        heads.append(max(skipped - odd, 0) // 2)
-    return q[(slice(None), *(slice(head, None) for head in heads))]
+    return not any(axis.begin or axis.end for axis in build_onnxruntime_axes(sizes, **window))
 
 
 def _make_global_average_pool(site: Site) -> Kernel:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ptq.core.errors import UnsupportedError
-from ptq.model.same_padding import count_same_pads
+from ptq.core.same_padding import compute_same_pads
 from ptq.model.tflite.graph_builder import GraphBuilder
 from ptq.model.tflite.parsed import ParsedOperator
 from ptq.model.tflite.schema import load_schema
@@ -43,18 +43,18 @@ def _read_window(b: GraphBuilder, o: ParsedOperator, kernel: Sequence[int]) -> d
     if padding == "SAME":
         name, sizes = b.tensor(o.inputs[0]).name, b.tensor(o.inputs[0]).signature[1:3]
         windows = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-        totals = [_count_pads(name, *axis) for axis in zip(sizes, windows, strides, strict=True)]
-        found["pads"] = [*(t // 2 for t in totals), *(t - t // 2 for t in totals)]
+        pads = [_compute_pads(name, *axis) for axis in zip(sizes, windows, strides, strict=True)]
+        found["pads"] = [*(begin for begin, _ in pads), *(end for _, end in pads)]
     return found
 
 
-def _count_pads(image: str, size: int, window: int, stride: int) -> int:
-    """Elements that SAME adds along one axis; with stride 1 the same for every size."""
+def _compute_pads(image: str, size: int, window: int, stride: int) -> tuple[int, int]:
+    """Elements that SAME adds before and behind one axis; with stride 1 the same for every size."""
     if size == -1 and stride != 1:
         raise UnsupportedError(
             f"a dilated window with strides reads {image}, whose size is open; fix the size of the input"
         )
-    return count_same_pads(size, window, stride)
+    return compute_same_pads(size, window, stride)
 
 
 def _read_bias(b: GraphBuilder, o: ParsedOperator, at: int, activation: int) -> list[str]:

@@ -7,6 +7,7 @@ Gemm, MatMul             see matrix_layout
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -22,7 +23,11 @@ from ptq.model.node import (
     get_onnx_operator,
     get_operator,
 )
-from ptq.model.weights.matrix_layout import get_matrix_channel_axis, view_input_output_matrix
+from ptq.model.weights.matrix_layout import (
+    get_matrix_channel_axis,
+    view_columns,
+    view_input_output_matrix,
+)
 
 _CONV_AXES = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
 _MATRIX_OPS = frozenset(["Gemm", "MatMul", "MatMulIntegerToFloat", "QGemm", "QLinearMatMul"])
@@ -36,20 +41,24 @@ def get_channel_axis(node: Node, rank: int) -> int | None:
     return _CONV_AXES.get(op)
 
 
+def is_single_channel(shape: Sequence[int | None], groups: int) -> bool:
+    """Whether each group of a Conv has one output and one input channel; the shape starts with outputs and inputs."""
+    return (*shape[:2],) == (groups, 1)
+
+
 def view_summation_order_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] | None:
     """The weight with K in the order in which ONNX Runtime adds products, shape (…, K, output channels).
 
     K runs over the positions of a Conv's window, and fastest over the channels of a group.
 
     Returns:
-        None if products are not added in pairs of neighbours: products of vectors, a depthwise Conv, and any operator
-        but Conv, Gemm and MatMul.
+        None if products are not added in pairs of neighbours: a depthwise Conv, and any operator but Conv, Gemm and
+        MatMul.
     """
     op, attributes = get_onnx_operator(node), get_attributes(node)
     if op in _MATRIX_OPS:
-        return view_input_output_matrix(weight, attributes) if weight.ndim > 1 else None
-    depthwise = weight.shape[1:2] == (1,) and len(weight) == attributes.get("group", 1)
-    if _CONV_AXES.get(op) != 0 or depthwise:
+        return view_columns(weight, attributes)
+    if _CONV_AXES.get(op) != 0 or is_single_channel(weight.shape, attributes.get("group", 1)):
         return None
     return np.moveaxis(weight, 1, -1).reshape(len(weight), -1).T
 
@@ -65,7 +74,7 @@ def build_channel_pair_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] 
     """
     op, group = get_onnx_operator(node), get_attributes(node).get("group", 1)
     axis = _CONV_AXES.get(op)
-    if axis is None or (axis == 0 and weight.shape[1] == 1 and len(weight) == group):
+    if axis is None or (axis == 0 and is_single_channel(weight.shape, group)):
         return None
     if axis == 0:
         by_channel = np.moveaxis(weight, 0, -1)[None]

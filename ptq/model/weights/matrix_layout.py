@@ -2,7 +2,7 @@
 
 Gemm, QGemm with transB                            (outputs, inputs)
 Gemm, QGemm without transB                         (inputs, outputs)
-MatMul, QLinearMatMul, MatMulIntegerToFloat        (…, inputs, outputs)
+MatMul, QLinearMatMul, MatMulIntegerToFloat        (…, inputs, outputs), or (inputs,) for one output
 """
 
 from __future__ import annotations
@@ -24,3 +24,9 @@ def view_input_output_matrix(weight: NDArray[Any], attributes: Mapping[str, Any]
     The function is its own inverse: it also brings such a matrix back into the node's layout.
     """
     return weight.T if attributes.get("transB") else weight
+
+
+def view_columns(weight: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    """View of the right operand of a Gemm or MatMul as columns (…, inputs, outputs); a vector is one column."""
+    matrix = view_input_output_matrix(weight, attributes)
+    return matrix[:, None] if matrix.ndim == 1 else matrix

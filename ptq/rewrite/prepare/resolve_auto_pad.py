@@ -3,14 +3,15 @@
     SAME:  out = ⌈in / stride⌉,  total = max((out − 1)·stride + kernel − in, 0)
 
 An odd total has the larger pad at the end (SAME_UPPER) or at the beginning (SAME_LOWER): ONNX operators, Conv and
-MaxPool. With dilations the specification and ONNX Runtime disagree, so these nodes stay unchanged.
+MaxPool. A pool with dilations gets the pads of ONNX Runtime, which leaves dilation out of the total, against the
+specification; the pads may be too few for ⌈in / stride⌉ windows. A Conv with dilations stays unchanged.
 """
 
 from __future__ import annotations
 
+from ptq.core.same_padding import compute_same_pads
 from ptq.model.graph import Graph
 from ptq.model.node import Node, get_attributes, get_operator, get_shape
-from ptq.model.same_padding import count_same_pads
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_attributes
 
@@ -19,7 +20,10 @@ PADDED_OPS = (*CONVOLUTIONS, "AveragePool", "MaxPool", "LpPool")
 
 
 def resolve_auto_pad(graph: Graph) -> list[Change]:
-    """Replace auto_pad by pads where sizes are static, and write kernel_shape of convolutions, in place."""
+    """Replace auto_pad by pads where sizes are static, and write kernel_shape of convolutions, in place.
+
+    Dilations of 1 are removed from an AveragePool: ONNX Runtime's integer kernel has no such attribute.
+    """
     count = 0
     for node in graph.nodes:
         if get_operator(node) not in PADDED_OPS:
@@ -29,6 +33,8 @@ def resolve_auto_pad(graph: Graph) -> list[Change]:
         )
         if "kernel_shape" not in node.attributes and weight is not None and None not in weight:
             set_attributes(node, kernel_shape=[d for d in weight[2:] if d is not None])
+        if node.op_type == "AveragePool" and {*get_attributes(node).get("dilations", ())} == {1}:
+            set_attributes(node, dilations=None)
         count += _resolve(node)
     return [Change("resolve_auto_pad", count)] if count else []
 
@@ -43,16 +49,22 @@ def _resolve(node: Node) -> bool:
         return True
     shape = None if node.inputs[0] is None else get_shape(node.inputs[0])
     dilated = any(d != 1 for d in attrs.get("dilations", ()))
-    if node.op_type == "ConvTranspose" or dilated or shape is None or None in shape[2:]:
+    if node.op_type == "ConvTranspose" or shape is None or None in shape[2:]:
+        return False
+    if dilated and node.op_type == "Conv":
         return False
     begins, ends = [], []
     strides = attrs.get("strides", [1] * len(kernel))
     for size, k, stride in zip(shape[2:], kernel, strides, strict=True):
         assert size is not None
-        total = count_same_pads(size, k, stride)
-        small, large = total // 2, total - total // 2
-        begins.append(small if mode == "SAME_UPPER" else large)
-        ends.append(large if mode == "SAME_UPPER" else small)
-    # With these pads, rounding down gives out = ⌈in / stride⌉; ceil_mode could give one more.
-    set_attributes(node, auto_pad=None, pads=begins + ends, ceil_mode=None)
+        lower = mode == "SAME_LOWER"
+        begin, end = compute_same_pads(size, k, stride, lower=lower, may_crop=dilated)
+        begins.append(begin)
+        ends.append(end)
+    if min(begins + ends) < 0:
+        return False  # only with auto_pad may pads be negative
+    set_attributes(node, auto_pad=None, pads=begins + ends)
+    if not dilated:
+        # With these pads, rounding down gives out = ⌈in / stride⌉; ceil_mode could give one more.
+        set_attributes(node, ceil_mode=None)
     return True

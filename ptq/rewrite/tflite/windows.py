@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptq.core.errors import UnsupportedError
-from ptq.model.same_padding import count_same_pads
+from ptq.core.same_padding import compute_same_pads, split_same_pads
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,7 @@ def read_window(
     ]
     if min(begins) < 0:
         raise UnsupportedError("negative padding has no form in LiteRT; crop with a Slice")
-    same = [
-        _compute_same_pads(size, s, r) for size, s, r in zip(image, strides, reach, strict=True)
-    ]
+    same = [compute_same_pads(size, r, s) for size, r, s in zip(image, reach, strides, strict=True)]
     kept = tuple(kernel), strides, dilations
     if all(pads == (0, 0) for pads in needed):
         return Window("VALID", (), *kept)
@@ -141,12 +139,6 @@ def _compute_ends(
     return [int(p) for p in attrs.get("pads", (0,) * 2 * len(begins))[len(begins) :]]
 
 
-def _compute_same_pads(size: int, stride: int, reach: int) -> tuple[int, int]:
-    """LiteRT's padding SAME: the output has size / stride elements, rounded up; the rest of an odd number is last."""
-    total = count_same_pads(size, reach, stride)
-    return total // 2, total - total // 2
-
-
 def _compute_begins(
     attrs: Mapping[str, Any],
     rank: int,
@@ -162,7 +154,7 @@ def _compute_begins(
             max((out - 1) * s + r - size, 0)
             for out, s, r, size in zip(output, strides, reach, image, strict=True)
         ]
-        return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in totals]
+        return [split_same_pads(t, lower=auto == "SAME_LOWER")[0] for t in totals]
     if auto == "VALID":
         return [0] * rank
     return [int(p) for p in attrs.get("pads", (0,) * 2 * rank)[:rank]]
@@ -199,7 +191,7 @@ def read_transposed_begins(
         max((size - 1) * s + a + k - out, 0)
         for size, s, a, k, out in zip(image, strides, added, kernel, wanted, strict=True)
     ]
-    return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in totals]
+    return [split_same_pads(t, lower=auto != "SAME_UPPER")[0] for t in totals]
 
 
 def _get_auto_pad(attrs: Mapping[str, Any]) -> str:

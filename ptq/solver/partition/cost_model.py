@@ -32,7 +32,7 @@ from ptq.model.node import (
     is_constant,
     list_consumers,
 )
-from ptq.model.weights.layer_weights import count_summed_inputs
+from ptq.model.weights.layer_weights import count_summed_inputs, is_single_channel
 from ptq.rewrite.prepare.shape_inference import get_symbolic_shape
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.kernel_key import build_kernel_key, get_kernel_kind
@@ -249,7 +249,7 @@ def _estimate_conv(
     outputs, depth, taps = weight[0], weight[1], math.prod(weight[2:])
     pixels = y / outputs
     reordered = costs.float_conv_reorder * (x + y)
-    if depth == 1 and outputs == groups:
+    if is_single_channel(weight, groups):
         in_float = pixels * taps * _round_to_blocks(outputs, costs) * costs.float_depthwise
         return KernelCost(
             in_float + reordered, pixels * taps * _estimate_depthwise_tap(outputs, costs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptq.model.node import Node, Value, get_attributes, get_operator, get_shape, is_constant
+from ptq.model.weights.layer_weights import is_single_channel
 
 _RELEVANT = ("dilations", "group", "kernel_shape", "pads", "strides", "transA", "transB")
 """Attributes that decide how long a kernel takes."""
@@ -34,7 +35,7 @@ def get_kernel_kind(node: Node) -> str:
         return op
     groups = get_attributes(node).get("group", 1)
     if groups > 1:
-        return f"{op}, {'depthwise' if groups == shape[0] and shape[1] == 1 else 'grouped'}"
+        return f"{op}, {'depthwise' if is_single_channel(shape, groups) else 'grouped'}"
     return f"{op}, pointwise" if all(side == 1 for side in shape[2:]) else op
 
 

@@ -1,4 +1,7 @@
-"""Data movement in two arithmetics: operands from attributes, constants or the run. Oracle: numpy."""
+"""Data movement in two arithmetics: operands from attributes, constants or the run. Oracle: numpy.
+
+That of pools is ONNX Runtime.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from qlinear import onnxruntime_output
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, QuantParams
@@ -90,3 +94,26 @@ def test_a_movement_without_its_operand_is_refused(kernels: Mapping[str, KernelM
 def test_squeeze_removes_the_named_axes() -> None:
     site = Site("Squeeze", {"axes": (1,)}, (P,), (P,), (None,))
     assert litert.KERNELS["Squeeze"](site)([X[:, :1]]).shape == (2, 4, 6)
+
+
+@ARITHMETICS
+@pytest.mark.parametrize("kernel", [(1, 2), (3, 2)])
+@pytest.mark.parametrize("strides", [(1, 2), (2, 1), (4, 5)])
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_a_dilated_pool_pads_as_onnxruntime_does(
+    kernels: Mapping[str, KernelMaker],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    ceil_mode: int,
+    auto_pad: str,
+) -> None:
+    attrs = {
+        "kernel_shape": kernel, "strides": strides, "dilations": (2, 3), "auto_pad": auto_pad,
+        "ceil_mode": ceil_mode,
+    }  # fmt: skip
+    x = np.random.default_rng(0).integers(-128, 128, (1, 2, 9, 13)).astype(np.int8)
+    theirs = onnxruntime_output("MaxPool", "", ["x"], {"x": x}, ["x"], **attrs)
+    pooled = kernels["MaxPool"](Site("MaxPool", attrs, (P,), (P,), (None,)))
+    ours = pooled([np.moveaxis(x, 1, -1)])
+    np.testing.assert_array_equal(np.moveaxis(ours, -1, 1), theirs)

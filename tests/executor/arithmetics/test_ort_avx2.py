@@ -65,6 +65,18 @@ def test_pairs_saturate_in_matmul_before_any_zero_point(zero_point: int, recorde
     assert out.tolist() == recorded
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "recorded"),
+    [(A, B[:, 0], [154, 150, 157]), (A[1], B, [150, 144, 139, 152]), (A[1], B[:, 2], 139)],
+    ids=["matrix by vector", "vector by matrix", "vector by vector"],
+)
+def test_a_vector_is_one_row_or_one_column(a: Array, b: Array, recorded: Array) -> None:
+    """Recorded with ONNX Runtime 1.32.0."""
+    operands = [(a, X), (b, W)]
+    out = run_node("ort-avx2", "MatMul", operands, uint8_params(0.05, 250), constants=[1])
+    assert out.tolist() == recorded
+
+
 def test_pairs_saturate_in_gemm() -> None:
     c = np.array([100, -200, 300, -400], np.int32)
     operands = [(A, X), (B, W), (c, None)]

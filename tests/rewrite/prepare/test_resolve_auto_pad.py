@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from networks import find_disagreements, quantize_network
 
-from ptq.model.node import get_attributes
+from ptq.model.node import get_attributes, get_operator
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 
@@ -17,6 +18,10 @@ KINDS = {
         strides=[{s},1], count_include_pad=1>(x)""",
     "MaxPool that rounds up": """MaxPool<auto_pad={pad}, kernel_shape=[3,2], strides=[{s},2],
         ceil_mode=1>(x)""",
+    "MaxPool with dilations": """MaxPool<auto_pad={pad}, kernel_shape=[3,2], strides=[{s},1],
+        dilations=[2,3]>(x)""",
+    "MaxPool with dilations that rounds up": """MaxPool<auto_pad={pad}, kernel_shape=[3,2],
+        strides=[{s},2], dilations=[2,3], ceil_mode=1>(x)""",
 }
 
 
@@ -36,10 +41,31 @@ def test_written_out_pads_mean_the_same_to_onnx_runtime(kind, pad, parsed, same_
         same_function(before, after, {"x": x})
 
 
-def test_dilated_kernels_keep_auto_pad(parsed):
+@pytest.mark.parametrize(
+    "call",
+    [
+        'Conv<auto_pad="SAME_UPPER", dilations=[2,1]>(x, w)',
+        'MaxPool<auto_pad="SAME_UPPER", dilations=[2,1], kernel_shape=[3,1], strides=[1,4]>(x)',
+    ],
+    ids=["Conv with dilations", "MaxPool whose pads would be negative"],
+)
+def test_auto_pad_stays(call, parsed):
+    text = f"g (float[N,2,8,11] x) => (float[N,2,a,b] y) {{ y = {call} }}"
+    weight = {"w": np.ones((2, 2, 3, 1), np.float32)} if "w)" in call else {}
+    assert resolve_auto_pad(parsed(text, **weight)) == []
+
+
+def test_an_average_pool_without_real_dilation_has_an_integer_kernel(parsed, same_function, rng):
     text = """g (float[N,2,8,9] x) => (float[N,2,a,b] y) {
-        y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[3,2], dilations=[2,1]>(x) }"""
-    assert resolve_auto_pad(parsed(text)) == []
+        y = AveragePool<kernel_shape=[3,2], dilations=[1,1], pads=[1,0,1,1]>(x) }"""
+    before, after = parsed(text, opset=19), parsed(text, opset=19)
+    resolve_auto_pad(after)
+    x = rng.standard_normal((2, 2, 8, 9)).astype(np.float32)
+    same_function(before, after, {"x": x})
+    done = quantize_network(before.to_proto(), [{"x": x[:1]}])
+    operators = [get_operator(node) for node in done.qdq.nodes]
+    assert operators[1:4] == ["DequantizeLinear", "AveragePool", "QuantizeLinear"]
+    assert find_disagreements(done) == []
 
 
 def test_sizes_that_vary_leave_auto_pad_as_it_is(parsed):
