@@ -133,4 +133,4 @@ def test_lengths_that_may_differ_stay(parsed):
 
 def test_preparation_rewrites_einsum_before_it_makes_layers():
     names = [getattr(rewrite, "__name__", "") for rewrite in PREPARE]
-    assert names.index("einsum_to_matmul") < names.index("matmul_add_to_gemm")
+    assert names.index("rewrite_einsum_to_matmul") < names.index("rewrite_matmul_add_to_gemm")
