@@ -60,6 +60,29 @@ def test_what_is_random_quantized_or_huge_stays_a_node(call, parsed, operators):
     assert operators(graph)[kind] == 1
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Slice(w, far, far, zero, minus)",
+        "LpNormalization<p = 1>(w)",
+        'MaxPool<kernel_shape = [2], strides = [2], auto_pad = "SAME_LOWER">(w)',
+        "GRU<hidden_size = 1>(w, k, r, , length)",
+        'LSTM<hidden_size = 1, direction = "bidirectional", clip = 0.1>(w, lk, lr)',
+    ],
+)
+def test_a_constant_is_what_onnx_runtime_computes(call, parsed, same_function, rng):
+    text = f"g (float[1] x) => (float[k] y) {{ t = {call} y = Mul(x, t) }}"
+    shapes = {"w": (3, 1, 5), "k": (1, 3, 5), "r": (1, 3, 1), "lk": (2, 4, 5), "lr": (2, 4, 1)}
+    constants = {
+        name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
+    }
+    constants |= {"far": i64(-9), "zero": i64(0), "minus": i64(-1), "length": np.int32([2])}
+    used = {name: array for name, array in constants.items() if name in call}
+    before, after = parsed(text, **used), parsed(text, **used)
+    fold_constants(after)
+    same_function(before, after, {"x": np.float32([1])})
+
+
 def test_a_constant_that_is_a_graph_output_keeps_its_node(parsed, operators):
     graph = parsed(
         "g (float[1] x) => (float[1] y, float[1] n) { n = Neg(w) y = Add(x, n) }", w=[1.0]
