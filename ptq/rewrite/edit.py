@@ -43,28 +43,32 @@ def replace_with_constant(graph: Graph, value: Value, array: NDArray[Any]) -> No
 
 
 def insert_reshape(
-    graph: Graph, value: Value, target: Value | Sequence[int], before: Node, name: str = ""
+    graph: Graph,
+    value: Value,
+    target: Value | Sequence[int],
+    before: Node,
+    name: str = "",
+    *,
+    allow_zero: bool = False,
 ) -> Value:
     """Insert a Reshape, and return its output.
 
     Args:
         graph: The graph of the node.
         value: What to reshape.
-        target: The sizes, with 0 for the length of the same axis and −1 for what remains; or a shape that the
-            model computes, in which 0 is a length.
+        target: The sizes, with 0 for the length of the same axis and −1 for what remains; or a tensor of them.
         before: The node that the Reshape precedes.
         name: What to name the new values after; the value itself if empty.
+        allow_zero: Whether a size of 0 is a length, where the opset has this.
     """
-    name, attrs = name or get_name(value), {}
+    name = name or get_name(value)
     if not isinstance(target, Value):
         target = graph.add_constant(np.array(target, np.int64), f"{name}_sizes")
-    elif graph.opset >= _OPSET_OF_ALLOWZERO:
-        attrs["allowzero"] = 1
     return graph.insert(
         "Reshape",
         [value, target],
         before=before,
-        attrs=attrs,
+        attrs={"allowzero": 1} if allow_zero and graph.opset >= _OPSET_OF_ALLOWZERO else {},
         output=f"{name}_reshaped",
         dtype=get_dtype(value),
     )

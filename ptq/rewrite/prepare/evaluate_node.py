@@ -36,7 +36,7 @@ def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
     if not inputs or not all(v.is_initializer() for v in inputs) or not _can_fold(node):
         return None
     arrays = [a for a in map(get_constant, inputs) if a is not None]
-    if len(arrays) < len(inputs) or _starts_before_its_tensor(node):
+    if len(arrays) < len(inputs) or _has_start_before_its_data(node):
         return None
     limit = max(MAX_BYTES, sum(a.nbytes for a in arrays))
     if _estimate_bytes(node, arrays) > limit:
@@ -66,7 +66,7 @@ def _can_fold(node: Node) -> bool:
     )
 
 
-def _starts_before_its_tensor(node: Node) -> bool:
+def _has_start_before_its_data(node: Node) -> bool:
     """Whether a Slice may read backwards from before its data; the reference evaluator does not clamp its start."""
     if get_operator(node) != "Slice" or len(node.inputs) < 5:
         return False

@@ -27,13 +27,17 @@ from ptq.rewrite.edit import insert_reshape, replace_node
 from ptq.rewrite.match import find_sole_reader
 
 
-def rewrite_matmul_add_to_gemm(graph: Graph) -> list[Change]:
+def rewrite_matmul_add_to_gemm(graph: Graph, *, allow_empty: bool = True) -> list[Change]:
     """Replace MatMul of a tensor and a constant matrix, and the Add of a bias, by Gemm, in place.
 
     Before a BatchNormalization of rows, a MatMul becomes a Gemm too, because a Gemm can absorb its offset. Where a
     Reshape or Flatten makes these rows of the product, the Gemm computes them itself.
 
     If several axes of a tensor vary, no Reshape can name them; its shape is then read when the model runs.
+
+    Args:
+        graph: The graph.
+        allow_empty: Whether one of several axes that vary may be empty, from opset 14 on.
     """
     count, flat, leading = 0, dict[Value, Value](), dict[Value, Value]()
     for node in graph.nodes:
@@ -69,7 +73,8 @@ def rewrite_matmul_add_to_gemm(graph: Graph) -> list[Change]:
             sizes = [*(-1 if d is None else d for d in shape[:-1]), weight.shape[1]]
             several_vary = sizes.count(-1) > 1
             target = _insert_output_shape(graph, node, leading) if several_vary else sizes
-            gemm = insert_reshape(graph, gemm, target, node)
+            empty = several_vary and allow_empty
+            gemm = insert_reshape(graph, gemm, target, node, allow_zero=empty)
         replace_node(graph, end, gemm)
         for reader in list_consumers(last.outputs[0]):  # of its shape
             replace_node(graph, reader, _insert_output_shape(graph, node, leading))
