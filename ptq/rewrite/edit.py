@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, get_name
+from ptq.model.node import Node, Value, get_dtype, get_name
+
+_OPSET_OF_ALLOWZERO = 14
+"""Before it, a Reshape has no form in which a size of 0 is a length of 0."""
 
 
 def replace_node(graph: Graph, node: Node, new: Value) -> None:
@@ -36,6 +40,38 @@ def replace_with_constant(graph: Graph, value: Value, array: NDArray[Any]) -> No
     """Replace a node's output, which is no graph output, by an initializer of the same name."""
     constant = graph.add_constant(array, get_name(value))
     graph.substitute(value, constant, rename_old="computed")
+
+
+def insert_reshape(
+    graph: Graph,
+    value: Value,
+    target: Value | Sequence[int],
+    before: Node,
+    name: str = "",
+    *,
+    allow_zero: bool = False,
+) -> Value:
+    """Insert a Reshape, and return its output.
+
+    Args:
+        graph: The graph of the node.
+        value: What to reshape.
+        target: The sizes, with 0 for the length of the same axis and −1 for what remains; or a tensor of them.
+        before: The node that the Reshape precedes.
+        name: What to name the new values after; the value itself if empty.
+        allow_zero: Whether a size of 0 is a length, where the opset has this.
+    """
+    name = name or get_name(value)
+    if not isinstance(target, Value):
+        target = graph.add_constant(np.array(target, np.int64), f"{name}_sizes")
+    return graph.insert(
+        "Reshape",
+        [value, target],
+        before=before,
+        attrs={"allowzero": 1} if allow_zero and graph.opset >= _OPSET_OF_ALLOWZERO else {},
+        output=f"{name}_reshaped",
+        dtype=get_dtype(value),
+    )
 
 
 def set_constant(

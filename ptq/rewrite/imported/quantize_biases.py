@@ -26,6 +26,7 @@ from ptq.model.node import (
 )
 from ptq.model.qdq.qdq_units import QuantizedTensor, find_quantized_result, find_quantized_source
 from ptq.rewrite.change import Change
+from ptq.rewrite.edit import insert_reshape
 
 _TOLERANCE = np.float32(0.0101)
 """Relative distance of a Conv's bias scale from input × weight up to which ONNX Runtime uses the bias's integers.
@@ -102,7 +103,7 @@ def _write_gemm(graph: Graph, node: Node, add: Node, bias: Value, weight: tuple[
     if shape is None or (len(shape) != 2 and None in shape):
         return False
     if len(shape) != 2:
-        left = _insert_reshape(graph, left, (-1, weight[0]), add)
+        left = insert_reshape(graph, left, (-1, weight[0]), add)
     result = graph.insert(
         "Gemm",
         [left, node.inputs[1], bias],
@@ -111,20 +112,9 @@ def _write_gemm(graph: Graph, node: Node, add: Node, bias: Value, weight: tuple[
         dtype=FLOAT32,
     )
     if len(shape) != 2:
-        result = _insert_reshape(graph, result, (*(d or 0 for d in shape[:-1]), weight[1]), add)
+        result = insert_reshape(graph, result, (*(d or 0 for d in shape[:-1]), weight[1]), add)
     graph.redirect(out, result)
     return True
-
-
-def _insert_reshape(graph: Graph, value: Value, shape: tuple[int, ...], before: Node) -> Value:
-    target = graph.add_constant(np.array(shape, np.int64), f"{get_name(value)}_shape")
-    return graph.insert(
-        "Reshape",
-        [value, target],
-        before=before,
-        output=f"{get_name(value)}_reshaped",
-        dtype=FLOAT32,
-    )
 
 
 def _find_float_bias(node: Node, x: QuantizedTensor, w: QuantizedTensor) -> FloatArray | None:

@@ -88,29 +88,36 @@ def find_logits(output: Value) -> list[Value]:
     return [value for value, _ in _list_logits(output)]
 
 
-def _list_logits(output: Value, path: _Path = ()) -> list[tuple[Value, _Path]]:
+def _list_logits(output: Value) -> list[tuple[Value, _Path]]:
     """The logits of an output, each with the operators and inputs that lead to it, the last operator first."""
-    segments = find_segments(output)
-    if segments != [output]:
-        return [
-            found
-            for index, value in enumerate(segments)
-            for found in _list_logits(value, (*path, ("Concat", index)))
-        ]
-    node = _skip_movement(output)
+    return [_find_logits_of_segment(*found) for found in _list_segments(output)]
+
+
+def _find_logits_of_segment(segment: Value, path: _Path) -> tuple[Value, _Path]:
+    node = _skip_movement(segment)
     if node is None or get_operator(node) not in _PROBABILITY_OPS or node.inputs[0] is None:
-        return [(output, path)]
+        return segment, path
     if not _is_computed(node.inputs[0]):
-        return [(output, path)]
-    return [(node.inputs[0], (*path, (get_operator(node), 0)))]
+        return segment, path
+    return node.inputs[0], (*path, (get_operator(node), 0))
 
 
 def list_segments(output: Value) -> list[Value]:
     """The inputs of last Concats, also of one before another: detectors join levels, and boxes with scores."""
-    segments = find_segments(output)
-    if segments == [output]:
-        return segments
-    return [inner for value in segments for inner in list_segments(value)]
+    return [value for value, _ in _list_segments(output)]
+
+
+def _list_segments(output: Value) -> list[tuple[Value, _Path]]:
+    found, waiting = list[tuple[Value, _Path]](), [(output, _Path())]
+    while waiting:
+        value, path = waiting.pop()
+        segments = find_segments(value)
+        if segments == [value]:
+            found.append((value, path))
+            continue
+        inner = [(part, (*path, ("Concat", index))) for index, part in enumerate(segments)]
+        waiting += reversed(inner)
+    return found
 
 
 def find_segments(output: Value) -> list[Value]:

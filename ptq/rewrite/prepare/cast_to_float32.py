@@ -5,12 +5,16 @@ Quantization is defined on float32. Inputs and outputs keep their types: a Cast 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from ptq.core.ops import LINEAR_OPS
+from ptq.core.types import FloatArray
 from ptq.model.graph import Graph
-from ptq.model.node import ONNX_DOMAINS, Node, Value, get_name, get_operator
+from ptq.model.node import ONNX_DOMAINS, Node, Value, get_name, get_operator, is_tensor
 from ptq.rewrite.change import Change
 
 OTHER_FLOAT_TYPES = {
@@ -24,7 +28,8 @@ SUBGRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 def cast_to_float32(graph: Graph) -> list[Change]:
     """Let a model whose products are float16, bfloat16 or float64 compute in float32, in place.
 
-    Declines for a model with sub-graphs or operators of other domains, whose types are not known here.
+    Declines for a model with sub-graphs or operators of other domains, whose types are not known here, and where an
+    input or output is a sequence of such tensors.
     """
     products = [
         n
@@ -34,8 +39,16 @@ def cast_to_float32(graph: Graph) -> list[Change]:
     if not products:
         return []
     kind = next(OTHER_FLOAT_TYPES[v.dtype] for v in products[0].outputs if v.dtype is not None)
+    reason = ""
     if not all(_is_convertible(node) for node in graph.nodes):
         reason = "the model has sub-graphs or operators outside the ONNX domain"
+    elif not all(
+        is_tensor(value)
+        for value in (*graph.inputs, *graph.outputs)
+        if value.dtype in OTHER_FLOAT_TYPES
+    ):
+        reason = "an input or output is a sequence, which no Cast takes"
+    if reason:
         return [Change("cast_to_float32", len(products), old=kind, declined=reason)]
     first = graph.nodes[0]
     for value in [
@@ -68,9 +81,18 @@ def _is_convertible(node: Node) -> bool:
 
 def _convert_constant(value: Value) -> None:
     assert value.const_value is not None
-    array = value.const_value.numpy().astype(np.float32)
+    array = _round_to_float32(value.const_value.numpy())
     value.const_value = ir.tensor(array, name=value.name)
     value.type = ir.TensorType(ir.DataType.FLOAT)
+
+
+def _round_to_float32(array: NDArray[Any]) -> FloatArray:
+    """The nearest finite values: the lowest float64, with which masks are written, would become infinite."""
+    with np.errstate(over="ignore"):
+        rounded = array.astype(np.float32)
+    beyond = np.isinf(rounded) & np.isfinite(array)
+    largest = np.copysign(np.finfo(np.float32).max, rounded)
+    return np.where(beyond, largest, rounded) if beyond.any() else rounded
 
 
 def _convert_node(node: Node) -> None:
@@ -81,13 +103,13 @@ def _convert_node(node: Node) -> None:
         elif (
             attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype in OTHER_FLOAT_TYPES
         ):
-            array = attribute.value.numpy().astype(np.float32)
-            node.attributes[name] = ir.AttrTensor(name, ir.tensor(array))
+            tensor = ir.tensor(_round_to_float32(attribute.value.numpy()))
+            node.attributes[name] = ir.AttrTensor(name, tensor)
     for output in node.outputs:
         if output.dtype in OTHER_FLOAT_TYPES and not (
             get_operator(node) == "Cast" and node.attributes["to"].value == output.dtype
         ):
-            output.type = ir.TensorType(ir.DataType.FLOAT)
+            output.dtype = ir.DataType.FLOAT
 
 
 def _insert_cast(

@@ -34,5 +34,8 @@ def decompose_attention(graph: Graph) -> list[Change]:
     try:
         graph.replace_model(graph.with_shapes().transform_proto(inline))
     except RuntimeError:
-        return [Change(_KIND, len(nodes), declined="the type of an input is unknown")]
+        reason = "the type of an input is unknown"
+        if any(None in node.inputs for node in nodes):
+            reason = "an input, such as the mask, is omitted before one that is given"
+        return [Change(_KIND, len(nodes), declined=reason)]
     return [Change(_KIND, len(nodes))]

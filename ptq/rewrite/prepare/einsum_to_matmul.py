@@ -21,8 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
@@ -36,7 +34,7 @@ from ptq.model.node import (
     is_constant,
 )
 from ptq.rewrite.change import Change
-from ptq.rewrite.edit import keep_node_name, replace_node
+from ptq.rewrite.edit import insert_reshape, keep_node_name, replace_node
 from ptq.rewrite.prepare.node_shapes import refine_node_shapes
 from ptq.rewrite.prepare.shape_inference import get_symbolic_shape
 
@@ -229,8 +227,7 @@ def _insert_transpose(
 def _insert_reshape(
     graph: Graph, node: Node, value: Value, sizes: tuple[int, ...], name: str
 ) -> Value:
-    operand = graph.add_constant(np.array(sizes, np.int64), f"{name}_sizes")
-    return _insert(graph, node, "Reshape", [value, operand], f"{name}_reshaped")
+    return _refine(graph, insert_reshape(graph, value, sizes, node, name))
 
 
 def _insert(
@@ -238,6 +235,10 @@ def _insert(
 ) -> Value:
     dtype = get_dtype(inputs[0])
     made = graph.insert(op, inputs, before=node, attrs=attrs, output=name, dtype=dtype)
+    return _refine(graph, made)
+
+
+def _refine(graph: Graph, made: Value) -> Value:
     maker = made.producer()
     assert maker is not None
     refine_node_shapes(maker, graph.opset)

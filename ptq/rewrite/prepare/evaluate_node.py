@@ -20,6 +20,11 @@ from ptq.model.random_nodes import is_random
 MAX_BYTES = 64 * 2**20
 _QUANTIZERS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
 """They are never folded: their constant inputs stay in the graph."""
+_MISJUDGED = frozenset(
+    ["AveragePool", "GRU", "LSTM", "LpNormalization", "LpPool", "MaxPool", "RNN"]
+)
+"""The reference evaluator computes some of their forms otherwise than the specification says: `sequence_lens`,
+`clip`, `auto_pad` and the sum of magnitudes."""
 
 
 def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
@@ -31,7 +36,7 @@ def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
     if not inputs or not all(v.is_initializer() for v in inputs) or not _can_fold(node):
         return None
     arrays = [a for a in map(get_constant, inputs) if a is not None]
-    if len(arrays) < len(inputs):
+    if len(arrays) < len(inputs) or _has_start_before_its_data(node):
         return None
     limit = max(MAX_BYTES, sum(a.nbytes for a in arrays))
     if _estimate_bytes(node, arrays) > limit:
@@ -56,9 +61,19 @@ def is_repeatable(node: Node) -> bool:
 def _can_fold(node: Node) -> bool:
     return (
         is_repeatable(node)
-        and node.op_type not in _QUANTIZERS
+        and node.op_type not in _QUANTIZERS | _MISJUDGED
         and not any(v.is_graph_output() for v in node.outputs)
     )
+
+
+def _has_start_before_its_data(node: Node) -> bool:
+    """Whether a Slice may read backwards from before its data; the reference evaluator does not clamp its start."""
+    if get_operator(node) != "Slice" or len(node.inputs) < 5:
+        return False
+    data, starts, _, _, steps = map(get_constant, node.inputs)
+    if data is None or starts is None or steps is None:
+        return False
+    return bool((steps < 0).any() and (starts < -min(data.shape, default=0)).any())
 
 
 def _estimate_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:

@@ -23,17 +23,21 @@ from ptq.model.node import (
     list_consumers,
 )
 from ptq.rewrite.change import Change
-from ptq.rewrite.edit import replace_node
+from ptq.rewrite.edit import insert_reshape, replace_node
 from ptq.rewrite.match import find_sole_reader
 
 
-def rewrite_matmul_add_to_gemm(graph: Graph) -> list[Change]:
+def rewrite_matmul_add_to_gemm(graph: Graph, *, allow_empty: bool = True) -> list[Change]:
     """Replace MatMul of a tensor and a constant matrix, and the Add of a bias, by Gemm, in place.
 
     Before a BatchNormalization of rows, a MatMul becomes a Gemm too, because a Gemm can absorb its offset. Where a
     Reshape or Flatten makes these rows of the product, the Gemm computes them itself.
 
     If several axes of a tensor vary, no Reshape can name them; its shape is then read when the model runs.
+
+    Args:
+        graph: The graph.
+        allow_empty: Whether one of several axes that vary may be empty, from opset 14 on.
     """
     count, flat, leading = 0, dict[Value, Value](), dict[Value, Value]()
     for node in graph.nodes:
@@ -67,11 +71,10 @@ def rewrite_matmul_add_to_gemm(graph: Graph) -> list[Change]:
         )
         if len(shape) > 2 and rows is None:
             sizes = [*(-1 if d is None else d for d in shape[:-1]), weight.shape[1]]
-            if sizes.count(-1) < 2:
-                target = _add_sizes(graph, get_name(gemm), sizes)
-            else:
-                target = _insert_output_shape(graph, node, leading)
-            gemm = _insert_reshape(graph, gemm, target, node)
+            several_vary = sizes.count(-1) > 1
+            target = _insert_output_shape(graph, node, leading) if several_vary else sizes
+            empty = several_vary and allow_empty
+            gemm = insert_reshape(graph, gemm, target, node, allow_zero=empty)
         replace_node(graph, end, gemm)
         for reader in list_consumers(last.outputs[0]):  # of its shape
             replace_node(graph, reader, _insert_output_shape(graph, node, leading))
@@ -138,8 +141,7 @@ def _flatten_to_matrix(graph: Graph, node: Node, flat: dict[Value, Value]) -> Va
     if value.shape is not None and (get_shape(value) or ())[-1:] == (None,):
         value.shape = ir.Shape([*value.shape[:-1], weight.shape[0]])
     if value not in flat:
-        sizes = _add_sizes(graph, get_name(value), [-1, weight.shape[0]])
-        flat[value] = _insert_reshape(graph, value, sizes, node)
+        flat[value] = insert_reshape(graph, value, (-1, weight.shape[0]), node)
     return flat[value]
 
 
@@ -170,13 +172,3 @@ def _insert_int64(
 
 def _add_sizes(graph: Graph, name: str, sizes: list[int]) -> Value:
     return graph.add_constant(np.array(sizes, np.int64), f"{name}_sizes")
-
-
-def _insert_reshape(graph: Graph, value: Value, sizes: Value, before: Node) -> Value:
-    return graph.insert(
-        "Reshape",
-        [value, sizes],
-        before=before,
-        output=f"{get_name(value)}_reshaped",
-        dtype=get_dtype(value),
-    )

@@ -98,6 +98,13 @@ NEWER: Mapping[str, Rewrite] = {
 Statistics and plans of that version still apply to a model that these alone prepare otherwise. They are refused if an
 older rewrite now fuses more.
 """
+OLDER_FORMS: Mapping[str, tuple[Rewrite, Rewrite]] = {
+    "matmul_add_to_gemm": (
+        rewrite_matmul_add_to_gemm,
+        partial(rewrite_matmul_add_to_gemm, allow_empty=False),
+    ),
+}
+"""By kind of change: rewrites that version 0.2.0 had in another form, and that form."""
 KEEPING_OPSET: Mapping[Rewrite, Rewrite] = {
     fuse_layer_norm: partial(fuse_layer_norm, keep_opset=True),
     fuse_softmax: partial(fuse_softmax, keep_opset=True),
@@ -163,7 +170,7 @@ def prepare(
         keep_opset: Do not raise the opset. Functions whose operator needs a newer one stay in several operators,
             in float.
         per_tensor: Weights get one scale, which an opset from 10 on can be kept for.
-        newer: Apply the rewrites of `NEWER` too.
+        newer: Apply the rewrites of `NEWER` too, and none in a form of `OLDER_FORMS`.
         float_functions: Only layers will have integers: no opset is raised for an activation function.
 
     Raises:
@@ -175,6 +182,8 @@ def prepare(
         forms |= OF_FLOAT_FUNCTIONS
     if keep_opset:
         forms[upgrade_opset] = partial(upgrade_opset, keep_opset=True, per_tensor=per_tensor)
+    if not newer:
+        forms.update(OLDER_FORMS.values())
     for rewrite in PREPARE:
         if not newer and rewrite in NEWER.values():
             continue
@@ -222,7 +231,8 @@ def open_and_prepare(
             if digest is None or lean.graph.digest() == digest:
                 return graph, lean
         prepared = prepare(graph, keep_opset=keep_opset, per_tensor=per_tensor)
-        changed = any(change.kind in NEWER for change in prepared.changes)
+        newer = NEWER.keys() | OLDER_FORMS.keys()
+        changed = any(change.kind in newer for change in prepared.changes)
         if digest is not None and changed and prepared.graph.digest() != digest:
             older = prepare(graph, keep_opset=keep_opset, per_tensor=per_tensor, newer=False)
             missing = set(known) - _list_names(prepared.graph)

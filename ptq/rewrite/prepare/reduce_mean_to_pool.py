@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ptq.core.types import FLOAT16, FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import (
-    FLOAT_TYPES,
     Node,
     get_attributes,
     get_constant,
@@ -15,6 +15,9 @@ from ptq.model.node import (
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
+
+_POOLED_TYPES = (FLOAT32, FLOAT16)
+"""ONNX Runtime has a ReduceMean of float64, but no GlobalAveragePool."""
 
 
 def reduce_mean_to_pool(graph: Graph) -> list[Change]:
@@ -52,6 +55,6 @@ def _is_spatial_mean(node: Node) -> bool:
     axes = get_attributes(node).get("axes")  # from opset 18 on an input
     if axes is None and len(node.inputs) > 1:
         axes = get_constant(node.inputs[1])
-    if axes is None or get_dtype(x) not in FLOAT_TYPES:
+    if axes is None or get_dtype(x) not in _POOLED_TYPES:
         return False
     return sorted(int(a) % len(shape) for a in axes) == list(range(2, len(shape)))

@@ -127,8 +127,11 @@ def _slice(inputs: list[Elements], attrs: Mapping[str, Any]) -> Elements:
     steps = _require_integers(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
     index = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        low_end = end < -data.shape[axis] and step < 0
-        index[axis] = slice(start, None if low_end else end, step)
+        size = data.shape[axis]
+        low_end = end < -size and step < 0
+        # ONNX clamps a start to the first element; Python takes nothing from before it backwards.
+        first = max(start, -size) if step < 0 else start
+        index[axis] = slice(first, None if low_end else end, step)
     return data[tuple(index)]
 
 
@@ -137,6 +140,20 @@ def _find_axes(inputs: list[Elements], attrs: Mapping[str, Any]) -> tuple[int, .
     if len(inputs) > 1:
         return tuple(_require_integers(inputs[1]))
     return tuple(attrs["axes"]) if "axes" in attrs else None
+
+
+def _cast(inputs: list[Elements], attrs: Mapping[str, Any]) -> Any:
+    dtype = ir.DataType(attrs["to"]).numpy()
+    if dtype.kind not in "iub":
+        raise NotImplementedError("elements are integers")
+
+    def cast(element: Element) -> Element:
+        if isinstance(element, int | np.integer):
+            converted: int = np.array(element).astype(dtype).item()
+            return converted
+        return element if dtype.kind == "i" and dtype.itemsize >= 4 else None  # sizes fit in int32
+
+    return np.frompyfunc(cast, 1, 1)(inputs[0])
 
 
 def _make_elementwise(rule: Callable[[Element, Element], Element]) -> Rule:
@@ -195,13 +212,15 @@ def _compare(a: Element, b: Element) -> Element:
 
 
 def _select(condition: Element, a: Element, b: Element) -> Element:
-    return (a if a == b else None) if condition is None else a if condition else b
+    if isinstance(condition, int):
+        return a if condition else b
+    return a if a == b else None  # a symbol may be 0
 
 
 RULES: Mapping[str, Rule] = {
     "Shape": lambda i, at: i[0][at.get("start", 0) : at.get("end", len(i[0]))],
     "Identity": lambda i, at: i[0],
-    "Cast": lambda i, at: i[0],
+    "Cast": _cast,
     "Gather": lambda i, at: np.take(
         i[0], np.array(_require_integers(i[1]), np.int64).reshape(i[1].shape), at.get("axis", 0)
     ),

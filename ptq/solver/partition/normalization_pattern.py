@@ -11,6 +11,8 @@ float as a whole:
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from ptq.model.graph import Graph
 from ptq.model.node import (
     ARITHMETIC_OPS,
@@ -34,26 +36,23 @@ _STATISTICS_OPS = ARITHMETIC_OPS | {
 
 def find_normalization_nodes(graph: Graph) -> frozenset[str]:
     """The names of all nodes that are pieces of a normalization; normalization operators themselves are not."""
-    found: dict[Node, None] = {}
-    for node in graph.nodes:
-        if _is_root(node):
-            found.update(dict.fromkeys(_list_statistics_nodes(node)))
-    statistics = set(found)
+    statistics = _find_statistics_nodes(graph)
+    found = set(statistics)
     # graph order: the readers of a statistic come after it
     for node in graph.nodes:
         made = [maker for maker in list_producers(node) if maker in found]
         if not made or node in found or get_operator(node) not in _STATISTICS_OPS:
             continue
         if any(maker in statistics for maker in made):
-            found[node] = None
+            found.add(node)
             variable = [value for value in node.inputs if not is_constant(value)]
             if all(value is None or value.producer() in statistics for value in variable):
                 statistics.add(node)
         elif get_operator(node) in ARITHMETIC_OPS and any(is_constant(v) for v in node.inputs):
-            found[node] = None
+            found.add(node)
     for node in reversed(graph.nodes):
         if node not in found and _is_reduction_or_square(node) and _is_read_only_by(node, found):
-            found[node] = None
+            found.add(node)
     return frozenset(get_node_name(node) for node in found)
 
 
@@ -65,21 +64,23 @@ def _is_root(node: Node) -> bool:
     return get_operator(node) in ("ReduceL2", "Sqrt")
 
 
-def _list_statistics_nodes(root: Node) -> list[Node]:
-    """The nodes on the paths from reductions to a square root, both ends included."""
-    on_path: dict[Node, bool] = {}
-
-    def follows_reduction(node: Node) -> bool:
-        if node not in on_path:
-            on_path[node] = get_operator(node) in _REDUCTIONS
-            if not on_path[node] and get_operator(node) in _STATISTICS_OPS:
-                # a list, so that every producer is visited
-                on_producers = [follows_reduction(maker) for maker in list_producers(node)]
-                on_path[node] = any(on_producers)
-        return on_path[node]
-
-    follows_reduction(root)
-    return [node for node, is_on in on_path.items() if is_on]
+def _find_statistics_nodes(graph: Graph) -> set[Node]:
+    """The nodes on the paths from reductions to square roots, both ends included."""
+    behind_reductions: set[Node] = set()
+    for node in graph.nodes:
+        op = get_operator(node)
+        follows = any(maker in behind_reductions for maker in list_producers(node))
+        if op in _REDUCTIONS or (op in _STATISTICS_OPS and follows):
+            behind_reductions.add(node)
+    on_path: set[Node] = set()
+    before_roots: set[Node] = set()
+    for node in reversed(graph.nodes):
+        if node not in behind_reductions or not (_is_root(node) or node in before_roots):
+            continue
+        on_path.add(node)
+        if get_operator(node) not in _REDUCTIONS:
+            before_roots.update(list_producers(node))
+    return on_path
 
 
 def _is_reduction_or_square(node: Node) -> bool:
@@ -89,7 +90,7 @@ def _is_reduction_or_square(node: Node) -> bool:
     return get_operator(node) in _REDUCTIONS | {"Abs", "Pow", "Sub"}
 
 
-def _is_read_only_by(node: Node, readers: dict[Node, None]) -> bool:
+def _is_read_only_by(node: Node, readers: Set[Node]) -> bool:
     """Whether only the given nodes read the node's outputs."""
     return not any(value.is_graph_output() for value in node.outputs) and all(
         reader in readers for reader in list_readers(node)

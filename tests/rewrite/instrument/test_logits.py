@@ -85,6 +85,13 @@ def test_segments_of_joined_levels_are_separate_outputs() -> None:
     assert [get_name(v) for v in build_segments_graph(graph).outputs] == ["n", "p", "r"]
 
 
+def test_an_output_may_be_joined_step_by_step() -> None:
+    steps = [f"c{i + 1} = Concat<axis = 1>(c{i}, s)" for i in range(1100)]
+    graph = made("\n".join(["c0 = Relu(s)", *steps]), "c1100")
+    assert [get_name(v) for v in build_segments_graph(graph).outputs] == ["c0", "s"]
+    assert find_common_cut([graph, graph]) == {"c1100"}
+
+
 def test_a_join_of_nothing_computed_stays() -> None:
     graph = Graph.from_proto(build_network("y = Concat<axis=1>(x, x)", X))
     assert build_logits_graph(graph) is graph

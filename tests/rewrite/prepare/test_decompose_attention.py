@@ -39,3 +39,25 @@ def test_an_attention_whose_scores_are_an_output_is_not_decomposed() -> None:
     assert prepared.describe_changes()[0].startswith(
         "decompose attention: not applied to 1 Attention node: "
     )
+
+
+@pytest.mark.parametrize("mask", ["m", ""])
+def test_an_attention_with_a_cache_is_kept_without_a_mask_and_the_report_says_why(
+    mask: str,
+) -> None:
+    skip_before((1, 26), "does not run all operators of opset 23")
+    past = {"pk": (1, 2, 3, 8), "pv": (1, 2, 3, 8)}
+    model = build_network(
+        f"y, nk, nv = Attention(q, k, v, {mask}, pk, pv)",
+        SHAPES | past,
+        opset=23,
+        outputs=("y", "nk", "nv"),
+        **({"m": np.zeros((6, 9), np.float32)} if mask else {}),
+    )
+    first = prepare(Graph.from_proto(model)).describe_changes()[0]
+    assert first.startswith(
+        "decomposed 1 Attention" if mask else "decompose attention: not applied"
+    )
+    assert first.endswith(
+        "Softmax" if mask else "such as the mask, is omitted before one that is given"
+    )

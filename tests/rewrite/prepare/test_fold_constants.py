@@ -8,6 +8,7 @@ from ptq.model.node import get_attributes, get_constant, get_shape
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fold_constants import fold_constants
 from ptq.rewrite.prepare.fold_where import fold_where
+from ptq.rewrite.prepare.name_dimensions import name_dimensions
 
 
 def i64(*values):
@@ -57,6 +58,29 @@ def test_what_is_random_quantized_or_huge_stays_a_node(call, parsed, operators):
     graph = parsed(text, w=np.float32(1), q=np.int8(3), huge=i64(100_000_000))
     fold_constants(graph)
     assert operators(graph)[kind] == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Slice(w, far, far, zero, minus)",
+        "LpNormalization<p = 1>(w)",
+        'MaxPool<kernel_shape = [2], strides = [2], auto_pad = "SAME_LOWER">(w)',
+        "GRU<hidden_size = 1>(w, k, r, , length)",
+        'LSTM<hidden_size = 1, direction = "bidirectional", clip = 0.1>(w, lk, lr)',
+    ],
+)
+def test_a_constant_is_what_onnx_runtime_computes(call, parsed, same_function, rng):
+    text = f"g (float[1] x) => (float[k] y) {{ t = {call} y = Mul(x, t) }}"
+    shapes = {"w": (3, 1, 5), "k": (1, 3, 5), "r": (1, 3, 1), "lk": (2, 4, 5), "lr": (2, 4, 1)}
+    constants = {
+        name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
+    }
+    constants |= {"far": i64(-9), "zero": i64(0), "minus": i64(-1), "length": np.int32([2])}
+    used = {name: array for name, array in constants.items() if name in call}
+    before, after = parsed(text, **used), parsed(text, **used)
+    fold_constants(after)
+    same_function(before, after, {"x": np.float32([1])})
 
 
 def test_a_constant_that_is_a_graph_output_keeps_its_node(parsed, operators):
@@ -121,6 +145,47 @@ def test_dimensions_that_are_all_called_question_mark_are_not_taken_for_equal(
     before, after = type(graph).from_proto(proto), type(graph).from_proto(proto)
     fold_constants(after)
     same_function(before, after, {"x": rng.standard_normal((2, 3, 4)).astype(np.float32)})
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Where(b, one, two)",
+        "Sub(k, n)",
+        "Slice(s, far, far, zero, minus)",
+        "Slice(s, far, zero, zero, minus)",
+    ],
+)
+def test_a_length_is_no_boolean_and_a_slice_starts_inside_its_tensor(
+    call, rows, parsed, same_function
+):
+    text = f"""g (float[N,3] x) => (float[k] y) {{
+        s = Shape(x) n = Slice(s, zero, one) b = Cast<to=9>(n) k = Cast<to=7>(b)
+        t = {call} y = Cast<to=1>(t) }}"""
+    values = {"zero": 0, "one": 1, "two": 2, "minus": -1, "far": -20}
+    constants = {name: i64(value) for name, value in values.items()}
+    before, after = parsed(text, **constants), parsed(text, **constants)
+    fold_constants(after)
+    same_function(before, after, {"x": np.ones((rows, 3), np.float32)})
+
+
+def test_a_nameless_axis_is_not_taken_for_another_inputs_axis_of_that_name(parsed, same_function):
+    graph = parsed(
+        """g (float[a,4] x, float[x_dim_0,2] z) => (float[c,d] y) {
+        s = Shape(z) n = Slice(s, zero, one) t = Concat<axis=0>(n, minus) y = Reshape(x, t) }""",
+        zero=i64(0),
+        one=i64(1),
+        minus=i64(-1),
+    )
+    proto = graph.to_proto()
+    proto.graph.input[0].type.tensor_type.shape.dim[0].Clear()
+    before, after = type(graph).from_proto(proto), type(graph).from_proto(proto)
+    name_dimensions(after)
+    fold_constants(after)
+    same_function(
+        before, after, {"x": np.ones((2, 4), np.float32), "z": np.ones((4, 2), np.float32)}
+    )
 
 
 def test_pads_computed_from_static_sizes_become_constant(parsed, same_function, operators, rng):

@@ -49,14 +49,19 @@ def test_layers_of_one_tensor_share_its_rows(parsed, operators):
     assert operators(graph) == {"Reshape": 3, "Gemm": 2}
 
 
-def test_several_axes_may_vary(parsed, same_function, operators, rng):
+@pytest.mark.parametrize(
+    ("rows", "length", "opset"), [(2, 5, 13), (2, 5, 17), (2, 0, 17), (1, 0, 17), (0, 5, 17)]
+)
+def test_several_axes_may_vary_also_to_a_length_of_0(
+    rows, length, opset, parsed, same_function, operators, rng
+):
     body = "t = MatMul(x, w) u = Add(t, b) s = MatMul(x, w) v = Add(b, s) y = Mul(u, v)"
     text = f"g (float[N,T,4] x) => (float[N,T,3] y) {{ {body} }}"
-    before, after = parsed(text, **CONSTANTS), parsed(text, **CONSTANTS)
+    before, after = (parsed(text, opset, **CONSTANTS) for _ in range(2))
     assert rewrite_matmul_add_to_gemm(after) == [Change("matmul_add_to_gemm", 2)]
     kinds = {"Gemm": 2, "Reshape": 3, "Shape": 1, "Slice": 1, "Concat": 2, "Mul": 1}
     assert operators(after) == kinds
-    same_function(before, after, {"x": rng.standard_normal((2, 5, 4)).astype(np.float32)})
+    same_function(before, after, {"x": rng.standard_normal((rows, length, 4)).astype(np.float32)})
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+import ptq
 from ptq.model.graph import Graph
 from ptq.rewrite.prepare.cancel_transposes import cancel_transposes
 from ptq.rewrite.prepare.einsum_to_matmul import rewrite_einsum_to_matmul
 from ptq.rewrite.prepare.fold_where import fold_where
 from ptq.rewrite.prepare.fuse_prelu import fuse_prelu
 from ptq.rewrite.prepare.move_views import move_views
-from ptq.rewrite.prepare.prepare import prepare
+from ptq.rewrite.prepare.prepare import NEWER, OLDER_FORMS, PREPARE, prepare
 
 SAMPLE = Path(__file__).parents[3] / "sample_data" / "fashion_mobilenet.onnx"
 LINKS = {
@@ -195,3 +196,18 @@ def test_what_was_made_before_a_rewrite_existed_still_applies(
     model = parsed(f"g (float[N,3,1,6] x) => (float[{shape}] y) {{ {body} }}", **constants)
     samples = [{"x": rng.standard_normal((1, 3, 1, 6)).astype(np.float32)} for _ in range(8)]
     applies_without(rewrite, model.to_proto(), samples, of)
+
+
+def test_a_plan_applies_whose_dense_layers_allow_no_empty_axis(parsed, rng, monkeypatch):
+    text = "g (float[N,T,4] x) => (float[N,T,3] y) { t = MatMul(x, w) u = Add(t, b) y = Relu(u) }"
+    constants = {"w": rng.standard_normal((4, 3)), "b": rng.standard_normal(3)}
+    model = parsed(text, **{k: v.astype(np.float32) for k, v in constants.items()}).to_proto()
+    samples = [{"x": rng.standard_normal((1, 5, 4)).astype(np.float32)} for _ in range(4)]
+    with monkeypatch.context() as before:
+        forms = dict(OLDER_FORMS.values())
+        older = tuple(forms.get(r, r) for r in PREPARE if r not in NEWER.values())
+        before.setattr("ptq.rewrite.prepare.prepare.PREPARE", older)
+        old = ptq.quantize(model, samples, force=True)
+    again = ptq.quantize(model, samples, plan=old.plan, force=True)
+    assert again.graph.digest() == old.graph.digest()
+    assert ptq.quantize(model, samples, force=True).plan.graph != old.plan.graph

@@ -24,6 +24,13 @@ def test_a_mean_over_height_and_width_is_a_global_average_pool(
     same_function(before, after, {"x": rng.standard_normal((2, 3, 4, 5)).astype(np.float32)})
 
 
+def test_a_mean_in_float64_stays_because_onnx_runtime_has_no_pool_of_it(parsed, same_function, rng):
+    text = "g (double[N,3,4,5] x) => (double[N,3] y) { y = ReduceMean<axes=[2,3], keepdims=0>(x) }"
+    before, after = parsed(text), parsed(text)
+    assert reduce_mean_to_pool(after) == []
+    same_function(before, after, {"x": rng.standard_normal((2, 3, 4, 5))})
+
+
 @pytest.mark.parametrize(
     ("kind", "axes"),
     [

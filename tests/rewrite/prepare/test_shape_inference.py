@@ -45,7 +45,10 @@ def test_integers_are_reckoned_with_as_onnx_runtime_does(op, parsed, same_functi
         ("Gather(s, minus)", [3]),
         ("Slice(s, minus, far, zero, minus)", [3, "dim N"]),
         ("Slice(s, zero, one)", ["dim N"]),
+        ("Slice(s, far, far, zero, minus)", ["dim N"]),
         ("Cast<to=6>(s)", ["dim N", 3]),
+        ("Cast<to=3>(s)", [None, 3]),
+        ("Cast<to=9>(s)", [None, True]),
     ],
 )
 def test_symbols_pass_through_what_cannot_change_them(call, expected, parsed):

@@ -100,3 +100,10 @@ def test_what_has_no_root_of_a_sum_is_no_normalization(body: str) -> None:
 def test_what_others_read_too_is_left_alone() -> None:
     nodes = "q = Mul(x, x)\nm = ReduceMean<axes=[-1]>(q)\nr = Sqrt(m)\nd = Div(x, r)\ny = Add(d, q)"
     assert pieces(nodes)[1] == {"m", "r", "d"}
+
+
+def test_a_statistic_and_its_root_may_be_far_apart() -> None:
+    steps = [f"s{i + 1} = Add(s{i}, eps)" for i in range(1100)]
+    nodes = ["s0 = ReduceMean(x)", *steps, "r = Sqrt(s1100)", "y = Div(x, r)"]
+    model = build_network("\n".join(nodes), {"x": (2, 4, 8)}, eps=CONSTANTS["eps"])
+    assert len(find_normalization_nodes(Graph.from_proto(model))) == len(nodes)
