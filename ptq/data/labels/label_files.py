@@ -18,6 +18,7 @@ import numpy as np
 from ptq.core.errors import DataError
 from ptq.data.folder import SAMPLE_SUFFIXES
 from ptq.data.labels.class_names import CLASS_LIST
+from ptq.data.labels.label_numbers import is_number, number_text
 from ptq.data.labels.label_rows import ONE_HOT_CONVERTED, convert_one_hot, list_unique_classes
 
 PATH_COLUMNS = frozenset(
@@ -88,7 +89,7 @@ def parse_label_file(
                 raise DataError(f"{where}: image {name!r} is not in the folder")
             outside += [number] if name and rows else []
             continue
-        if name not in selected and not all(map(_is_number, texts)):
+        if name not in selected and not all(map(is_number, texts)):
             continue
         if name in rows or not texts:
             fault = "is listed twice" if name in rows else "has no label"
@@ -99,7 +100,9 @@ def parse_label_file(
                 "or remove the header if all are accepted classes or one-hot rows"
             )
         rows[name] = (number, _number_labels(texts, f"{where}: image {name!r}", classes))
-        names |= {text: classes[text] for text in texts if text in classes and not _is_number(text)}
+        names |= {
+            text: classes[text] for text in texts if text in classes and text != str(classes[text])
+        }
     if outside:
         raise DataError(f"{path} line {outside[0]}: does not name an image")
     return _accept_classes(rows, names, path, selected) if rows else None
@@ -133,22 +136,16 @@ def _accept_classes(
     return LabelFile(accepted, names, (ONE_HOT_CONVERTED,) if converted else ())
 
 
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-?[0-9]{1,9}", text) is not None
-
-
 def _number_labels(texts: Sequence[str], where: str, classes: Mapping[str, int]) -> Sequence[int]:
     numbers = []
     for text in texts:
-        if _is_number(text):
-            numbers.append(int(text))
-        elif text in classes:
-            numbers.append(classes[text])
-        else:
+        number = number_text(text, where, classes)
+        if number is None:
             raise DataError(
                 f"{where}: {text!r} is no class number{' and no known class' if classes else ''}; give numbers, or "
                 f"list the class names in the model's order in {CLASS_LIST}"
             )
+        numbers.append(number)
     if min(numbers) < -1:
         raise DataError(
             f"{where}: label {min(numbers)} is negative; only -1 is allowed, for no label"
