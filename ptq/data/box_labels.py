@@ -86,8 +86,8 @@ def _place_boxes(
     inside = np.clip(moved, 0, np.tile(placed.seen, 2))
     left, whole = _measure_areas(inside), _measure_areas(moved)
     cut = left < MIN_VISIBLE * whole
-    placed = LabelledBoxes(inside, boxes.classes, boxes.ignored | cut)
-    return placed.take((left > 0) | ~cut), int(cut.sum())
+    found = LabelledBoxes(inside, boxes.classes, boxes.ignored | cut)
+    return found.take((left > 0) | ~cut), int(cut.sum())
 
 
 def _measure_areas(corners: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -36,8 +36,10 @@ from ptq.data.labels.found_label_files import (
     note_unread,
     read_label_file,
 )
-from ptq.data.labels.label_files import LabelFile, Labels
+from ptq.data.labels.label_files import LabelFile, Labels, accept_labels
 
+_SHARDS = "the shards"
+"""Source of labels that shards hold beside their samples."""
 _BOX_FOLDERS = frozenset(["annotations", "labels"])
 """Folders in which data sets of YOLO and COCO have their labels, beside those of the images."""
 
@@ -80,8 +82,10 @@ def find_labels(listing: FolderListing) -> FolderLabels:
         for part in parts
     ]
     numbers = _find_class_numbers(listed, () if listing.is_selection else folders, root)
-    found = {}
-    for of_part in files:
+    found: dict[Path, LabelFile] = {}
+    if listing.labels:
+        found[Path(_SHARDS)] = accept_labels(listing.labels, root, numbers, paths)
+    for of_part in () if listing.labels else files:
         if (read := read_label_file(of_part, numbers, use_tables=len(folders) < 2)) is not None:
             found[of_part.part.folder / read[0]] = read[1]
     unread = {of.part.folder / name: name for of in files for name in of.names}

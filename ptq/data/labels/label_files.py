@@ -76,7 +76,7 @@ def parse_label_file(
         DataError: A line is damaged, or a column is unknown. The text names it.
     """
     header = _read_header(lines, path, images)
-    rows: dict[str, tuple[int, Sequence[int]]] = {}
+    rows: dict[str, tuple[str, Sequence[int]]] = {}
     names: dict[str, int] = {}
     outside: list[int] = []
     for number, line in enumerate(lines, start=1):
@@ -99,35 +99,65 @@ def parse_label_file(
                 f"{where}: image {name!r} has {cells} labels, but the header names one column of labels; keep one, "
                 "or remove the header if all are accepted classes or one-hot rows"
             )
-        rows[name] = (number, _number_labels(texts, f"{where}: image {name!r}", classes))
-        names |= {
-            text: classes[text] for text in texts if text in classes and text != str(classes[text])
-        }
+        rows[name] = (f"line {number}", _number_labels(texts, f"{where}: image {name!r}", classes))
+        names |= _list_names(texts, classes)
     if outside:
         raise DataError(f"{path} line {outside[0]}: does not name an image")
     return _accept_classes(rows, names, path, selected) if rows else None
 
 
+def accept_labels(
+    labels: Mapping[str, Sequence[str]],
+    path: Path,
+    classes: Mapping[str, int],
+    selected: Container[str],
+) -> LabelFile:
+    """Accepted classes by image, of labels that stand beside each image: numbers, or a name.
+
+    Args:
+        labels: The labels by image.
+        path: What holds them, for errors.
+        classes: Class number by name; may be empty.
+        selected: The images that are read.
+
+    Raises:
+        DataError: A label is neither a number nor a known name.
+    """
+    rows: dict[str, tuple[str, Sequence[int]]] = {}
+    names: dict[str, int] = {}
+    for name, texts in labels.items():
+        if not texts:
+            raise DataError(f"{path}: image {name!r} has no label")
+        numbers = _number_labels(texts, f"{path}: image {name!r}", classes)
+        rows[name] = (f"image {name!r}", numbers)
+        names |= _list_names(texts, classes)
+    return _accept_classes(rows, names, path, selected)
+
+
+def _list_names(texts: Sequence[str], classes: Mapping[str, int]) -> dict[str, int]:
+    return {text: classes[text] for text in texts if text in classes and text != str(classes[text])}
+
+
 def _accept_classes(
-    rows: Mapping[str, tuple[int, Sequence[int]]],
+    rows: Mapping[str, tuple[str, Sequence[int]]],
     names: Mapping[str, int],
     path: Path,
     selected: Container[str],
 ) -> LabelFile:
-    """Accepted classes from the line and the labels of each image; rows of names are no one-hot rows.
+    """Accepted classes from the place and the labels of each image; rows of names are no one-hot rows.
 
     All rows decide whether they are one-hot, also those of images that are not read.
 
     Raises:
         DataError: Some rows are one-hot and others are not, or they may be lists of accepted classes too.
     """
-    lines = [line for line, _ in rows.values()]
+    places = [place for place, _ in rows.values()]
     table = np.full((len(rows), max(len(labels) for _, labels in rows.values())), -1, np.int64)
     for row, (_, labels) in zip(table, rows.values(), strict=True):
         row[: len(labels)] = labels
     numbers, converted = table, False
     if not names:
-        numbers, converted = convert_one_hot(table, str(path), lambda row: f"line {lines[row]}")
+        numbers, converted = convert_one_hot(table, str(path), lambda row: places[row])
     accepted = {
         name: list_unique_classes(row)
         for name, row in zip(rows, numbers, strict=True)

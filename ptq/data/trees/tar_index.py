@@ -7,7 +7,7 @@ import posixpath
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import IO
+from typing import IO, Any
 
 from ptq.core import remote
 from ptq.core.errors import DataError
@@ -136,7 +136,7 @@ def _list_pieces(member: tarfile.TarInfo) -> tuple[tuple[int, int], ...] | None:
     """
     if not member.issparse():
         return None
-    listed = member.sparse  # type: ignore[attr-defined] # no stub has it
+    listed: Any = member.sparse  # stubs call it bytes
     pieces = tuple((offset, length) for offset, length in listed if length)  # a header is filled up
     end = 0
     for offset, length in pieces:

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from brightness import brightness_model, write_brightness_images
+from PIL import Image
 
 import ptq
 from ptq.core.errors import DataError
@@ -542,3 +543,16 @@ def test_two_members_of_one_name_are_refused(tmp_path: Path, kind: str) -> None:
     members = [(f"{name}.{kind}", b"x") for name in "aba"]
     with pytest.raises(DataError, match=rf"has two members named a\.{kind}; give each sample"):
         ptq.open_samples(write_tar(tmp_path / "x.tar", members), SPECS)
+
+
+@pytest.mark.parametrize(
+    "name", ["a\\b", 'q"q', " lead", "c,d", "e;1", "n\nl", "x 1", "tab\tz", "7", "#h", "caf\udce9"]
+)
+def test_a_name_of_any_characters_has_its_label(tmp_path: Path, name: str) -> None:
+    image = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(image, "PNG")
+    members = []
+    for key, label in ((name, b"1"), ("zz", b"2 0")):
+        members += [(f"{key}.png", image.getvalue()), (f"{key}.cls", label)]
+    found = ptq.open_samples(write_tar(tmp_path / "x.tar", members), SPECS, PREPROCESS)
+    assert {s.name: s.labels for s in found} == {f"{name}.png": (1,), "zz.png": (2, 0)}
