@@ -120,8 +120,8 @@ def _count_links(base: Path, name: str) -> int:
 
 def _match_shards(pattern: str, url: str | None) -> list[str]:
     if url is None:
-        base, names = match_files(pattern)
-        found = [str(base / name) for name in names]
+        folder, names = match_files(pattern)
+        found = [str(folder / name) for name in names]
     else:
         base = remote.split_pattern(url)[0].rstrip("/")
         try:
