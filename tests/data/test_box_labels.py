@@ -128,6 +128,21 @@ def test_a_file_that_is_not_of_coco_is_refused(folder: Path, text: str) -> None:
         read(path, folder / "images", NAMES, BOX)
 
 
+def test_a_byte_order_mark_is_no_part_of_labels(folder: Path) -> None:
+    (folder / "labels" / "a.txt").write_text("2 0.5 0.5 0.2 0.4\n", "utf-8-sig")
+    assert len(read(folder / "labels", folder / "images", NAMES, BOX)["a.png"]) == 1
+    path = folder / "coco.json"
+    path.write_text(json.dumps(COCO), "utf-8-sig")
+    assert len(read(path, folder / "images", NAMES, BOX)["a.png"]) == 2
+
+
+def test_an_annotation_of_an_image_that_coco_does_not_list_is_named(folder: Path) -> None:
+    path = folder / "coco.json"
+    path.write_text(json.dumps({**COCO, "images": COCO["images"][:1]}))
+    with pytest.raises(DataError, match=r"is of image 4, which `images` does not list; add the im"):
+        read(path, folder / "images", NAMES, BOX)
+
+
 def test_a_path_that_does_not_exist_is_named(folder: Path) -> None:
     with pytest.raises(DataError, match=r"absent does not exist; give COCO's JSON file or a fol"):
         read(folder / "absent", folder / "images", NAMES, BOX)
