@@ -72,7 +72,7 @@ def find_labels(listing: FolderListing) -> FolderLabels:
     inside = sorted({path.split("/")[0] for path in paths.values() if "/" in path})
     has_boxes = not _BOX_FOLDERS.isdisjoint(set(listing.folders) - set(inside))
     folders = [] if has_boxes else inside
-    listed = read_class_list(root)
+    listed = read_class_list(root, folders)
     files = [
         find_label_files(
             part,
@@ -116,7 +116,7 @@ def _find_class_lists(
     """
     lists: dict[Path, Mapping[str, int] | None] = {}
     for path in (of_part.part.folder / name for of_part in files for name in of_part.readable):
-        names = parse_class_list(read_lines(path), str(path))
+        names = parse_class_list(read_lines(path), str(path), folders)
         if not set(folders) <= set(names):
             continue
         first = next(iter(lists), path)

@@ -174,7 +174,9 @@ class LabelReader:
         if values.dtype.kind == "S":
             values = _decode(values, where)
         texts = [v for v in values.flat if isinstance(v, str)] if values.dtype.kind in "OU" else []
-        classes = read_class_list(self._folder) if texts and self._folder is not None else None
+        classes = None
+        if texts and self._folder is not None:
+            classes = read_class_list(self._folder, texts)
         numbers = to_class_numbers(values, where, classes)
         if classes is not None:
             self.names |= {text: classes[text] for text in map(str, texts) if text in classes}

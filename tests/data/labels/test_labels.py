@@ -749,3 +749,24 @@ def test_digits_that_are_names_mean_one_class_everywhere(tmp_path: Path, source:
     for label in ("2", "-1"):
         with pytest.raises(DataError, match=f"label '{label}' may be .*; give class numbers"):
             read("0\n2\n1\n-1\n", "0", label)
+
+
+@pytest.mark.parametrize(
+    ("names", "listing"),
+    [
+        (["100 euro", "200 euro"], "200 euro\n100 euro\n"),
+        (["2 pounds", "5 cent"], "5 cent\n2 pounds\n"),
+    ],
+)
+@pytest.mark.parametrize("source", ["classes_txt", "labels_txt", "npz"])
+def test_names_that_begin_with_a_number_are_names(
+    tmp_path: Path, names: list[str], listing: str, source: str
+) -> None:
+    if source == "npz":
+        folder_of(tmp_path, classes_txt=listing)
+        np.savez(tmp_path / "d.npz", x=ROWS[:2], labels=np.array(names))
+        found = [sample.labels for sample in open_samples(tmp_path / "d.npz", [ROW])]
+    else:
+        root = folder_of(tmp_path, *(f"{name}/a.png" for name in names), **{source: listing})
+        found = [sample.labels for sample in open_samples(root, [FREE])]
+    assert found == [(1,), (0,)]
