@@ -44,7 +44,7 @@ def render_findings(
         format_heading(
             f"{model}, rules of {target}: {plural(errors, 'error')}, {plural(notes, 'note')}"
         ),
-        *format_record(recorded, "as recorded by the model"),
+        *format_record(recorded, "the model"),
     )
     if not findings:
         return

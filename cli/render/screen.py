@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ptq.core.errors import DataError
 from ptq.core.preprocess_wording import describe_preprocessing
 from ptq.core.topics import Topic, name_command
 
@@ -119,28 +120,33 @@ def format_applied(applied: AppliedPreprocess | None, *, warned: bool = False) -
         return
     same = applied.recorded_by and not applied.difference
     record = {k: v for k, v in applied.record.items() if not warned or k != "assumed"}
-    yield from format_record(record, f"as recorded by {applied.recorded_by}" if same else "")
+    yield from format_record(record, applied.recorded_by if same else "")
     if applied.difference and not warned:
         yield format_paragraph(f"warning: {applied.difference}", "yellow")
 
 
-def format_record(record: Record | None, note: str = "") -> Iterator[Padding]:
-    """A preprocessing, and what was assumed of it; nothing for arrays.
+def format_record(record: Record | None, origin: str = "") -> Iterator[Padding]:
+    """A preprocessing, and what was assumed of it; nothing for arrays, and a warning of a damaged record.
 
     Args:
         record: The record; see `ptq.core.preprocess_record`.
-        note: A remark after it.
+        origin: What records it, such as ``the model``; empty if that is not said.
     """
     if record is None:
         return
-    from ptq.data.preprocessing.recorded_preprocess import (
-        list_recorded_options,  # loads onnx, which tables do not need
+    from ptq.data.preprocessing.recorded_preprocess import (  # loads onnx, which tables do not need
+        RecordedPreprocess,
     )
 
-    options = list_recorded_options(record)
-    if not options:
+    try:
+        applied = RecordedPreprocess(record, origin or "the file").to_options()
+    except DataError as error:
+        yield format_paragraph(f"warning: {error}", "yellow")
         return
-    yield format_paragraph(describe_preprocessing(options) + (f" ({note})" if note else ""))
+    if applied is None:
+        return
+    note = f" (as recorded by {origin})" if origin else ""
+    yield format_paragraph(describe_preprocessing(applied.describe()) + note)
     if record.get("assumed"):
         yield format_paragraph(
             f"{record['assumed']}; if this is wrong, give --scale, --mean and --std", "yellow"

@@ -168,7 +168,7 @@ def render_inspection(result: Inspection) -> None:
     show(format_heading(f"{result.model}, {opset}{purpose}"))
     show(
         *(format_paragraph(change) for change in result.changes),
-        *format_record(result.preprocess, "as recorded by the model"),
+        *format_record(result.preprocess, "the model"),
         *render_provenance(result.provenance),
     )
     show(*render_nodes(result.nodes))

@@ -117,11 +117,21 @@ def require_size(option: str, value: object) -> tuple[int, int]:
     Raises:
         UsageError: The value is no pair of whole numbers, or one is too small.
     """
-    numbers = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
-    if len(numbers) != 2:
+    numbers = list_values(value)
+    if numbers is None or len(numbers) != 2:
         raise UsageError(f"{option} {value!r} is not a height and a width", option)
     height, width = (require_count(option, number, least=1) for number in numbers)
     return height, width
+
+
+def list_values(value: object) -> tuple[Any, ...] | None:
+    """The values of an option that may have several; None for a single value or a text."""
+    if isinstance(value, str):
+        return None
+    try:
+        return tuple(value)  # type: ignore[arg-type] # what cannot be iterated raises TypeError
+    except TypeError:  # an array without axes has __iter__ too
+        return None
 
 
 def require_number(option: str, value: object, *, least: float | None = None) -> float:
@@ -131,6 +141,8 @@ def require_number(option: str, value: object, *, least: float | None = None) ->
         UsageError: The value is no finite number, or too small.
     """
     accepted = "a finite number" if least is None else f"a finite number of at least {least:g}"
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not real:
         _refuse(option, value, accepted)
@@ -159,11 +171,8 @@ def require_names(option: str, value: object) -> tuple[str, ...]:
     """
     if isinstance(value, str):
         return (value,)
-    try:
-        names: tuple[Any, ...] = tuple(value)  # type: ignore[arg-type] # what cannot be iterated raises TypeError
-    except TypeError:  # an array without axes has __iter__ too
-        names = (None,)
-    if not all(isinstance(name, str) for name in names):
+    names = list_values(value)
+    if names is None or not all(isinstance(name, str) for name in names):
         _refuse(option, value, "a name or a collection of names")
     return names
 

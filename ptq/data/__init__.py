@@ -13,6 +13,7 @@ preprocessing: options that make arrays of images, audio and text
 preparation: `Preparation`: what these options have in common
 labels: labels of samples: classes, boxes, texts
 labelled_folder: a folder of files as samples, with their labels
+box_labels: labels of boxes in pixels of the model's input
 labelling: `Labelling`: where labels come from, for reports
 sample: `Samples`: a set of samples that can be split without reading it
 workers: one exact map over samples: here, in worker processes, on a cluster

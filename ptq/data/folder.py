@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -54,6 +54,7 @@ class FolderListing:
         kind: What ``files`` are.
         is_selection: Whether a pattern may leave out samples of the folder.
         parts: The shards that the files are from; empty if labels are found in ``root`` and by ``files`` alone.
+        labels: Labels that shards hold beside the files: numbers, or a name.
     """
 
     root: Path
@@ -63,6 +64,7 @@ class FolderListing:
     kind: Kind = "images"
     is_selection: bool = False
     parts: tuple[ListingPart, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def known(self) -> Container[str]:

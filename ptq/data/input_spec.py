@@ -21,7 +21,7 @@ from ptq.core.errors import DataError
 MAX_SAMPLE_BYTES = 2**31
 """Largest sample. A larger one counts as a damaged or hostile file; a 512³ float32 volume is a quarter of it."""
 
-_CASTS = {"f": "f", "b": "biu", "i": "iu", "u": "iu", "c": "c", "U": "UO", "O": ""}
+_CASTS = {"f": "f", "b": "biu", "i": "iu", "u": "iu", "c": "c"}
 
 
 @dataclass(frozen=True)

@@ -94,9 +94,34 @@ def _find_in(place: str) -> list[str]:
     return [place] if is_shard else []
 
 
+def match_files(pattern: str) -> tuple[Path, list[str]]:
+    """The part of a pattern that is a folder, and the files below it that match, sorted.
+
+    Links are followed, each folder once and real folders before links to them, as in a folder of samples.
+    """
+    first, rest = remote.split_pattern(pattern)
+    base = Path(first or ("/" if pattern.startswith("/") else "."))
+    found: dict[tuple[str, str], str] = {}
+    folders: dict[str, str] = {}
+    names = glob.glob(rest, root_dir=base, recursive=True)
+    for name in {Path(name).as_posix() for name in names if (base / name).is_file()}:
+        folder, file = os.path.split(name)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(base / folder)
+        own = folders[folder], file
+        found[own] = min(found.get(own, name), name, key=lambda way: (_count_links(base, way), way))
+    return base, sorted(found.values())
+
+
+def _count_links(base: Path, name: str) -> int:
+    """Links among the folders of a file."""
+    return sum((base / folder).is_symlink() for folder in Path(name).parents)
+
+
 def _match_shards(pattern: str, url: str | None) -> list[str]:
     if url is None:
-        found = sorted(glob.glob(pattern, recursive=True))
+        folder, names = match_files(pattern)
+        found = [str(folder / name) for name in names]
     else:
         base = remote.split_pattern(url)[0].rstrip("/")
         try:

@@ -22,18 +22,14 @@ def digest_feed(feed: Mapping[str, NDArray[Any]]) -> bytes:
     Arrays in C order are not copied. It takes about 1 ms for 1 MB.
 
     Args:
-        feed: Arrays by input name, of any shape.
+        feed: Arrays of numbers by input name, of any shape.
     """
     digest = hashlib.sha256()
     for name, array in sorted(feed.items()):
         digest.update(
             f"{name!r} {array.dtype.str} {array.shape} ".encode("utf-8", "surrogateescape")
         )
-        if array.dtype.hasobject:
-            for text in array.flat:
-                encoded = str(text).encode("utf-8", "surrogateescape")
-                digest.update(b"%d:%b" % (len(encoded), encoded))
-        elif array.size:
+        if array.size:
             # reshape: an array without axes has no memoryview of bytes
             flat = np.ascontiguousarray(array).reshape(-1)
             digest.update(flat.view(np.uint8).data)

@@ -1,7 +1,8 @@
 """Exact sums of each channel of a tensor over all samples, and the mean.
 
 The sum of a channel over one sample is split into a whole number and a fraction in units of 2^-40. Both are added as
-integers. The sums are therefore the same, bit for bit, for every order, batch size and sharding of the samples.
+integers. The sums are therefore the same, bit for bit, for every order, batch size and sharding of the samples. They
+are exact where the sums of the samples add up to less than 2^63, which 2^11 samples of the largest sum may exceed.
 """
 
 from __future__ import annotations

@@ -306,3 +306,20 @@ def test_conversion_keeps_the_records_and_names_the_new_form(folder: Path):
     assert after[PREPROCESS] == before[PREPROCESS]
     made = json.loads(before[PROVENANCE])
     assert json.loads(after[PROVENANCE]) == {**made, "converted_to": "qoperator"}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({"source": "images", "scale": 1.0, "mean": 0.5}, "images: × 1, − (0.5)"),
+        ({"source": "images", "size": 32}, "warning: the preprocessing that the model records"),
+        ({"source": "text", "tokenizer_sha256": 5}, "5 is not a SHA-256 of 64 digits"),
+    ],
+)
+def test_inspect_shows_what_a_record_means_or_why_it_cannot_be_used(
+    tmp_path: Path, record: dict[str, object], expected: str
+) -> None:
+    model = brightness_model()
+    onnx.helper.set_model_props(model, {PREPROCESS: json.dumps(record)})
+    onnx.save(model, tmp_path / "model.onnx")
+    assert expected in " ".join(say("inspect", str(tmp_path / "model.onnx")).split())

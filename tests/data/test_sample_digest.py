@@ -42,12 +42,10 @@ def test_the_layout_in_memory_does_not_count() -> None:
     assert digest_feed({"a": np.repeat(ARRAY, 2, axis=1)[:, ::2]}) == expected
 
 
-def test_scalars_empty_arrays_and_strings_have_digests() -> None:
+def test_scalars_empty_arrays_and_flags_have_digests() -> None:
     feeds = [
         {"a": np.float32(1)[()].reshape(())},
         {"a": np.zeros((0, 3), np.float32)},
-        {"a": np.array(["ab", "c"], object)},
-        {"a": np.array(["a", "bc"], object)},
         {"a": np.array([True])},
     ]
     assert len({digest_feed(feed) for feed in feeds}) == len(feeds)

@@ -8,22 +8,30 @@ size in the header is checked before decoding.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from ptq.core import files
 from ptq.core.errors import DataError
 from ptq.data.formats.warning_filters import separate_filters
+from ptq.data.preprocessing.placement import place_image
 from ptq.data.preprocessing.preprocess import DEFAULT_INTERPOLATION, Preprocess
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
 MAX_PIXELS = 89_478_485
 """Pillow's own bound, 256 MB in RGB. It is checked here too, because an application may disable Pillow's check."""
+_TURNED = (5, 6, 7, 8)
+"""Orientations of EXIF that swap width and height."""
+_BITS_TAG = 258
+"""The tag of TIFF with the bits of each channel."""
+_NO_RANGE = "32-bit pixels have no fixed range; give arrays"
 
 
 def decode(path: Path, channels: str) -> Image.Image:
@@ -33,12 +41,34 @@ def decode(path: Path, channels: str) -> Image.Image:
         DataError: The file is not a regular file, unreadable, damaged or too large, or its pixels have no fixed
             range.
     """
+    with _open(path) as opened:
+        if opened.width * opened.height > MAX_PIXELS:
+            raise _build_too_large_error(path, f" at {opened.height}×{opened.width}")
+        opened.load()
+        return convert_image(opened, channels, str(path))
+
+
+def read_size(path: Path) -> tuple[int, int]:
+    """Width and height of the image that `decode` gives, without its pixels if possible; with the errors of it."""
+    with _open(path) as opened:
+        if (
+            opened.format == "TIFF"
+        ):  # whether a size that is not loaded is upright depends on Pillow's version
+            return decode(path, "GRAY").size
+        turned = opened.getexif().get(ExifTags.Base.Orientation) in _TURNED
+        return opened.size[::-1] if turned else opened.size
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Image.Image]:
+    """An open image, and the errors of reading it."""
     try:
         files.require_regular(path)
         with path.open("rb") as file, separate_filters():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            return _decode(file, path, channels)
+            with open_image(file) as opened:
+                yield opened
     except DataError:
         raise
     except UnidentifiedImageError as error:
@@ -71,20 +101,15 @@ def open_image(stream: BinaryIO) -> Image.Image:
     return image
 
 
-def _decode(file: BinaryIO, path: Path, channels: str) -> Image.Image:
-    with open_image(file) as opened:
-        if opened.width * opened.height > MAX_PIXELS:
-            raise _build_too_large_error(path, f" at {opened.height}×{opened.width}")
-        opened.load()
-        return convert_image(opened, channels, str(path))
-
-
 def convert_image(opened: Image.Image, channels: str, where: str) -> Image.Image:
     """Turn an image upright by its EXIF orientation and convert it to mode RGB, or L if ``channels`` is GRAY.
 
     Raises:
         DataError: The pixels have no fixed range.
     """
+    bits = getattr(opened, "tag_v2", {}).get(_BITS_TAG, ())
+    if opened.mode == "I" and max(bits, default=0) > 16:
+        raise DataError(f"{where}: {_NO_RANGE}")
     image = ImageOps.exif_transpose(opened)
     if image.mode.startswith("I"):
         image = _to_eight_bits(image, where)
@@ -96,7 +121,7 @@ def convert_image(opened: Image.Image, channels: str, where: str) -> Image.Image
 def _to_eight_bits(image: Image.Image, where: str) -> Image.Image:
     values = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 65535:
-        raise DataError(f"{where}: 32-bit pixels have no fixed range; give arrays")
+        raise DataError(f"{where}: {_NO_RANGE}")
     # 65535 = 257 · 255, and v / 257 is never halfway between two integers.
     return Image.fromarray(((values + 128) // 257).astype(np.uint8))
 
@@ -104,49 +129,32 @@ def _to_eight_bits(image: Image.Image, where: str) -> Image.Image:
 def resize_and_crop(image: Image.Image, pre: Preprocess, where: str) -> Image.Image:
     """Resize and crop by a resolved preprocessing, with antialiasing when the image shrinks.
 
-    The crop starts at half of the surplus: rounded with ties to even, as in torchvision, or down.
+    A letterbox has borders of one gray level.
+
+    Raises:
+        DataError: The image becomes too large, or is smaller than the crop.
     """
-    width, height = image.size
-    if pre.size is not None:
-        width, height = pre.size[1], pre.size[0]
-    elif pre.resize is not None:
-        short = min(width, height)
-        width, height = pre.resize * width // short, pre.resize * height // short
-    if width * height > MAX_PIXELS:
-        raise _build_too_large_error(where, f" once resized to {height}×{width}")
-    if pre.size is not None and pre.letterbox is not None:
-        return _fit_into_box(image, pre, pre.size, pre.letterbox)
-    if (width, height) != image.size:
-        interpolation = Image.Resampling[(pre.interpolation or DEFAULT_INTERPOLATION).upper()]
-        image = image.resize((width, height), interpolation)
-    if pre.crop is None:
-        return image
-    rows, columns = pre.crop
-    if rows > height or columns > width:
+    placed = place_image(image.size, pre)
+    (width, height), (columns, rows) = placed.resized, placed.seen
+    for across, down in (placed.resized, placed.seen):
+        if across * down > MAX_PIXELS:
+            raise _build_too_large_error(where, f" once resized to {down}×{across}")
+    if pre.crop is not None and (rows > height or columns > width):
         raise DataError(
             f"{where}: {height}×{width} is smaller than the crop of {rows}×{columns}; give resize too"
         )
-    halve = int if pre.crop_rounding == "down" else round
-    top, left = halve((height - rows) / 2), halve((width - columns) / 2)
-    return image.crop((left, top, left + columns, top + rows))
-
-
-def _fit_into_box(
-    image: Image.Image, pre: Preprocess, size: tuple[int, int], level: int
-) -> Image.Image:
-    """Resize an image to fit into a size with its aspect ratio kept, in the middle of borders of one gray level.
-
-    Lengths are rounded, and half of an odd border is rounded down on the near side, as Ultralytics does.
-    """
-    rows, columns = size
-    ratio = min(rows / image.height, columns / image.width)
-    width, height = max(round(image.width * ratio), 1), max(round(image.height * ratio), 1)
-    if (width, height) != image.size:
+    if placed.resized != image.size:
         interpolation = Image.Resampling[(pre.interpolation or DEFAULT_INTERPOLATION).upper()]
-        image = image.resize((width, height), interpolation)
-    box = Image.new(image.mode, (columns, rows), level if image.mode == "L" else (level,) * 3)
-    box.paste(image, ((columns - width) // 2, (rows - height) // 2))
-    return box
+        image = image.resize(placed.resized, interpolation)
+    left, top = placed.shift
+    if pre.letterbox is not None:
+        level = pre.letterbox
+        box = Image.new(image.mode, placed.seen, level if image.mode == "L" else (level,) * 3)
+        box.paste(image, (left, top))
+        return box
+    if pre.crop is None:
+        return image
+    return image.crop((-left, -top, columns - left, rows - top))
 
 
 def build_pixel_table(pre: Preprocess, dtype: np.dtype[Any]) -> NDArray[Any]:

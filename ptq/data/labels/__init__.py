@@ -11,5 +11,4 @@ alphabet: the characters of a recognizer's classes
 labelled_boxes: labelled boxes of images, and how a model may number their classes
 coco_labels: labels of boxes in COCO's JSON
 yolo_labels: labels of boxes in YOLO's texts
-box_labels: labels of boxes in pixels of the model's input
 """

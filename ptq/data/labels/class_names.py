@@ -1,7 +1,7 @@
 """Numbers of classes by name: from a list in a file, or from the names of class folders.
 
 A list has one class name on each line, in the order of the model's classes. If every line starts with a number, these
-are the class numbers.
+are the class numbers, unless data use a line as a name.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ _MEASURED = re.compile(r"[0-9]+[_.][0-9].*")
 _NUMBERED = re.compile(r"([0-9]{1,9})\s*[\s:,;]\s*(\S.*)")
 
 
-def parse_class_list(lines: Sequence[str], where: str) -> dict[str, int]:
+def parse_class_list(
+    lines: Sequence[str], where: str, known: Collection[str] = ()
+) -> dict[str, int]:
     """Class number by name.
 
     Args:
         lines: Lines of a list. Empty lines are classes without a name.
         where: Name of the file in errors.
+        known: Names that data use. A line that is one of them, such as ``100 euro``, does not start with a number.
 
     Raises:
         DataError: A name or a number is listed twice.
     """
     texts = [line.strip().strip('"').strip() for line in lines]
     matches = [_NUMBERED.fullmatch(text) for text in texts if text]
-    numbered = bool(matches) and all(matches)
+    numbered = bool(matches) and all(matches) and not {*texts}.intersection(known)
     numbers: dict[str, int] = {}
     for index, text in enumerate(texts):
         if not text:
@@ -52,8 +55,10 @@ def parse_class_list(lines: Sequence[str], where: str) -> dict[str, int]:
     return numbers
 
 
-def read_class_list(root: Path) -> dict[str, int] | None:
+def read_class_list(root: Path, known: Collection[str] = ()) -> dict[str, int] | None:
     """Class number by name from ``classes.txt`` in a folder; None if there is no such file.
+
+    ``known`` are names that data use, as in `parse_class_list`.
 
     Raises:
         DataError: The file cannot be read, is empty, or lists a class twice; or it is no regular file.
@@ -62,7 +67,7 @@ def read_class_list(root: Path) -> dict[str, int] | None:
     if not os.path.lexists(path):
         return None
     files.require_regular(path)
-    numbers = parse_class_list(read_lines(path), str(path))
+    numbers = parse_class_list(read_lines(path), str(path), known)
     if not numbers:
         raise DataError(
             f"{path}: is empty; write one class name on each line, in the model's order"

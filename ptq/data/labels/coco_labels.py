@@ -34,7 +34,7 @@ def read_coco(
         DataError: The file cannot be read, or is not as described above.
     """
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json.loads(path.read_text("utf-8-sig"))
         categories = sorted(document["categories"], key=lambda category: category["id"])
         numberings, known = _number_categories(categories, class_names)
         kept = {category["id"]: number for number, category in enumerate(known)}
@@ -43,7 +43,12 @@ def read_coco(
         crowds: dict[str, list[bool]] = {file: [] for file in files.values()}
         for one in document["annotations"]:
             left, top, width, height = map(float, one["bbox"])
-            file = files[one["image_id"]]
+            file = files.get(one["image_id"])
+            if file is None:
+                raise DataError(
+                    f"{path}: an annotation is of image {one['image_id']!r}, which `images` does not list; add the "
+                    "image, or remove the annotation"
+                )
             number = kept.get(one["category_id"])
             if number is not None:
                 rows[file].append([number, left, top, left + width, top + height])

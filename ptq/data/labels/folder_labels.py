@@ -36,8 +36,10 @@ from ptq.data.labels.found_label_files import (
     note_unread,
     read_label_file,
 )
-from ptq.data.labels.label_files import LabelFile, Labels
+from ptq.data.labels.label_files import LabelFile, Labels, accept_labels
 
+_SHARDS = "the shards"
+"""Source of labels that shards hold beside their samples."""
 _BOX_FOLDERS = frozenset(["annotations", "labels"])
 """Folders in which data sets of YOLO and COCO have their labels, beside those of the images."""
 
@@ -70,7 +72,7 @@ def find_labels(listing: FolderListing) -> FolderLabels:
     inside = sorted({path.split("/")[0] for path in paths.values() if "/" in path})
     has_boxes = not _BOX_FOLDERS.isdisjoint(set(listing.folders) - set(inside))
     folders = [] if has_boxes else inside
-    listed = read_class_list(root)
+    listed = read_class_list(root, folders)
     files = [
         find_label_files(
             part,
@@ -80,8 +82,10 @@ def find_labels(listing: FolderListing) -> FolderLabels:
         for part in parts
     ]
     numbers = _find_class_numbers(listed, () if listing.is_selection else folders, root)
-    found = {}
-    for of_part in files:
+    found: dict[Path, LabelFile] = {}
+    if listing.labels:
+        found[Path(_SHARDS)] = accept_labels(listing.labels, root, numbers, paths)
+    for of_part in () if listing.labels else files:
         if (read := read_label_file(of_part, numbers, use_tables=len(folders) < 2)) is not None:
             found[of_part.part.folder / read[0]] = read[1]
     unread = {of.part.folder / name: name for of in files for name in of.names}
@@ -112,7 +116,7 @@ def _find_class_lists(
     """
     lists: dict[Path, Mapping[str, int] | None] = {}
     for path in (of_part.part.folder / name for of_part in files for name in of_part.readable):
-        names = parse_class_list(read_lines(path), str(path))
+        names = parse_class_list(read_lines(path), str(path), folders)
         if not set(folders) <= set(names):
             continue
         first = next(iter(lists), path)

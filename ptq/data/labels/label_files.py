@@ -18,6 +18,7 @@ import numpy as np
 from ptq.core.errors import DataError
 from ptq.data.folder import SAMPLE_SUFFIXES
 from ptq.data.labels.class_names import CLASS_LIST
+from ptq.data.labels.label_numbers import is_number, number_text
 from ptq.data.labels.label_rows import ONE_HOT_CONVERTED, convert_one_hot, list_unique_classes
 
 PATH_COLUMNS = frozenset(
@@ -75,7 +76,7 @@ def parse_label_file(
         DataError: A line is damaged, or a column is unknown. The text names it.
     """
     header = _read_header(lines, path, images)
-    rows: dict[str, tuple[int, Sequence[int]]] = {}
+    rows: dict[str, tuple[str, Sequence[int]]] = {}
     names: dict[str, int] = {}
     outside: list[int] = []
     for number, line in enumerate(lines, start=1):
@@ -88,7 +89,7 @@ def parse_label_file(
                 raise DataError(f"{where}: image {name!r} is not in the folder")
             outside += [number] if name and rows else []
             continue
-        if name not in selected and not all(map(_is_number, texts)):
+        if name not in selected and not all(map(is_number, texts)):
             continue
         if name in rows or not texts:
             fault = "is listed twice" if name in rows else "has no label"
@@ -98,33 +99,65 @@ def parse_label_file(
                 f"{where}: image {name!r} has {cells} labels, but the header names one column of labels; keep one, "
                 "or remove the header if all are accepted classes or one-hot rows"
             )
-        rows[name] = (number, _number_labels(texts, f"{where}: image {name!r}", classes))
-        names |= {text: classes[text] for text in texts if text in classes and not _is_number(text)}
+        rows[name] = (f"line {number}", _number_labels(texts, f"{where}: image {name!r}", classes))
+        names |= _list_names(texts, classes)
     if outside:
         raise DataError(f"{path} line {outside[0]}: does not name an image")
     return _accept_classes(rows, names, path, selected) if rows else None
 
 
+def accept_labels(
+    labels: Mapping[str, Sequence[str]],
+    path: Path,
+    classes: Mapping[str, int],
+    selected: Container[str],
+) -> LabelFile:
+    """Accepted classes by image, of labels that stand beside each image: numbers, or a name.
+
+    Args:
+        labels: The labels by image.
+        path: What holds them, for errors.
+        classes: Class number by name; may be empty.
+        selected: The images that are read.
+
+    Raises:
+        DataError: A label is neither a number nor a known name.
+    """
+    rows: dict[str, tuple[str, Sequence[int]]] = {}
+    names: dict[str, int] = {}
+    for name, texts in labels.items():
+        if not texts:
+            raise DataError(f"{path}: image {name!r} has no label")
+        numbers = _number_labels(texts, f"{path}: image {name!r}", classes)
+        rows[name] = (f"image {name!r}", numbers)
+        names |= _list_names(texts, classes)
+    return _accept_classes(rows, names, path, selected)
+
+
+def _list_names(texts: Sequence[str], classes: Mapping[str, int]) -> dict[str, int]:
+    return {text: classes[text] for text in texts if text in classes and text != str(classes[text])}
+
+
 def _accept_classes(
-    rows: Mapping[str, tuple[int, Sequence[int]]],
+    rows: Mapping[str, tuple[str, Sequence[int]]],
     names: Mapping[str, int],
     path: Path,
     selected: Container[str],
 ) -> LabelFile:
-    """Accepted classes from the line and the labels of each image; rows of names are no one-hot rows.
+    """Accepted classes from the place and the labels of each image; rows of names are no one-hot rows.
 
     All rows decide whether they are one-hot, also those of images that are not read.
 
     Raises:
         DataError: Some rows are one-hot and others are not, or they may be lists of accepted classes too.
     """
-    lines = [line for line, _ in rows.values()]
+    places = [place for place, _ in rows.values()]
     table = np.full((len(rows), max(len(labels) for _, labels in rows.values())), -1, np.int64)
     for row, (_, labels) in zip(table, rows.values(), strict=True):
         row[: len(labels)] = labels
     numbers, converted = table, False
     if not names:
-        numbers, converted = convert_one_hot(table, str(path), lambda row: f"line {lines[row]}")
+        numbers, converted = convert_one_hot(table, str(path), lambda row: places[row])
     accepted = {
         name: list_unique_classes(row)
         for name, row in zip(rows, numbers, strict=True)
@@ -133,22 +166,16 @@ def _accept_classes(
     return LabelFile(accepted, names, (ONE_HOT_CONVERTED,) if converted else ())
 
 
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-?[0-9]{1,9}", text) is not None
-
-
 def _number_labels(texts: Sequence[str], where: str, classes: Mapping[str, int]) -> Sequence[int]:
     numbers = []
     for text in texts:
-        if _is_number(text):
-            numbers.append(int(text))
-        elif text in classes:
-            numbers.append(classes[text])
-        else:
+        number = number_text(text, where, classes)
+        if number is None:
             raise DataError(
                 f"{where}: {text!r} is no class number{' and no known class' if classes else ''}; give numbers, or "
                 f"list the class names in the model's order in {CLASS_LIST}"
             )
+        numbers.append(number)
     if min(numbers) < -1:
         raise DataError(
             f"{where}: label {min(numbers)} is negative; only -1 is allowed, for no label"

@@ -5,8 +5,9 @@ A value is an integer, a whole float, a boolean, digits or a name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,16 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError
 from ptq.data.labels.class_names import CLASS_LIST
 
-Integers = NDArray[np.integer[Any]]
+Integers = NDArray[np.int64]
 _LARGEST = 2**31
 """More than any model has classes; larger floats, such as infinity, are no class numbers."""
+_NO_CLASS = "is no class number; give whole numbers from 0, and -1 for no label"
 
 
 def to_class_numbers(
     values: NDArray[Any], where: str, classes: Mapping[str, int] | None
 ) -> Integers:
-    """The labels as integers, −1 for none.
+    """The labels as int64, −1 for none.
 
     Floats must be whole numbers. False is 0 and True is 1. Texts are numbers, or names of ``classes``.
 
@@ -38,10 +40,12 @@ def to_class_numbers(
         return values.astype(np.int64)
     if values.dtype.kind == "O":
         values = _to_plain(values, where)
-    if values.dtype.kind in "US":
-        numbers = _number_texts(values.astype(np.str_), where, classes)
+    if values.dtype.kind == "U":
+        numbers = _number_texts(values, where, classes)
     elif values.dtype.kind in "biu":
-        numbers = values.astype(np.int64) if values.dtype.kind == "b" else values
+        if int(values.max()) > np.iinfo(np.int64).max:
+            raise DataError(f"{where}: label {values.max()} {_NO_CLASS}")
+        numbers = values.astype(np.int64)
     elif values.dtype.kind == "f":
         numbers = _to_whole(values, where)
     else:
@@ -72,9 +76,7 @@ def _to_whole(values: NDArray[Any], where: str) -> Integers:
         raise DataError(f"{where}: a label is NaN; for samples without label give -1")
     beyond = values[np.abs(values.astype(np.float64)) > _LARGEST]
     if beyond.size:
-        raise DataError(
-            f"{where}: label {beyond.flat[0]:g} is no class number; give whole numbers from 0, and -1 for no label"
-        )
+        raise DataError(f"{where}: label {beyond.flat[0]:g} {_NO_CLASS}")
     broken = values[values != np.rint(values)]
     if broken.size:
         raise DataError(
@@ -88,16 +90,47 @@ def _number_texts(values: NDArray[Any], where: str, classes: Mapping[str, int] |
     """Numbers of texts: all are numbers, or each is a name or a number."""
     numbers = np.empty(values.shape, np.int64)
     for index, text in np.ndenumerate(values):
-        known = None if classes is None else classes.get(str(text))
-        numbers[index] = _parse(str(text), where, classes) if known is None else known
+        number = number_text(str(text), where, classes or {})
+        numbers[index] = _refuse_name(str(text), where, classes) if number is None else number
     return numbers
 
 
-def _parse(text: str, where: str, classes: Mapping[str, int] | None) -> int:
-    stripped = text.strip()
-    if stripped.removeprefix("-").isdecimal() and len(stripped) < 10:
-        return int(stripped)
-    shown = repr(stripped[:60])
+def is_number(text: str) -> bool:
+    """Whether a text is a class number, or that of no label."""
+    return re.fullmatch(r"-?[0-9]{1,9}", text) is not None
+
+
+def number_text(text: str, where: str, classes: Mapping[str, int]) -> int | None:
+    """The class of a label that is a text: a name, or a number; None if it is neither.
+
+    Digits may be a name, such as a year. They are it unless another class has that number.
+
+    Args:
+        text: The label; blanks at its ends do not count.
+        where: Name of the array, sample or line in the error.
+        classes: Class number by name; may be empty.
+
+    Raises:
+        DataError: The label is the name of one class and the number of another, or of no label.
+    """
+    text = text.strip()
+    named = classes.get(text)
+    if not is_number(text):
+        return named
+    number = int(text)
+    if named is None or named == number:
+        return number
+    if number == -1 or number in classes.values():
+        other = "no label" if number == -1 else f"class {number}"
+        raise DataError(
+            f"{where}: label {text!r} may be {other}, or class {named}, whose name it is; give class numbers, "
+            f"and remove {CLASS_LIST}"
+        )
+    return named
+
+
+def _refuse_name(text: str, where: str, classes: Mapping[str, int] | None) -> NoReturn:
+    shown = repr(text.strip()[:60])
     if classes is None:
         raise DataError(
             f"{where}: label {shown} is a name, and the order of the model's classes is unknown; give class numbers "

@@ -171,8 +171,12 @@ class LabelReader:
                 f"{where}: {width} values of type {values.dtype.name} for each sample are no one-hot row; "
                 f"{_CLASS_LISTS}"
             )
+        if values.dtype.kind == "S":
+            values = _decode(values, where)
         texts = [v for v in values.flat if isinstance(v, str)] if values.dtype.kind in "OU" else []
-        classes = read_class_list(self._folder) if texts and self._folder is not None else None
+        classes = None
+        if texts and self._folder is not None:
+            classes = read_class_list(self._folder, texts)
         numbers = to_class_numbers(values, where, classes)
         if classes is not None:
             self.names |= {text: classes[text] for text in map(str, texts) if text in classes}
@@ -204,6 +208,13 @@ class LabelReader:
             )
         self._signed = self._signed or values.dtype.kind == "i"
         return True
+
+
+def _decode(values: NDArray[Any], where: str) -> NDArray[Any]:
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where}: a label is bytes that are no UTF-8; give texts") from error
 
 
 def _show(values: NDArray[Any]) -> str:

@@ -76,7 +76,7 @@ def _find_text(folder: Path, name: str, *, alone: bool) -> Path | None:
 
 def _read_lines(path: Path) -> Lines:
     try:
-        texts = [line.split() for line in path.read_text("utf-8").splitlines() if line.strip()]
+        texts = [line.split() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
         lines = [np.array([float(word) for word in words]) for words in texts]
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise DataError(f"{path}: lines are not 'class x y width height' in shares of 1") from error

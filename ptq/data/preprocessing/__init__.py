@@ -1,6 +1,7 @@
 """Options that make arrays of images, audio and text, and where they come from.
 
 preprocess: `Preprocess`: options from image to array, completed from the model's input
+placement: where the preprocessing puts an image in the model's input
 channel_values: type of an option with one value, or one for each channel
 audio_preprocess: `AudioPreprocess`: options from WAV file to array
 text_preprocess: `TextPreprocess`: options from text to token numbers

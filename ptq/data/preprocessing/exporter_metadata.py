@@ -7,6 +7,7 @@ into ``imgsz`` on borders of gray 114 (`ultralytics.data.augment.LetterBox`).
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 
 from ptq.core.record import Record
@@ -40,15 +41,18 @@ def read_exporter_record(metadata: Mapping[str, str]) -> Record | None:
 
 
 def read_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the classes, in the model's order, that Ultralytics writes into the metadata; empty without."""
+    """The names of the classes, in the model's order, that Ultralytics writes into the metadata; empty without.
+
+    They are a list, or the name by the number of the class, which JSON writes as a text. A class that has no name is
+    named by its number.
+    """
     names = read_literal(metadata.get("names", ""))
-    if isinstance(names, dict):
-        names = (
-            [names[key] for key in sorted(names, key=str)]
-            if not all(isinstance(key, int) for key in names)
-            else [names[key] for key in sorted(names)]
-        )
-    return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
+    if not isinstance(names, dict):
+        return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
+    if not all(re.fullmatch("[0-9]{1,6}", str(key)) for key in names):
+        return ()
+    numbered = {int(key): str(name) for key, name in names.items()}
+    return tuple(numbered.get(k, str(k)) for k in range(1 + max(numbered, default=-1)))
 
 
 def _read_size(text: str) -> list[int] | None:

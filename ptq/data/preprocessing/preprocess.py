@@ -15,13 +15,14 @@ times too wide only cost resolution: 4 to 5 dB for that network.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
+    list_values,
     refuse_unknown_fields,
     require_choice,
     require_count,
@@ -282,7 +283,7 @@ def _guess_layout(spec: InputSpec) -> Layout:
 
 def _as_numbers(option: str, values: object) -> tuple[float, ...]:
     """One number, or one for each channel, as a tuple."""
-    listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else None
+    listed = list_values(values)
     numbers = tuple(require_number(option, v) for v in ((values,) if listed is None else listed))
     if len(numbers) not in (1, 3):
         raise UsageError(f"{option} has {len(numbers)} values; give 1 or 3", option)

@@ -100,6 +100,8 @@ def split_label(label: Any, count: int, where: str) -> Sequence[Any]:
 
 def take_single(label: Any) -> Any:
     """The label of a batch of one row; it may have a batch axis of its own."""
+    if isinstance(label, list) and len(label) == 1 and isinstance(label[0], list):
+        return label[0]
     if isinstance(label, np.ndarray) and label.ndim > 1 and len(label) == 1:
         return label[0]
     return label

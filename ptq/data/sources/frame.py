@@ -34,14 +34,21 @@ def index_rows(frame: Any, inputs: Sequence[InputSpec]) -> Callable[[int], Any]:
     first = dict(zip(names, frame.iloc[0], strict=True))
     images = {name for name, value in first.items() if is_image(value)}
     columns = choose_columns(names, images, (), inputs, "the frame")
-    values = [frame.iloc[:, names.index(name)] for name in columns.inputs]
-    labels = None if columns.label is None else frame.iloc[:, names.index(columns.label)]
+    values = [_get_column(frame, names, name) for name in columns.inputs]
+    labels = None if columns.label is None else _get_column(frame, names, columns.label)
 
     def read_row(index: int) -> Any:
         item = tuple(_to_value(column.iloc[index]) for column in values)
         return item if labels is None else (*item, labels.iloc[index])
 
     return read_row
+
+
+def _get_column(frame: Any, names: Sequence[str], name: str) -> Any:
+    """The column of a name; raise DataError if several have it."""
+    if names.count(name) > 1:
+        raise DataError(f"the frame: {names.count(name)} columns are named {name!r}; rename one")
+    return frame.iloc[:, names.index(name)]
 
 
 def _to_value(value: Any) -> Any:
@@ -55,30 +62,30 @@ def read_features(frame: Any, inputs: Sequence[InputSpec]) -> dict[str, NDArray[
     It feeds a single input of two dimensions that is named like no column. Missing numbers become NaN.
 
     Raises:
-        DataError: A column is of another type, and is not the only one of images.
+        DataError: A column is of another type, and is not the only one of images. Or several hold labels.
     """
     names = [str(name) for name in frame.columns]
-    features = [name for name in names if name not in LABELS]
+    features = [position for position, name in enumerate(names) if name not in LABELS]
     if len(inputs) != 1 or len(inputs[0].shape) != 2 or inputs[0].name in names or not features:
         return None
-    chosen = frame.iloc[:, [names.index(name) for name in features]]
+    chosen = frame.iloc[:, features]
     matrix = np.asarray(chosen)
     if matrix.dtype.kind not in _NUMBERS:
-        types = dict(zip(features, chosen.dtypes, strict=True))
-        other = next((name for name in features if types[name].kind not in _NUMBERS), None)
+        others = [p for p in features if frame.dtypes.iloc[p].kind not in _NUMBERS]
+        other = next(iter(others), None)
         if other is None:
             matrix = _merge_types(chosen)
         elif len(features) == 1 or sum(map(is_image, chosen.head(1).to_numpy().flat)) == 1:
             return None
         else:
             raise DataError(
-                f"the frame: column {other!r} has type {types[other]}, which is no number; convert it with astype or "
-                f"remove it, or name one column {inputs[0].name!r}, as the model's input"
+                f"the frame: column {names[other]!r} has type {frame.dtypes.iloc[other]}, which is no number; "
+                f"convert it with astype or remove it, or name one column {inputs[0].name!r}, as the model's input"
             )
     arrays = {inputs[0].name: matrix}
     label = next((name for name in LABELS if name in names), None)
     if label is not None:
-        arrays["labels"] = np.asarray(frame.iloc[:, names.index(label)])
+        arrays["labels"] = np.asarray(_get_column(frame, names, label))
     return arrays
 
 

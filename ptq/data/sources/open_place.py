@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import shutil
 import tempfile
 import weakref
@@ -27,6 +26,7 @@ from ptq.data.places import (
     SHARD_SUFFIXES,
     find_shards,
     has_pattern,
+    match_files,
     require_one_kind,
     select_shards,
 )
@@ -159,17 +159,11 @@ class PlaceOpener:
 
 def _list_matches(pattern: str) -> FolderListing:
     """The files of this machine that match a pattern; their folder is the part before it."""
-    base = Path(remote.split_pattern(pattern)[0] or ("/" if pattern.startswith("/") else "."))
-    rest = remote.split_pattern(pattern)[1]
-    found = sorted(
-        name
-        for name in glob.glob(rest, root_dir=base, recursive=True)
-        if (base / name).is_file() and not is_hidden(Path(name).as_posix())
-    )
+    base, names = match_files(pattern)
+    found = [name for name in names if not is_hidden(name)]
     if not found:
         raise DataError(f"{pattern}: there is no such file")
-    posix = [Path(name).as_posix() for name in found]
-    listing = classify_files(base, posix, sorted({n.split("/")[0] for n in posix if "/" in n}))
+    listing = classify_files(base, found, sorted({n.split("/")[0] for n in found if "/" in n}))
     return replace(listing, is_selection=True)
 
 

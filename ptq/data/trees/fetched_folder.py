@@ -6,9 +6,7 @@ few files, whatever their number.
 
 from __future__ import annotations
 
-import csv
 import errno
-import io
 import shutil
 import tempfile
 import threading
@@ -35,7 +33,6 @@ AHEAD_BYTES = 64 * 2**20
 """Bytes that are fetched ahead, at most; one file always is."""
 _SIDECAR_BYTES = 64 * 2**20
 _SIDECARS = (".txt", ".csv", ".tsv")
-_LABELS = "labels.csv"
 
 
 class _LongNameError(DataError):
@@ -73,16 +70,14 @@ class FetchedFolder(WrappedSource):
             listing = classify_files(self._root, names, folders)
             samples = {*listing.files, *listing.archives}
             self._fetch_sidecars(paths, samples)
-            self._write_labels({name: paths[name] for name in sorted(samples)})
             parts = self._list_parts(paths, samples)
-            super().__init__(open_listing(replace(listing, parts=parts)))
+            super().__init__(open_listing(replace(listing, parts=parts, labels=tree.labels)))
 
     @property
     def labelling(self) -> Labelling:
         """Where the labels come from."""
         found = super().labelling
-        source = found.source.replace(_LABELS, "the shards") if self._tree.labels else found.source
-        return replace(found, source=source, notes=(*found.notes, *self._tree.label_notes))
+        return replace(found, notes=(*found.notes, *self._tree.label_notes))
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Fetch and read the files, in order."""
@@ -158,25 +153,6 @@ class FetchedFolder(WrappedSource):
                     f"{self._tree.title}: {lists[0]} and {name} differ; give all shards the same list of classes"
                 )
             self._keep(CLASS_LIST, content)
-
-    def _write_labels(self, paths: Mapping[str, str]) -> None:
-        """Write the labels of samples that the tree holds to a file of labels of their shard.
-
-        Args:
-            paths: The path in its shard of each sample; sorted.
-        """
-        first = min(self._tree.shard_of.values(), default="")
-        rows: dict[str, list[list[str]]] = {}
-        for name, path in paths.items():
-            if name in self._tree.labels:
-                shard = self._tree.shard_of.get(name, first)
-                rows.setdefault(shard, []).append([path, " ".join(self._tree.labels[name])])
-        for shard, of_shard in rows.items():
-            table = io.StringIO()
-            writer = csv.writer(table)
-            writer.writerow(["path", "label"])
-            writer.writerows(of_shard)
-            self._keep(f"{shard}{_LABELS}", table.getvalue().encode())
 
     def _list_parts(
         self, paths: Mapping[str, str], samples: Iterable[str]

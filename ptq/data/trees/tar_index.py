@@ -7,7 +7,7 @@ import posixpath
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import IO
+from typing import IO, Any
 
 from ptq.core import remote
 from ptq.core.errors import DataError
@@ -27,12 +27,15 @@ class TarMember:
         name: Name in the tar file.
         offset: First byte of its content.
         size: Number of bytes.
+        pieces: Offset and length in the content of each piece that is stored, if it is a sparse file; zeros are
+            between them.
     """
 
     place: str
     name: str
     offset: int
     size: int
+    pieces: tuple[tuple[int, int], ...] | None = None
 
     def read(self) -> bytes:
         """Its content.
@@ -42,18 +45,34 @@ class TarMember:
         """
         try:
             if remote.as_url(self.place) is not None:
-                return remote.read(self.place, self.size, self.offset) if self.size else b""
+                size = self.stored_size
+                return self.expand(remote.read(self.place, size, self.offset) if size else b"")
             with open(self.place, "rb") as stream:
                 stream.seek(self.offset)
-                content = stream.read(self.size)
+                content = stream.read(self.stored_size)
         except OSError as error:
             where = f"{remote.redact(self.place)} member {self.name}"
             raise DataError(f"{where}: cannot be read: {error.strerror}") from error
-        if len(content) != self.size:
+        if len(content) != self.stored_size:
             raise DataError(
-                f"{self.place} member {self.name}: truncated: {len(content)} of {self.size} bytes"
+                f"{self.place} member {self.name}: truncated: {len(content)} of {self.stored_size} bytes"
             )
-        return content
+        return self.expand(content)
+
+    @property
+    def stored_size(self) -> int:
+        """Number of bytes in the tar file."""
+        return self.size if self.pieces is None else sum(length for _, length in self.pieces)
+
+    def expand(self, stored: bytes) -> bytes:
+        """The content from the bytes in the tar file."""
+        if self.pieces is None:
+            return stored
+        content, used = bytearray(self.size), 0
+        for offset, length in self.pieces:
+            content[offset : offset + length] = stored[used : used + length]
+            used += length
+        return bytes(content)
 
 
 def index_tar(place: str, small: tuple[str, ...]) -> tuple[list[TarMember], Mapping[str, bytes]]:
@@ -96,15 +115,35 @@ def _index(
                 links.append((name, posixpath.normpath(posixpath.join(folder, member.linkname))))
             if not member.isreg():
                 continue
-            members.append(TarMember(place, name, member.offset_data, member.size))
-            if name.lower().endswith(small) and member.size <= MAX_LABEL_BYTES:
-                stream.seek(member.offset_data)
-                contents[name] = stream.read(member.size)
+            offset, size = member.offset_data, member.size
+            found = TarMember(place, name, offset, size, _list_pieces(member))
+            members.append(found)
+            if name.lower().endswith(small) and size <= MAX_LABEL_BYTES:
+                stream.seek(offset)
+                contents[name] = found.expand(stream.read(found.stored_size))
         stream.seek(archive.offset)
         if stream.read(_BLOCK) != bytes(_BLOCK):
             raise tarfile.ReadError("no end of archive")
     _add_links(members, contents, links)
     return members, contents
+
+
+def _list_pieces(member: tarfile.TarInfo) -> tuple[tuple[int, int], ...] | None:
+    """The pieces of a sparse file that are stored; None for any other file.
+
+    Raises:
+        ReadError: They overlap, or are no part of the file.
+    """
+    if not member.issparse():
+        return None
+    listed: Any = member.sparse  # stubs call it bytes
+    pieces = tuple((offset, length) for offset, length in listed if length)  # a header is filled up
+    end = 0
+    for offset, length in pieces:
+        if not end <= offset <= offset + length <= member.size:
+            raise tarfile.ReadError(f"damaged map of the sparse member {member.name}")
+        end = offset + length
+    return pieces
 
 
 def _add_links(

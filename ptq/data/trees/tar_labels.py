@@ -14,12 +14,12 @@ from ptq.core import remote
 from ptq.core.errors import DataError
 from ptq.core.wording import plural
 from ptq.data.labels.class_names import CLASS_LIST
+from ptq.data.labels.label_numbers import is_number
 from ptq.data.labels.label_rows import LabelReader
 from ptq.data.trees.tar_index import MAX_LABEL_BYTES, TarMember
 from ptq.data.trees.tar_samples import LABEL_SUFFIXES, TarSample
 
 _JSON_KEYS = ("label", "cls", "class", "labels")
-_CLASS_NUMBER = re.compile(r"-?[0-9]{1,9}")
 _BOXES = frozenset(["bbox", "bboxes", "boxes", "objects", "segmentation"])
 """Keys of records whose labels are of boxes."""
 _MAX = 10**9
@@ -62,7 +62,8 @@ class TarLabels:
                 continue
             text = small[member.name].decode("utf-8-sig", "replace").strip()
             if member.name.lower().endswith(LABEL_SUFFIXES[0]):
-                return (text,)
+                words = tuple(filter(None, re.split(r"[\s,;]+", text)))
+                return words if all(map(is_number, words)) else (text,)
             label, reason = self._read_json(text, member)
             if label is not None:
                 return label
@@ -76,9 +77,9 @@ class TarLabels:
 
     def to_array(self, label: Collection[str], sample: TarSample) -> NDArray[Any] | None:
         """A label for the ``labels`` of an .npz; None if it is a text that nothing numbers, such as a caption."""
-        words = [word for text in label for word in re.split(r"[\s,;]+", text)]
-        if all(_CLASS_NUMBER.fullmatch(word) for word in words):
-            return np.array([[int(word) for word in words]])
+        is_name = self._has_class_list and len(label) == 1
+        if label and not is_name and all(map(is_number, label)):
+            return np.array([[int(number) for number in label]])
         if self._has_class_list:
             return np.array(" ".join(label))
         reason = f"holds a text, which is no class without {CLASS_LIST}"

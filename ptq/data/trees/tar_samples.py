@@ -22,6 +22,7 @@ from ptq.data.trees.tar_index import TarMember
 LABEL_SUFFIXES = (".cls", ".json")
 """Suffixes of members that hold labels, the surest first."""
 _ARRAY = ".npy"
+_OTHER_SAMPLES = (".npz", ".txt")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def list_tar_samples(members: Sequence[TarMember], place: str) -> list[TarSample
 
 
 def _is_sample_or_label(name: str) -> bool:
-    return name.lower().endswith((*SAMPLE_SUFFIXES, _ARRAY, *LABEL_SUFFIXES))
+    return name.lower().endswith((*SAMPLE_SUFFIXES, _ARRAY, *_OTHER_SAMPLES, *LABEL_SUFFIXES))
 
 
 def _find_key(name: str) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_path
 from ptq.data import Preprocess, Samples
+from ptq.data.box_labels import read_box_labels
 from ptq.data.labels.alphabet import read_alphabet
-from ptq.data.labels.box_labels import read_box_labels
 from ptq.data.labels.labelled_boxes import NO_BOXES, BoxLabels
 from ptq.data.labels.text_labels import read_text_labels
 from ptq.data.preprocessing.exporter_metadata import read_names

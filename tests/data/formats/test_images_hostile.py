@@ -53,6 +53,7 @@ BAD = {
     "postscript.jpg": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
     "float.tif": encoded(Image.fromarray(np.array([[0.5]], np.float32)), "TIFF"),
     "wide.tif": encoded(Image.fromarray(np.array([[70000]], np.int32)), "TIFF"),
+    "narrow.tif": encoded(Image.fromarray(np.array([[0, 255]], np.int32)), "TIFF"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -698,3 +699,74 @@ def test_names_of_classes_need_a_list_where_a_pattern_selects_folders(tmp_path: 
         "b/1.png": (1,),
         "c/1.png": (2,),
     }
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
+def test_unsigned_labels_are_class_numbers(kind: str) -> None:
+    samples = open_rows(np.array([1, 2, 0, 2], kind))
+    assert [sample.labels for sample in samples] == [(1,), (2,), (0,), (2,)]
+    assert samples.highest_label == 2
+    if kind == "uint64":
+        with pytest.raises(DataError, match="label 18446744073709551615 is no class number"):
+            open_rows(np.array([1, 2, 0, 2**64 - 1], kind))
+
+
+def test_labels_of_bytes_are_texts(tmp_path: Path) -> None:
+    names = ["caf\xe9".encode(), b"dog", b"1", b"dog"]
+    np.savez(tmp_path / "d.npz", x=ROWS, labels=np.array(names))
+    (tmp_path / "classes.txt").write_text("dog\ncaf\xe9\n", "utf-8")
+    samples = open_samples(tmp_path / "d.npz", [ROW])
+    assert [sample.labels for sample in samples] == [(1,), (0,), (1,), (0,)]
+    assert samples.labelling.classes == {"dog": 0, "caf\xe9": 1}
+    with pytest.raises(DataError, match=r"a label is bytes that are no UTF-8"):
+        open_rows(np.array([b"0", b"\xe9", b"1", b"1"]))
+
+
+@pytest.mark.parametrize("source", ["npz", "csv", "tar"])
+def test_digits_that_are_names_mean_one_class_everywhere(tmp_path: Path, source: str) -> None:
+    def read(classes: str, *labels: str) -> list[tuple[int, ...]]:
+        (tmp_path / "classes.txt").write_text(classes)
+        if source == "npz":
+            np.savez(tmp_path / "d.npz", x=ROWS[: len(labels)], labels=np.array(labels))
+            return [sample.labels for sample in open_samples(tmp_path / "d.npz", [ROW])]
+        if source == "csv":
+            images = [f"{k}.png" for k in range(len(labels))]
+            rows = [f"{image},{label}" for image, label in zip(images, labels, strict=True)]
+            root = folder_of(tmp_path, *images, labels_csv="\n".join(["path,label", *rows]))
+            found = labels_of(open_samples(root, [FREE]))
+            return [found[image] for image in images]
+        with tarfile.open(tmp_path / "d.tar", "w") as archive:
+            archive.add(tmp_path / "classes.txt", "classes.txt")
+            for k, label in enumerate(labels):
+                np.save(tmp_path / "a.npy", ROWS[k : k + 1])
+                (tmp_path / "a.cls").write_text(label)
+                for kind in ("npy", "cls"):
+                    archive.add(tmp_path / f"a.{kind}", f"{k}.{kind}")
+        return [sample.labels for sample in open_samples(tmp_path / "d.tar", [ROW])]
+
+    assert read("2019\n2020\ncat\n", "2020", "2019", "2", "cat") == [(1,), (0,), (2,), (2,)]
+    assert read("0\n1\n2\n", "2", "0", "1") == [(2,), (0,), (1,)]
+    for label in ("2", "-1"):
+        with pytest.raises(DataError, match=f"label '{label}' may be .*; give class numbers"):
+            read("0\n2\n1\n-1\n", "0", label)
+
+
+@pytest.mark.parametrize(
+    ("names", "listing"),
+    [
+        (["100 euro", "200 euro"], "200 euro\n100 euro\n"),
+        (["2 pounds", "5 cent"], "5 cent\n2 pounds\n"),
+    ],
+)
+@pytest.mark.parametrize("source", ["classes_txt", "labels_txt", "npz"])
+def test_names_that_begin_with_a_number_are_names(
+    tmp_path: Path, names: list[str], listing: str, source: str
+) -> None:
+    if source == "npz":
+        folder_of(tmp_path, classes_txt=listing)
+        np.savez(tmp_path / "d.npz", x=ROWS[:2], labels=np.array(names))
+        found = [sample.labels for sample in open_samples(tmp_path / "d.npz", [ROW])]
+    else:
+        root = folder_of(tmp_path, *(f"{name}/a.png" for name in names), **{source: listing})
+        found = [sample.labels for sample in open_samples(root, [FREE])]
+    assert found == [(1,), (0,)]

@@ -5,6 +5,7 @@ Ultralytics' formula, written anew with numpy, is the oracle.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import ptq
 from ptq.core.errors import UsageError
 from ptq.data.formats.image_reader import ImageReader
 from ptq.data.input_spec import InputSpec
-from ptq.data.preprocessing.exporter_metadata import read_exporter_record
+from ptq.data.preprocessing.exporter_metadata import read_exporter_record, read_names
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 
@@ -172,3 +173,19 @@ def test_arrays_do_not_differ_from_what_the_exporter_says_of_images() -> None:
     graph, reading = Graph.from_proto(make_yolo()), SampleOptions()
     opened = reading.open({"images": np.zeros((2, 3, 64, 96), np.float32)}, graph)
     assert reading.describe(opened, graph).difference == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (json.dumps({str(k): f"class {k}" for k in range(12)}), [f"class {k}" for k in range(12)]),
+        ("{3: 'd', 0: 'a'}", ["a", "1", "2", "d"]),
+        ("['a', 'b']", ["a", "b"]),
+        ("{'cat': 0, 'dog': 1}", []),
+        ("{-1: 'none', 0: 'a'}", []),
+        ("{999999999: 'a'}", []),
+        ("{}", []),
+    ],
+)
+def test_names_of_classes_stand_at_their_numbers(text: str, names: list[str]) -> None:
+    assert [*read_names({"names": text})] == names

@@ -199,3 +199,13 @@ def test_an_unknown_filter_or_rounding_lists_the_known_ones(option: str) -> None
         UsageError, match=f"{option} 'cubic' is unknown; choose one of (nearest|even)"
     ):
         Preprocess(**{option: "cubic"})  # type: ignore[arg-type] # the error is the test
+
+
+def test_arrays_without_axes_are_numbers_and_no_sizes() -> None:
+    found = Preprocess(mean=np.array(0.5), std=np.array(2), scale=np.array(0.25))
+    assert found == Preprocess(mean=(0.5,), std=(2.0,), scale=0.25)
+    for option in ("size", "crop"):
+        with pytest.raises(UsageError, match=rf"{option} array\(5\) is not a height and a width"):
+            Preprocess(**{option: np.array(5)})
+    with pytest.raises(UsageError, match="is not a finite number"):
+        Preprocess(mean=np.array("0.5"))

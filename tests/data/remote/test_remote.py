@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 import time
 from pathlib import Path
 
@@ -62,6 +63,27 @@ def test_braces_stand_for_places() -> None:
     for wrong in ("{3..1}", "{0..100000000}", "{1..99999}{1..99999}"):
         with pytest.raises(PtqError, match="stands for no place, or for more than"):
             expand_braces(wrong)
+
+
+def test_a_pattern_selects_each_file_once(tmp_path: Path) -> None:
+    (tmp_path / "b" / "c").mkdir(parents=True)
+    for name in ("b/0.npz", "b/1.npz", "b/c/2.npz"):
+        np.savez(tmp_path / name, x=np.ones((1, 2), np.float32))
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as archive:
+            archive.add(tmp_path / name, "0.npz")
+    (tmp_path / "a").symlink_to("b")
+    spec = ptq.data.InputSpec("x", np.dtype(np.float32), (1, 2))
+
+    def select(pattern: str) -> list[str]:
+        return list(ptq.open_samples(f"{tmp_path}/{pattern}", [spec]).names)
+
+    assert select("*/*.npz") == ["b/0.npz", "b/1.npz"]
+    assert select("**/**/*.npz") == ["b/0.npz", "b/1.npz", "b/c/2.npz"]
+    assert select("a/*.npz") == ["0.npz", "1.npz"]
+    assert len(select("*/*.tar")) == 2
+    assert len(select("**/**/*.tar")) == 3
+    (tmp_path / "b" / "loop").symlink_to(tmp_path / "b")
+    assert select("b/**/*.npz") == ["0.npz", "1.npz", "c/2.npz"]
 
 
 def test_a_pattern_of_this_machine_selects_files(tmp_path: Path) -> None:

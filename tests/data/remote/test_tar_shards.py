@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from brightness import brightness_model, write_brightness_images
+from PIL import Image
 
 import ptq
 from ptq.core.errors import DataError
@@ -503,3 +506,53 @@ def test_hidden_members_are_left_out_as_in_a_folder(images: Path) -> None:
     with tarfile.open(images.parent / "x.tar", "w") as archive:
         archive.add(images, ".")
     assert calibrate(images, images.parent / "x.tar") == calibrate(images, images)
+
+
+@pytest.mark.parametrize("kind", ["gnu", "posix"])
+def test_sparse_members_are_read_with_their_gaps(tmp_path: Path, kind: str) -> None:
+    block = 4096
+    rows = {f"{k}.npy": np.zeros((1, 40 * block), np.float32) for k in range(3)}
+    for k, row in enumerate(rows.values()):
+        # more pieces than one header of the old format lists, and one file without a gap at its start
+        row[0, (1 + k) * block :: 5 * block] = k + 1
+    for name, row in rows.items():
+        content = io.BytesIO()
+        np.save(content, row)
+        stored = content.getvalue()
+        with (tmp_path / name).open("wb") as stream:
+            for start in range(0, len(stored), block):
+                if any(part := stored[start : start + block]):
+                    stream.seek(start)
+                    stream.write(part)
+            stream.truncate(len(stored))
+    command = ["tar", "--sparse", f"--format={kind}", "-cf", "x.tar", *rows]
+    if sys.platform != "linux" or subprocess.run(command, cwd=tmp_path).returncode:
+        pytest.skip("no GNU tar here")
+    with tarfile.open(tmp_path / "x.tar") as archive:
+        if not all(member.issparse() for member in archive):
+            pytest.skip("this file system has no sparse files")
+    spec = ptq.data.InputSpec("x", np.dtype(np.float32), (1, 40 * block))
+    for sample, row in zip(
+        ptq.open_samples(tmp_path / "x.tar", [spec]), rows.values(), strict=True
+    ):
+        np.testing.assert_array_equal(sample.feed["x"], row)
+
+
+@pytest.mark.parametrize("kind", ["npz", "txt"])
+def test_two_members_of_one_name_are_refused(tmp_path: Path, kind: str) -> None:
+    members = [(f"{name}.{kind}", b"x") for name in "aba"]
+    with pytest.raises(DataError, match=rf"has two members named a\.{kind}; give each sample"):
+        ptq.open_samples(write_tar(tmp_path / "x.tar", members), SPECS)
+
+
+@pytest.mark.parametrize(
+    "name", ["a\\b", 'q"q', " lead", "c,d", "e;1", "n\nl", "x 1", "tab\tz", "7", "#h", "caf\udce9"]
+)
+def test_a_name_of_any_characters_has_its_label(tmp_path: Path, name: str) -> None:
+    image = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(image, "PNG")
+    members = []
+    for key, label in ((name, b"1"), ("zz", b"2 0")):
+        members += [(f"{key}.png", image.getvalue()), (f"{key}.cls", label)]
+    found = ptq.open_samples(write_tar(tmp_path / "x.tar", members), SPECS, PREPROCESS)
+    assert {s.name: s.labels for s in found} == {f"{name}.png": (1,), "zz.png": (2, 0)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -70,3 +73,9 @@ def test_a_sample_without_a_batch_axis_gets_one() -> None:
     samples = open_samples([(X[0], 3), X[1].tolist()], [FREE])
     assert [s.feed["x"].shape for s in samples] == [(1, 4), (1, 4)]
     assert [s.labels for s in samples] == [(3,), ()]
+
+
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_a_batch_of_one_row_has_a_one_hot_label_as_others_have(kind: Callable[..., Any]) -> None:
+    items = [(X[:2], kind([[0, 0, 1], [0, 1, 0]])), (X[:1], kind([[1, 0, 0]]))]
+    assert [s.labels for s in open_samples(items, [FREE])] == [(2,), (1,), (0,)]

@@ -219,6 +219,16 @@ class TestPandas:
         require_rows(frame.assign(labels=Y))
         require_rows(frame, labels=False)
 
+    def test_columns_of_one_name_are_each_a_feature_and_no_input(self, pandas: Any) -> None:
+        require_rows(pandas.DataFrame(X, columns=["a", "a", "b", "a"]).assign(labels=Y))
+        twice = pandas.DataFrame({"x": list(X), "y": list(X), "label": Y})
+        for names in (["x", "x", "label"], ["x", "label", "label"]):
+            with pytest.raises(DataError, match=r"2 columns are named '(x|label)'; rename one"):
+                open_samples(twice.set_axis(names, axis=1), [SPEC])
+        labelled = pandas.DataFrame(X, columns=["a", "b", "labels", "labels"])
+        with pytest.raises(DataError, match="2 columns are named 'labels'; rename one"):
+            open_samples(labelled, [InputSpec("x", np.dtype(np.float32), (None, 2))])
+
     def test_labels_count_before_label_as_in_other_data(self, pandas: Any) -> None:
         frame = pandas.DataFrame(X, columns=list("abcd")).assign(labels=Y, label=99)
         require_rows(frame)

@@ -190,7 +190,7 @@ def test_data_of_no_known_kind_are_refused() -> None:
         open_samples(3, [SPEC])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("label", ["cat", 1.5, [[1], [2, 3]], [[1]], -2])
+@pytest.mark.parametrize("label", ["cat", 1.5, [[1], [2, 3]], [[[1]]], -2])
 def test_a_label_that_is_none_is_refused(label: object) -> None:
     with pytest.raises(DataError, match=r"data\[0\]: label"):
         list(open_samples([(feed(0), label)], [SPEC]))

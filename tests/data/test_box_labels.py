@@ -13,7 +13,7 @@ from PIL import Image
 
 import ptq
 from ptq.core.errors import DataError
-from ptq.data.labels.box_labels import read_box_labels
+from ptq.data.box_labels import read_box_labels
 from ptq.data.labels.labelled_boxes import BoxLabels, LabelledBoxes
 
 
@@ -125,6 +125,21 @@ def test_a_file_that_is_not_of_coco_is_refused(folder: Path, text: str) -> None:
     path = folder / "coco.json"
     path.write_text(text)
     with pytest.raises(DataError, match=r"not COCO's annotations"):
+        read(path, folder / "images", NAMES, BOX)
+
+
+def test_a_byte_order_mark_is_no_part_of_labels(folder: Path) -> None:
+    (folder / "labels" / "a.txt").write_text("2 0.5 0.5 0.2 0.4\n", "utf-8-sig")
+    assert len(read(folder / "labels", folder / "images", NAMES, BOX)["a.png"]) == 1
+    path = folder / "coco.json"
+    path.write_text(json.dumps(COCO), "utf-8-sig")
+    assert len(read(path, folder / "images", NAMES, BOX)["a.png"]) == 2
+
+
+def test_an_annotation_of_an_image_that_coco_does_not_list_is_named(folder: Path) -> None:
+    path = folder / "coco.json"
+    path.write_text(json.dumps({**COCO, "images": COCO["images"][:1]}))
+    with pytest.raises(DataError, match=r"is of image 4, which `images` does not list; add the im"):
         read(path, folder / "images", NAMES, BOX)
 
 
@@ -249,6 +264,47 @@ def test_lines_that_may_be_something_else_are_refused(
     (folder / "labels" / "a.txt").write_text("\n".join([line] * 5))
     with pytest.raises(DataError, match=message):
         read_all(folder / "labels", folder / "images", NAMES, BOX)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"crop": (60, 60)},
+        {"crop": (61, 61), "crop_rounding": "down"},
+        {"crop": (61, 61), "crop_rounding": "even"},
+        {"resize": 150, "crop": (121, 121), "crop_rounding": "down"},
+        {"size": (50, 100)},
+        {"size": (50, 99), "letterbox": 0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["png", "jpg", "tif"])
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_boxes_move_as_the_pixels_do(
+    tmp_path: Path, options: dict[str, Any], kind: str, orientation: int
+) -> None:
+    upright = np.zeros((100, 120, 3), np.uint8)
+    upright[50:70, 40:80] = 255
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored = Image.fromarray(np.rot90(upright) if orientation == 6 else upright)
+    quality = {"quality": 100, "subsampling": 0} if kind == "jpg" else {}
+    (tmp_path / "images").mkdir()
+    stored.save(tmp_path / "images" / f"a.{kind}", exif=exif, **quality)
+    annotations = [{"image_id": 9, "category_id": 7, "bbox": [40, 50, 40, 20]}]
+    listed = [{"id": 9, "file_name": f"a.{kind}"}]
+    path = tmp_path / "coco.json"
+    path.write_text(json.dumps({**COCO, "images": listed, "annotations": annotations}))
+    options = {"scale": 1 / 255, "interpolation": "box", **options}
+    rows, columns = options.get("crop") or options["size"]
+    spec = ptq.data.InputSpec("x", np.dtype(np.float32), (None, 3, rows, columns))
+    samples = ptq.open_samples(tmp_path / "images", [spec], ptq.Preprocess(**options))
+    assert isinstance(samples.preprocess, ptq.Preprocess)
+    found = read_all(path, tmp_path / "images", samples.names, samples.preprocess)
+    (sample,) = samples
+    seen = np.argwhere(sample.feed["x"][0, 0] > 0.5)[:, ::-1]
+    corners = [*seen.min(axis=0), *(seen.max(axis=0) + 1)]
+    np.testing.assert_allclose(found.images[f"a.{kind}"].corners, [corners], atol=0.6)
 
 
 def test_a_crop_cuts_boxes_and_leaves_out_those_outside(folder: Path) -> None:

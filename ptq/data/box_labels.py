@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from ptq.core.errors import DataError
+from ptq.data.formats.decode import read_size
 from ptq.data.labels.coco_labels import read_coco
 from ptq.data.labels.labelled_boxes import BoxLabels, LabelledBoxes
 from ptq.data.labels.yolo_labels import read_yolo
+from ptq.data.preprocessing.placement import place_image
 from ptq.data.preprocessing.preprocess import Preprocess
 
 MIN_VISIBLE = 0.25
@@ -74,43 +75,21 @@ def _place_boxes(
     A crop cuts boxes. One that lies in it by less than `MIN_VISIBLE` is ignored.
     """
     corners = boxes.corners
-    width, height = _read_size(image)
+    size = read_size(image)
     if shares:
-        corners = corners * (width, height, width, height)
-    ratio, shift, seen = np.ones(2), np.zeros(2), None
-    if applied.size is not None:
-        rows_columns = np.array(applied.size[::-1], np.float64)
-        ratio = rows_columns / (width, height)
-        if applied.letterbox is not None:
-            ratio[:] = ratio.min()
-            fitted = np.maximum(np.round(ratio * (width, height)), 1)
-            shift = (rows_columns - fitted) // 2
-    elif applied.resize is not None:
-        short = min(width, height)
-        resized = np.array([applied.resize * width // short, applied.resize * height // short])
-        ratio = resized / (width, height)
-        if applied.crop is not None:
-            seen = np.array(applied.crop[::-1], np.float64)
-            shift = -np.round((resized - seen) / 2)
-    moved = corners * np.tile(ratio, 2) + np.tile(shift, 2)
-    if seen is None:
+        corners = corners * np.tile(size, 2)
+    placed = place_image(size, applied)
+    ratio = np.array(placed.resized) / size
+    moved = corners * np.tile(ratio, 2) + np.tile(placed.shift, 2)
+    if applied.crop is None:
         return replace(boxes, corners=moved), 0
-    inside = np.clip(moved, 0, np.tile(seen, 2))
+    inside = np.clip(moved, 0, np.tile(placed.seen, 2))
     left, whole = _measure_areas(inside), _measure_areas(moved)
     cut = left < MIN_VISIBLE * whole
-    placed = LabelledBoxes(inside, boxes.classes, boxes.ignored | cut)
-    return placed.take((left > 0) | ~cut), int(cut.sum())
+    found = LabelledBoxes(inside, boxes.classes, boxes.ignored | cut)
+    return found.take((left > 0) | ~cut), int(cut.sum())
 
 
 def _measure_areas(corners: NDArray[np.float64]) -> NDArray[np.float64]:
     areas: NDArray[np.float64] = (corners[:, 2:] - corners[:, :2]).prod(axis=1)
     return areas
-
-
-def _read_size(path: Path) -> tuple[int, int]:
-    try:
-        with Image.open(path) as image:
-            transposed = image.getexif().get(0x0112, 1) >= 5
-            return image.size[::-1] if transposed else image.size
-    except Exception as error:  # Pillow's decoders raise many kinds on damaged files
-        raise DataError(f"{path}: cannot read the size of the image") from error
