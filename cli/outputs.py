@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from ptq.core import files
+from ptq.core import files, remote
 from ptq.core.errors import PtqError, UnwrittenError, UsageError
 from ptq.core.option_checks import find_similar
 from ptq.core.wording import plural
@@ -25,8 +25,10 @@ MAX_LISTED_SAMPLES = 100
 
 
 def choose_default_output(model: Path, form: str = "qdq") -> Path:
-    """Default output of ``quantize``, in the current folder."""
-    return Path(f"{model.stem}.int8.{'tflite' if form == 'tflite' else 'onnx'}")
+    """Default output of ``quantize``, in the current folder; it has no part of the query of a model's URL."""
+    url = remote.as_url(model)
+    name = model if url is None else Path(remote.without_query(url))
+    return Path(f"{name.stem}.int8.{'tflite' if form == 'tflite' else 'onnx'}")
 
 
 def choose_form(form: str | None, output: Path | None) -> Any:

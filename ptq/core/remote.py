@@ -45,11 +45,14 @@ _ENDLESS = {
 }
 """What errors mean that no retry removes, by the name of their class."""
 
-_URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL)
+_URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL | re.IGNORECASE)
 _CLUSTERS = ("tcp", "tls", "ray")
 """The kinds of addresses of clusters."""
+_USER = r"(?:[^/\s@\[]*:(?!\d*[/?#])[^\s@]*@(?:[^/\s]*@)?|[^/\s]*@)"
+"""User and password of a URL. A password may hold ``@``, and ``/`` where what follows ``:`` is no port."""
 _SHOWN_URL = re.compile(
-    rf"\b({'|'.join((*EXTRAS, *_CLUSTERS))}):/{{1,2}}(?=[^/\s])(?:[^/\s@]*@)?([^\s?#]*)([?#]\S*)?"
+    rf"\b({'|'.join((*EXTRAS, *_CLUSTERS))}):/{{1,2}}(?=[^/\s]){_USER}?([^\s?#]*)([?#]\S*)?",
+    re.IGNORECASE,
 )
 _WITH_QUERIES = ("http", "https", *_CLUSTERS)
 """In other URLs ``?`` and ``#`` are signs of a name, unless ``=`` follows."""
@@ -64,13 +67,14 @@ T = TypeVar("T")
 def as_url(place: str | os.PathLike[str]) -> str | None:
     """The URL in a text or in a path; None for a place of this machine.
 
-    A path made of a URL has lost one slash. A folder that is named as a scheme comes first.
+    A path made of a URL has lost one slash. A folder that is named as a scheme comes first. Schemes have small
+    letters.
     """
     text = os.fspath(place)
     found = _URL.fullmatch(text)
     if found is None or (f"{found[1]}://" not in text and Path(f"{found[1]}:").exists()):
         return None
-    return f"{found[1]}://{found[2]}"
+    return f"{found[1].lower()}://{found[2]}"
 
 
 def redact(place: object) -> str:
@@ -83,7 +87,7 @@ def redact(place: object) -> str:
 
 
 def _shorten_url(found: re.Match[str]) -> str:
-    scheme, path, rest = found[1], found[2], found[3] or ""
+    scheme, path, rest = found[1].lower(), found[2], found[3] or ""
     is_query = scheme in _WITH_QUERIES or "=" in rest
     return f"{scheme}://{path}{'' if is_query else rest}"
 

@@ -16,6 +16,8 @@ import onnx
 import pytest
 from brightness import brightness_model, write_brightness_images
 from object_store import free_port
+from ptq_cli.main import app
+from ptq_cli.process import run
 
 import ptq
 from ptq.core import remote
@@ -215,3 +217,36 @@ def test_models_at_urls_are_quantized_and_compared(folder: Path) -> None:
         found = ptq.compare(model, folder / "model.int8.onnx", folder / "images", **options)
     assert made.report.float_bytes > 0
     assert found.old_bytes > 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "inspect MODEL --json out.json",
+        "evaluate MODEL --data DATA --json out.json --report page.html --summary out.md",
+        "verify QUANTIZED --data DATA --json out.json --report page.html --summary out.md",
+        "quantize MODEL --data DATA --json out.json --report page.html --save-plan plan.json --force",
+    ],
+)
+def test_no_file_of_a_run_holds_what_signs_its_urls(
+    folder: Path,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    made = ptq.quantize(folder / "model.onnx", folder / "x.npz", effort="fast", threads=1)
+    made.save(folder / "model.q.onnx")
+    with serve(folder, Parts) as url:
+        signed = url.replace("//", "//user:SECRET@") + "/{}?v=1&X-Signature=SEC/RET.SECRET"
+        names = {"MODEL": "model.onnx", "QUANTIZED": "model.q.onnx", "DATA": "x.npz"}
+        words = [signed.format(names[w]) if w in names else w for w in command.split()]
+        assert run(app, [*words]) == 0
+    shown = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    shown["screen"] = "".join(capsys.readouterr()).encode()
+    assert [
+        name for name, content in shown.items() if b"SECRET" in content or b"SEC/" in content
+    ] == []
+    assert ("model.int8.onnx" in shown) == command.startswith("quantize")
