@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ptq.core import remote
 from ptq.core.errors import DataError, UsageError
+from ptq.data.list_objects import list_objects
 
 _BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}")
 MAX_PLACES = 10**5
@@ -98,9 +99,8 @@ def _match_shards(pattern: str, url: str | None) -> list[str]:
     if url is None:
         found = sorted(glob.glob(pattern, recursive=True))
     else:
-        base = remote.split_pattern(url)[0].rstrip("/")
         try:
-            found = [f"{base}/{name}" for name in remote.list_files(url)]
+            found = [one.url for one in list_objects(url).values()]
         except OSError as error:
             raise DataError(
                 f"{remote.redact(url)}: cannot list the data: {error.strerror}"

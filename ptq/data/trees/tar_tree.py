@@ -139,7 +139,7 @@ def _name_shards(places: Sequence[str]) -> list[str]:
     twice = next((place for place, count in Counter(places).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"{remote.redact(twice)}: is given twice; give each shard once")
-    paths = [PurePosixPath(remote.without_query(place)).with_suffix("").parts for place in places]
+    paths = [PurePosixPath(remote.get_path(place)).with_suffix("").parts for place in places]
     for depth in range(1, max(map(len, paths)) + 1):
         if len({path[-depth:] for path in paths}) == len(paths):
             return ["/".join((*path[-depth:], "")) for path in paths]

@@ -13,7 +13,9 @@ from brightness import brightness_model, write_brightness_images
 import ptq
 from ptq.core import files, remote
 from ptq.core.errors import DataError, PtqError
+from ptq.data.list_objects import StoredObject
 from ptq.data.places import expand_braces
+from ptq.data.trees import url_tree
 from ptq.model.open import read_tflite_content
 
 PREPROCESS = ptq.Preprocess(mean=(0.2,), std=(0.25,))
@@ -138,7 +140,7 @@ def test_feeds_audio_and_texts_are_fetched_too(memory: str, tmp_path: Path) -> N
 def test_a_name_that_leads_out_of_the_data_is_refused(
     memory: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(remote, "list_files", lambda url: {name: 3})
+    monkeypatch.setattr(url_tree, "list_objects", lambda url: {name: StoredObject("memory://x", 3)})
     with pytest.raises(DataError, match="leads out of the data; rename it"):
         ptq.calibrate(brightness_model(), memory, preprocess=PREPROCESS)
 
