@@ -66,11 +66,17 @@ def _build_header(output: Path | None, warnings: tuple[str, ...]) -> Header:
     return Header(
         ptq_version=version("onnx-ptq"),
         command=invocation.command,
-        options=invocation.options,
+        options={name: _redact_all(value) for name, value in invocation.options.items()},
         digests=digest_inputs(output),
         output=None if output is None else redact(output),
         warnings=warnings,
     )
+
+
+def _redact_all(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_redact_all(item) for item in value]
+    return redact(value) if isinstance(value, (str, Path)) else value
 
 
 def digest_inputs(output: Path | None) -> dict[str, str]:
@@ -78,7 +84,7 @@ def digest_inputs(output: Path | None) -> dict[str, str]:
     invocation = get_current_invocation()
     named = {name: invocation.options[name] for name in sorted(invocation.files)}
     if output is not None:
-        named["output"] = redact(output)
+        named["output"] = output
     return _digest_files(named)
 
 
@@ -86,7 +92,7 @@ def _digest_files(options: Mapping[str, Any]) -> dict[str, str]:
     """Digest of each regular file that an option names, and of the files of its weights."""
     digests: dict[str, str] = {}
     for name, value in options.items():
-        values = value if isinstance(value, list) else [value]
+        values = value if isinstance(value, (list, tuple)) else [value]
         paths = [Path(v) for v in values if v and _is_file(v)]
         for index, path in enumerate(paths):
             key = name if len(paths) == 1 else f"{name}/{index}"
@@ -97,9 +103,9 @@ def _digest_files(options: Mapping[str, Any]) -> dict[str, str]:
     return digests
 
 
-def _is_file(text: str) -> bool:
+def _is_file(place: str | Path) -> bool:
     try:
-        return Path(text).is_file()
+        return Path(place).is_file()
     except (OSError, ValueError):  # too long for a path, or with a null byte
         return False
 
