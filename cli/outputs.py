@@ -120,8 +120,8 @@ def check_outputs(
             if files.is_same_file(path, source):
                 raise UsageError(f"output {path} is the input {source} itself; give another name")
             if (
-                path.exists()
-                and source.is_dir()
+                os.path.exists(path)
+                and os.path.isdir(source)
                 and path.resolve().is_relative_to(source.resolve())
             ):
                 raise UsageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from importlib.metadata import version
@@ -93,7 +94,7 @@ def _digest_files(options: Mapping[str, Any]) -> dict[str, str]:
     digests: dict[str, str] = {}
     for name, value in options.items():
         values = value if isinstance(value, (list, tuple)) else [value]
-        paths = [Path(v) for v in values if v and _is_file(v)]
+        paths = [Path(v) for v in values if os.path.isfile(v)]
         for index, path in enumerate(paths):
             key = name if len(paths) == 1 else f"{name}/{index}"
             digests[key] = _digest(path)
@@ -101,13 +102,6 @@ def _digest_files(options: Mapping[str, Any]) -> dict[str, str]:
                 if further.is_file():
                     digests[f"{key}/{further.name}"] = _digest(further)
     return digests
-
-
-def _is_file(place: str | Path) -> bool:
-    try:
-        return Path(place).is_file()
-    except (OSError, ValueError):  # too long for a path, or with a null byte
-        return False
 
 
 def _digest(path: Path) -> str:
