@@ -7,9 +7,11 @@ import sys
 from collections.abc import Sequence
 from itertools import islice
 
+import typer
 from typer.main import get_command
 
-from .main import app
+from .commands.lint import lint
+from .options.config_options import add_config_options
 
 
 def main() -> None:
@@ -26,8 +28,9 @@ def main() -> None:
 
 def _split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """The options of ``ptq lint`` with their values, and the files."""
-    commands = getattr(get_command(app), "commands")  # noqa: B009 # of a group; untyped
-    options = [p for p in commands["lint"].params if p.param_type_name == "option"]
+    app = typer.Typer()
+    app.command()(add_config_options(lint))
+    options = [p for p in get_command(app).params if isinstance(p, typer.core.TyperOption)]
     with_value = {name for option in options if not option.is_flag for name in option.opts}
     given: list[str] = []
     files: list[str] = []
