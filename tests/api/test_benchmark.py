@@ -82,8 +82,9 @@ def test_the_peak_memory_depends_on_no_file_of_the_current_folder_and_on_no_name
 ) -> None:
     (tmp_path / "onnx.py").write_text("raise SystemExit(3)")
     (tmp_path / "model.onnx").write_bytes(
-        onnx.parser.parse_model(SMALL.replace("] x", "] file").replace("(x)", "(file)"))
-        .SerializeToString()
+        onnx.parser.parse_model(
+            SMALL.replace("] x", "] file").replace("(x)", "(file)")
+        ).SerializeToString()
     )
     monkeypatch.chdir(tmp_path)
     (found,) = ptq.benchmark("model.onnx", seconds=0.02).models
