@@ -40,7 +40,7 @@ def find_replaced_input(path: Path, sources: Sequence[Path]) -> str | None:
     options = get_current_invocation().options
     modules = [str(options[name]) for name in _CALLABLES if name in options]
     for source in sources:
-        if source.is_dir():
+        if os.path.isdir(source):
             found = None if remote.as_url(path) is not None else _find_link(path, source)
         else:
             found = next(_match(path, str(source)), None)

@@ -17,8 +17,6 @@ from typing import Any, TextIO
 
 import typer
 
-from ptq.core.remote import redact
-
 STANDARD_OUTPUT = "-"
 _OMITTED = frozenset({"help", "json", "verbose", "quiet"})
 """Options that say nothing about the result."""
@@ -46,7 +44,7 @@ class Invocation:
 
     Attributes:
         command: Name of the command; empty before the command line is read.
-        options: Every option and argument that has a value, by its long name.
+        options: Every option and argument that has a value, by its long name; as given, so that files are found.
         files: Names of the options whose values are paths of files that the command reads.
         json: The checked place of the JSON result; None before the check, or without ``--json``.
         arguments: The command line without the name of the program; empty for that of the process.
@@ -136,7 +134,7 @@ def _describe(ctx: typer.Context) -> Invocation:
     given = {n: v for n, v in values.items() if v is not None and n not in _OMITTED}
     return Invocation(
         command=ctx.info_name or "",
-        options={name: _to_plain(value) for name, value in given.items()},
+        options=given,
         files=(_SOURCES & given.keys() | {n for n, v in given.items() if _has_paths(v)}) - _OUTPUTS,
         configured=frozenset(
             get_long_name(p) for p in ctx.command.params if _is_configured(ctx, p)
@@ -153,9 +151,3 @@ def _is_configured(ctx: typer.Context, parameter: Any) -> bool:
 def _has_paths(value: Any) -> bool:
     values = value if isinstance(value, (list, tuple)) else [value]
     return any(isinstance(v, Path) for v in values)
-
-
-def _to_plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_to_plain(item) for item in value]
-    return redact(value) if isinstance(value, (str, Path)) else value

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ptq.core.remote import redact
+
 if TYPE_CHECKING:
     from ptq.data import Preparation
 
@@ -84,8 +86,9 @@ def suggest_after_calibrate(model: Path, statistics: Path, opset: str) -> str:
 
 
 def format_command(arguments: Sequence[str]) -> str:
-    """Arguments as one line, quoted for the shell of this system."""
-    return subprocess.list2cmdline(arguments) if os.name == "nt" else shlex.join(arguments)
+    """Arguments as one line, quoted for the shell of this system; URLs without user, password and query."""
+    shown = [redact(argument) for argument in arguments]
+    return subprocess.list2cmdline(shown) if os.name == "nt" else shlex.join(shown)
 
 
 def _as_argument(path: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from ptq.core import files
+from ptq.core import files, remote
 from ptq.core.errors import PtqError, UnwrittenError, UsageError
 from ptq.core.option_checks import find_similar
 from ptq.core.wording import plural
@@ -25,8 +25,10 @@ MAX_LISTED_SAMPLES = 100
 
 
 def choose_default_output(model: Path, form: str = "qdq") -> Path:
-    """Default output of ``quantize``, in the current folder."""
-    return Path(f"{model.stem}.int8.{'tflite' if form == 'tflite' else 'onnx'}")
+    """Default output of ``quantize``, in the current folder; it has no part of the query of a model's URL."""
+    url = remote.as_url(model)
+    name = model if url is None else Path(remote.get_path(url))
+    return Path(f"{name.stem}.int8.{'tflite' if form == 'tflite' else 'onnx'}")
 
 
 def choose_form(form: str | None, output: Path | None) -> Any:
@@ -118,8 +120,8 @@ def check_outputs(
             if files.is_same_file(path, source):
                 raise UsageError(f"output {path} is the input {source} itself; give another name")
             if (
-                path.exists()
-                and source.is_dir()
+                os.path.exists(path)
+                and os.path.isdir(source)
                 and path.resolve().is_relative_to(source.resolve())
             ):
                 raise UsageError(

@@ -47,7 +47,7 @@ def write_page(
 def _describe_run(output: Path | None, following: str) -> list[RunFact]:
     facts = [("ptq", version("onnx-ptq"))]
     arguments = get_current_invocation().arguments or tuple(sys.argv[1:])
-    facts.append(("command", redact(shlex.join(["ptq", *arguments]))))
+    facts.append(("command", shlex.join(["ptq", *map(redact, arguments)])))
     if output is not None:
         facts.append(("written", redact(output)))
     if following:

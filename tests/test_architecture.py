@@ -47,7 +47,7 @@ ALLOWED = {
     "fast_sugiyama": {"ptq.page.layout"},
     "jinja2": {"ptq.page.render"},
     "flatbuffers": {"ptq.rewrite.tflite.flatbuffer", "ptq.rewrite.tflite.standard_metadata"},
-    "fsspec": {"ptq.core.remote"},
+    "fsspec": {"ptq.core.remote", "ptq.data.list_objects"},
     "pyarrow": {"ptq.data.sources.parquet"},
     "rich": {"ptq_cli"},
     "typer": {"ptq_cli"},

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from networks import build_network, gaussian_array
 from parts import CONV, WB
+from ptq_cli import lint_files
 from ptq_cli.main import app
 from typer.main import get_command
 
@@ -51,6 +52,14 @@ def test_the_hook_runs_on_committed_models(tmp_path):
     assert lint("good.int8.onnx") == 0
     assert lint("good.int8.onnx", "bad.int8.onnx") == 1
     assert lint("float.onnx") == 1
+
+
+def test_an_option_of_the_hook_may_stand_before_its_value():
+    given, files = lint_files._split_arguments(
+        ["--target", "litert", "-q", "a.onnx", "--target=ort", "b.onnx"]
+    )
+    assert given == ["--target", "litert", "-q", "--target=ort"]
+    assert files == ["a.onnx", "b.onnx"]
 
 
 def test_the_hook_names_the_module():

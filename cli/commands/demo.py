@@ -28,10 +28,16 @@ def demo(
     This takes about ten seconds. It runs ptq quantize on Fashion-MNIST and prints that command first. It
     writes demo.int8.onnx and demo.html, the page of the report, into FOLDER; the current folder by default.
     """
+    from ptq.core.errors import UsageError
+
     from .. import outputs
 
     sample = _find_sample()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{folder}: cannot be made ({reason}); give a folder") from None
     made = [folder / _OUTPUT, folder / _PAGE]
     outputs.check_outputs([sample / _MODEL], made)
     arguments = [

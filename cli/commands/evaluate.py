@@ -64,6 +64,7 @@ def evaluate(
     from ptq.core.errors import UsageError
     from ptq.data.preprocessing.recorded_preprocess import list_recorded_options
     from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
+    from ptq.model.open import display_name
 
     from .. import gates, github, outputs
     from ..documents.write_document import write_document
@@ -93,14 +94,14 @@ def evaluate(
     outputs.print_skipped(evaluation.skipped)
     github.write_annotations("warning", evaluation.warnings)
     github.append_summary(
-        summary, lambda: summaries.summarize_evaluation(evaluation, str(model), arithmetic)
+        summary, lambda: summaries.summarize_evaluation(evaluation, display_name(model), arithmetic)
     )
     write_page(
         page,
         partial(
             render_evaluation_page,
             evaluation,
-            model=str(model),
+            model=display_name(model),
             arithmetic=arithmetic,
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -106,7 +107,7 @@ def frontier(
         raise UsageError("-o names the model of a point; give --point")
     if plot is not None and plot.suffix.lower() != ".svg":
         raise UsageError(f"{plot}: the picture is an SVG; give a name that ends with .svg")
-    if save is not None and save.exists() and not save.is_dir():
+    if save is not None and os.path.exists(save) and not os.path.isdir(save):
         raise UsageError(f"{save}: is a file; give a folder for the plans")
     path = output or outputs.choose_default_output(model)
     saved = [] if save is None else list_saved_files(save)

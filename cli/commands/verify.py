@@ -71,7 +71,7 @@ def verify(
     from ptq.api.portability import portability as find_risks
     from ptq.data.splits import SampleOptions
     from ptq.data.workers.start_workers import resolve_data
-    from ptq.model.open import read_tflite_content
+    from ptq.model.open import display_name, read_tflite_content
     from ptq.rewrite.border.element_types import open_with_float_border
     from ptq.verification.html import render_verification_page
 
@@ -106,10 +106,12 @@ def verify(
     )
     write_page(
         page,
-        partial(render_verification_page, verification, model=str(quantized), portability=risks),
+        partial(
+            render_verification_page, verification, model=display_name(quantized), portability=risks
+        ),
     )
     github.append_summary(
-        summary, lambda: summaries.summarize_verification(verification, str(quantized))
+        summary, lambda: summaries.summarize_verification(verification, display_name(quantized))
     )
     if not printed:
         render_verification(verification)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from importlib.metadata import version
@@ -66,11 +67,17 @@ def _build_header(output: Path | None, warnings: tuple[str, ...]) -> Header:
     return Header(
         ptq_version=version("onnx-ptq"),
         command=invocation.command,
-        options=invocation.options,
+        options={name: _redact_all(value) for name, value in invocation.options.items()},
         digests=digest_inputs(output),
         output=None if output is None else redact(output),
         warnings=warnings,
     )
+
+
+def _redact_all(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_redact_all(item) for item in value]
+    return redact(value) if isinstance(value, (str, Path)) else value
 
 
 def digest_inputs(output: Path | None) -> dict[str, str]:
@@ -78,7 +85,7 @@ def digest_inputs(output: Path | None) -> dict[str, str]:
     invocation = get_current_invocation()
     named = {name: invocation.options[name] for name in sorted(invocation.files)}
     if output is not None:
-        named["output"] = redact(output)
+        named["output"] = output
     return _digest_files(named)
 
 
@@ -86,8 +93,8 @@ def _digest_files(options: Mapping[str, Any]) -> dict[str, str]:
     """Digest of each regular file that an option names, and of the files of its weights."""
     digests: dict[str, str] = {}
     for name, value in options.items():
-        values = value if isinstance(value, list) else [value]
-        paths = [Path(v) for v in values if v and _is_file(v)]
+        values = value if isinstance(value, (list, tuple)) else [value]
+        paths = [Path(v) for v in values if os.path.isfile(v)]
         for index, path in enumerate(paths):
             key = name if len(paths) == 1 else f"{name}/{index}"
             digests[key] = _digest(path)
@@ -95,13 +102,6 @@ def _digest_files(options: Mapping[str, Any]) -> dict[str, str]:
                 if further.is_file():
                     digests[f"{key}/{further.name}"] = _digest(further)
     return digests
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # too long for a path, or with a null byte
-        return False
 
 
 def _digest(path: Path) -> str:

@@ -48,7 +48,9 @@ def find_config() -> Path | None:
     if Path(FILE_NAME).exists():
         return Path(FILE_NAME)
     project = Path(PROJECT_FILE)
-    return project if project.is_file() and "ptq" in _read(project).get("tool", {}) else None
+    if not project.is_file() or b"ptq" not in (content := _read(project)):
+        return None  # also a damaged file, which is that of other tools
+    return project if _find_own_table(_parse(content, project)) is not None else None
 
 
 class ConfiguredDefaults(dict[str, Any]):
@@ -114,23 +116,36 @@ def _read_target(plan: Path) -> str | None:
     return content.get("target") if isinstance(content, dict) else None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> bytes:
     try:
-        return tomllib.loads(path.read_text("utf-8-sig"))
+        return path.read_bytes()
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read ({error.strerror}); ptq init writes a file to start with"
         ) from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: the file is not TOML; give a text file") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: the file is not TOML: {error}") from None
+
+
+def _parse(content: bytes, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = "no text in UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        raise UsageError(
+            f"{path}: the file is not TOML: {reason}; mend it, or name another file as --config"
+        ) from None
+
+
+def _find_own_table(content: Mapping[str, Any]) -> Any:
+    """What ``tool.ptq`` is in a file of several tools; None if it is not there."""
+    tools = content.get("tool")
+    return tools.get("ptq") if isinstance(tools, dict) else None
 
 
 def _read_tables(path: Path) -> dict[str, Any]:
     """Content of a file, or its table ``tool.ptq``."""
-    content = _read(path)
-    tables = content.get("tool", {}).get("ptq", {}) if "tool" in content else content
+    content = _parse(_read(path), path)
+    of_several = isinstance(content.get("tool"), dict)
+    tables = (_find_own_table(content) or {}) if of_several else content
     if not isinstance(tables, dict):
         raise UsageError(f"{path}: tool.ptq is no table; write [tool.ptq]")
     return tables

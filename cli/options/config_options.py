@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,7 +63,7 @@ def _check_saved(given: Path | None) -> Path | None:
     from ptq.core.errors import UsageError
 
     if given is not None:
-        if given.exists():
+        if os.path.exists(given):
             raise UsageError(f"{given} exists; --save-config replaces no file, give another name")
         files.check_writable(given)
     return given
@@ -165,7 +166,7 @@ def write_starter(
     from ptq.core import files
     from ptq.core.errors import UsageError
 
-    if path.exists():
+    if os.path.exists(path):
         raise UsageError(f"{path} exists; ptq init replaces no file, give another name")
     files.check_writable(path)
     files.write(path, STARTER.encode())

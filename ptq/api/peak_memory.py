@@ -1,28 +1,22 @@
-"""Peak memory of a process that loads a model and runs it, measured in a process of its own (Linux).
-
-python -m ptq.api.peak_memory MODEL FEED.npz THREADS
-
-prints the bytes at the peak.
-"""
+"""Peak memory of a process that loads a model and runs it, measured in a process of its own (Linux)."""
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.memory import can_measure_memory, read_peak_memory
+from ptq.executor.runtimes.host_messages import read_message, write_message
 from ptq.model.open import open_model
 from ptq.model.session.session import Session
 
 _RUNS = 3
-_MODULE = "ptq.api.peak_memory"
 
 
 def measure_peak_memory(path: Path, feed: Mapping[str, NDArray[Any]], threads: int) -> int | None:
@@ -40,22 +34,24 @@ def measure_peak_memory(path: Path, feed: Mapping[str, NDArray[Any]], threads: i
     """
     if not can_measure_memory():
         return None
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "feed.npz"
-        np.savez(file, **feed)  # type: ignore[arg-type] # numpy's type has no keywords of arrays
-        command = [sys.executable, "-m", _MODULE, str(path), str(file), str(threads)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    asked = io.BytesIO()
+    run = {"path": str(path), "inputs": [*feed], "threads": threads}
+    write_message(asked, run, [*feed.values()])
+    # a file of the current folder must not stand for a module of another package
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}; import {__name__} as own; own.run_and_measure()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=asked.getvalue(), capture_output=True, check=False
+    )
     return int(done.stdout) if done.returncode == 0 and done.stdout.strip().isdigit() else None
 
 
-def _run_and_measure(path: str, file: str, threads: str) -> int:
-    session = Session.for_timing(open_model(path), threads=int(threads))
-    with np.load(file) as arrays:
-        feed = dict(arrays)
+def run_and_measure() -> None:
+    """Run the model that standard input names, and print the bytes at the peak."""
+    asked, arrays = read_message(sys.stdin.buffer)
+    session = Session.for_timing(open_model(asked["path"]), threads=asked["threads"])
+    feed = dict(zip(asked["inputs"], arrays, strict=True))
     for _ in range(_RUNS):
         session.run(feed)
-    return read_peak_memory()
-
-
-if __name__ == "__main__":
-    sys.stdout.write(str(_run_and_measure(*sys.argv[1:])))
+    sys.stdout.write(str(read_peak_memory()))

@@ -67,5 +67,5 @@ class Frontier:
 def list_saved_files(folder: str | os.PathLike[str]) -> list[Path]:
     """The files of a folder that `Frontier.save` replaces or removes; none if the folder does not exist."""
     place = Path(folder)
-    names = sorted(os.listdir(place)) if place.is_dir() else []
+    names = sorted(os.listdir(place)) if os.path.isdir(place) else []
     return [place / n for n in names if n in (_STATISTICS, _POINTS) or _PLAN.fullmatch(n)]

@@ -5,10 +5,10 @@ A shard is read where it is counted. Its statistics say which samples they count
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from pathlib import Path
 from typing import cast
 
 from ptq.calibration.calibration import add_sample_records, keep_passing, list_tensors_to_collect
@@ -113,7 +113,7 @@ def count_shards(samples: int, workers: int) -> int:
 
 def _digest_stream(data: str, samples: Samples) -> str | None:
     """Digest of samples that a callable gives, of which each process could get others; None for files."""
-    if Path(data).exists() or remote.as_url(data) is not None or any(s in data for s in "*?[{"):
+    if os.path.exists(data) or remote.as_url(data) is not None or any(s in data for s in "*?[{"):
         return None
     for _ in samples:
         pass

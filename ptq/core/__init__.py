@@ -19,7 +19,7 @@ option_checks: checks of option values, for Python and the command line alike
 preprocess_record: the record of a preprocessing, as statistics, plans and quantized models carry it
 preprocess_wording: one line about a preprocessing, for the reports of every format
 record: small JSON objects that travel with a model, with statistics and with a plan
-remote: files in object stores and on servers, by URL: found, read whole or in part, and written
+remote: files in object stores and on servers, by URL: read whole or in part, and written
 rounding: rounding of floats that numpy lacks
 run_options: how a job runs: threads, batch sizes, and who is informed of its progress
 same_padding: what padding SAME adds to an image

@@ -6,6 +6,7 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -94,17 +95,17 @@ def explain_unreadable(path: Path) -> Iterator[None]:
 
 def require_regular(path: Path) -> None:
     """Raise DataError if a place is a pipe, a device, a folder or a broken link: a pipe is waited for without end."""
-    if path.is_file() or not (path.exists() or path.is_symlink()):
+    if os.path.isfile(path) or not os.path.lexists(path):
         return
-    what = "is not a regular file" if path.exists() else "is a link to what does not exist"
+    what = "is not a regular file" if os.path.exists(path) else "is a link to what does not exist"
     raise DataError(f"{path}: {what}; mend it, or remove it")
 
 
 def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
     """Write a file atomically: to a temporary file in the same folder, which then replaces the file.
 
-    A symbolic link stays a link; its target is written. A device or a pipe is written directly. An object of a URL
-    appears whole or not at all.
+    A symbolic link stays a link; its target is written. A file that is replaced keeps its mode. A device or a pipe is
+    written directly. An object of a URL appears whole or not at all.
 
     Args:
         path: The file.
@@ -133,6 +134,8 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
         # The name is set before the file exists, so that a signal at any time lets `finally` remove the file.
         temporary = path.parent / f".ptq-{secrets.token_hex(8)}.tmp"
         with open(temporary, "xb") as stream:
+            with suppress(OSError):  # no file is replaced, or the file system has no modes
+                temporary.chmod(stat.S_IMODE(path.stat().st_mode))
             stream.writelines(pieces)
             stream.flush()
             os.fsync(stream.fileno())
@@ -154,7 +157,7 @@ def has_file(path: Path) -> bool:
         PtqError: That cannot be found out.
     """
     if (url := remote.as_url(path)) is None:
-        return path.exists()
+        return os.path.exists(path)
     try:
         return remote.has_object(url)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Files in object stores and on servers, by URL: found, read whole or in part, and written, with bounded retries.
+"""Files in object stores and on servers, by URL: read whole or in part, and written, with bounded retries.
 
 The package fsspec and its file systems do the transfers. Credentials come from the environment, as each file system
 documents. No message, log or record holds them: URLs are shown without user, password and query.
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from ptq.core.errors import UsageError, shorten_message
 
@@ -45,13 +46,18 @@ _ENDLESS = {
 }
 """What errors mean that no retry removes, by the name of their class."""
 
-_URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL)
+_URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL | re.IGNORECASE)
 _CLUSTERS = ("tcp", "tls", "ray")
 """The kinds of addresses of clusters."""
+_USER = r"(?:[^/\s@\[]*:(?!\d*[/?#])[^\s@]*@(?:[^/\s]*@)?|[^/\s]*@)"
+"""User and password of a URL. A password may hold ``@``, and ``/`` where what follows ``:`` is no port."""
 _SHOWN_URL = re.compile(
-    rf"\b({'|'.join((*EXTRAS, *_CLUSTERS))}):/{{1,2}}(?=[^/\s])(?:[^/\s@]*@)?([^\s?#]*)([?#]\S*)?"
+    rf"\b({'|'.join((*EXTRAS, *_CLUSTERS))}):/{{1,2}}(?=[^/\s]){_USER}?([^\s?#]*)([?#]\S*)?",
+    re.IGNORECASE,
 )
-_WITH_QUERIES = ("http", "https", *_CLUSTERS)
+_WEB = ("http", "https")
+"""Web servers: what follows ``?`` is a query, and names are percent-encoded."""
+_WITH_QUERIES = (*_WEB, *_CLUSTERS)
 """In other URLs ``?`` and ``#`` are signs of a name, unless ``=`` follows."""
 _SECRET_NAMES = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRING")
 _LEAST_SECRET = 6
@@ -64,13 +70,14 @@ T = TypeVar("T")
 def as_url(place: str | os.PathLike[str]) -> str | None:
     """The URL in a text or in a path; None for a place of this machine.
 
-    A path made of a URL has lost one slash. A folder that is named as a scheme comes first.
+    A path made of a URL has lost one slash. A folder that is named as a scheme comes first. Schemes have small
+    letters.
     """
     text = os.fspath(place)
     found = _URL.fullmatch(text)
     if found is None or (f"{found[1]}://" not in text and Path(f"{found[1]}:").exists()):
         return None
-    return f"{found[1]}://{found[2]}"
+    return f"{found[1].lower()}://{found[2]}"
 
 
 def redact(place: object) -> str:
@@ -83,7 +90,7 @@ def redact(place: object) -> str:
 
 
 def _shorten_url(found: re.Match[str]) -> str:
-    scheme, path, rest = found[1], found[2], found[3] or ""
+    scheme, path, rest = found[1].lower(), found[2], found[3] or ""
     is_query = scheme in _WITH_QUERIES or "=" in rest
     return f"{scheme}://{path}{'' if is_query else rest}"
 
@@ -245,8 +252,28 @@ def without_query(url: str) -> str:
     A query holds ``=``, and comes after a path without ``*`` and ``[``.
     """
     path, _, query = url.partition("?")
-    is_query = url.startswith(("http://", "https://")) and "=" in query
+    is_query = is_web(url) and "=" in query
     return path if is_query and not any(sign in path for sign in "*[") else url
+
+
+def is_web(url: str) -> bool:
+    """Whether a URL is that of a web server, and not of a store."""
+    return url.partition("://")[0] in _WEB
+
+
+def get_path(url: str) -> str:
+    """A URL without query, with the names that its files have in a folder; a path as it is."""
+    path = without_query(url)
+    return decode_names(path) if is_web(url) else path
+
+
+def decode_names(path: str) -> str:
+    """The names of a path from a web server as its folder has them, by its percent signs and their numbers.
+
+    A name that would be none in a folder stays.
+    """
+    names = [(name, unquote(name, errors="surrogateescape")) for name in path.split("/")]
+    return "/".join(name if {"/", "\0"} & {*decoded} else decoded for name, decoded in names)
 
 
 def split_pattern(url: str) -> tuple[str, str]:
@@ -258,34 +285,3 @@ def split_pattern(url: str) -> tuple[str, str]:
         if any(sign in segment for sign in "*?["):
             return "/".join(segments[:index]), "/".join(segments[index:])
     return url, ""
-
-
-def list_files(url: str) -> dict[str, int]:
-    """All objects under a URL, or that match its pattern of ``*``, ``?`` and ``[…]``.
-
-    Returns:
-        The size of each by its name relative to `split_pattern`'s first part, sorted by name.
-
-    Raises:
-        OSError: They cannot be listed.
-        UsageError: A package is missing.
-    """
-    base, pattern = split_pattern(url)
-    system, root = open_file_system(base)
-    system.invalidate_cache()
-    root = root.rstrip("/")
-
-    def find() -> dict[str, Any]:
-        found: dict[str, Any] = (
-            system.glob(f"{root}/{pattern}", detail=True)
-            if pattern
-            else system.find(root, detail=True)
-        )
-        return found
-
-    sizes = {}
-    for name, details in run_with_retries(url, find).items():
-        relative = name.removeprefix(root).lstrip("/")
-        if details.get("type", "file") == "file" and relative and not name.endswith("/"):
-            sizes[relative] = int(details.get("size") or 0)
-    return dict(sorted(sizes.items()))

@@ -4,6 +4,7 @@ The way of a sample:
 
 open: `open_samples`: which kind of source the user named, opened
 places: what a text names as data: braces, patterns, shards
+list_objects: names, URLs and sizes of the objects under a URL
 folder: the files in a folder of samples
 trees: objects of a store and members of tar shards as a folder of samples
 sources: data as other packages give them: loaders, datasets, frames, readers, callables

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -43,9 +44,9 @@ def read_box_labels(
     Raises:
         DataError: A file cannot be read, or is not as the readers describe it.
     """
-    if labels.is_file():
+    if os.path.isfile(labels):
         found = read_coco(labels, names, every_name, class_names)
-    elif labels.is_dir():
+    elif os.path.isdir(labels):
         found = read_yolo(labels, names, every_name)
     else:
         raise DataError(

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,7 +148,7 @@ class SampleOrigin:
     @property
     def is_local(self) -> bool:
         """Whether the samples are in files of this machine, not in a store or made by a callable."""
-        return Path(self.source).exists()
+        return os.path.exists(self.source)
 
     def __call__(self) -> Samples:
         """All samples of the place."""
@@ -212,4 +211,4 @@ def _open_source(
 def _is_reference(place: str) -> bool:
     """Whether a text names a callable, not a file."""
     form = re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", place)
-    return form is not None and not Path(place).exists()
+    return form is not None and not os.path.exists(place)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ptq.core import remote
 from ptq.core.errors import DataError, UsageError
+from ptq.data.list_objects import list_objects
 
 _BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}")
 MAX_PLACES = 10**5
@@ -45,7 +46,7 @@ def expand_braces(text: str) -> list[str]:
 
 def has_pattern(text: str) -> bool:
     """Whether a text is a pattern of ``*``, ``?`` or ``[…]``, and no file of this machine."""
-    return remote.split_pattern(text)[1] != "" and not Path(text).exists()
+    return remote.split_pattern(text)[1] != "" and not os.path.exists(text)
 
 
 def find_shards(text: str) -> list[str]:
@@ -58,7 +59,7 @@ def find_shards(text: str) -> list[str]:
         DataError: A file does not exist, or a place holds both kinds.
         UsageError: A package is missing, or braces stand for too many places.
     """
-    places = expand_braces(text) if not Path(text).exists() else [text]
+    places = expand_braces(text) if not os.path.exists(text) else [text]
     return require_one_kind(text, [shard for place in places for shard in _find_in(place)])
 
 
@@ -81,15 +82,14 @@ def _find_in(place: str) -> list[str]:
         return _match_shards(place, url) if is_shard else []
     if url is not None:
         return [url] if is_shard else []
-    path = Path(place)
-    if path.is_dir():
+    if os.path.isdir(place):
         try:
-            names = sorted(os.listdir(path))
+            names = sorted(os.listdir(place))
         except OSError as error:
             raise DataError(f"{place}: cannot list the data: {error.strerror}") from error
-        return select_shards([str(path / name) for name in names])
-    if is_shard and not path.is_file():
-        reason = "not a regular file" if path.exists() else "No such file or directory"
+        return select_shards([str(Path(place, name)) for name in names])
+    if is_shard and not os.path.isfile(place):
+        reason = "not a regular file" if os.path.exists(place) else "No such file or directory"
         raise DataError(f"{place}: cannot open the data: {reason}")
     return [place] if is_shard else []
 
@@ -123,9 +123,8 @@ def _match_shards(pattern: str, url: str | None) -> list[str]:
         folder, names = match_files(pattern)
         found = [str(folder / name) for name in names]
     else:
-        base = remote.split_pattern(url)[0].rstrip("/")
         try:
-            found = [f"{base}/{name}" for name in remote.list_files(url)]
+            found = [one.url for one in list_objects(url).values()]
         except OSError as error:
             raise DataError(
                 f"{remote.redact(url)}: cannot list the data: {error.strerror}"

@@ -51,7 +51,7 @@ def parse_cache(option: CacheOption) -> CacheLimits:
         text = os.fspath(option)
         parsed = parse_bytes(text)
         if parsed is None:
-            if not text or not Path(text).is_dir():
+            if not os.path.isdir(text):
                 raise UsageError(
                     f"cache {text!r}: is neither a folder nor a size such as 20GB; create the folder",
                     "cache",

@@ -96,14 +96,16 @@ def read_tflite_content(model: Model) -> bytes | None:
     """
     if isinstance(model, bytes):
         return model if model[4:8] == IDENTIFIER else None
-    if not isinstance(model, (str, os.PathLike)) or Path(model).suffix.lower() != SUFFIX:
+    if not isinstance(model, (str, os.PathLike)):
         return None
     url = remote.as_url(model)
+    if Path(model if url is None else remote.without_query(url)).suffix.lower() != SUFFIX:
+        return None
     try:
         return Path(model).read_bytes() if url is None else remote.read(url)
     except OSError as error:
         raise ModelError(
-            f"{model}: cannot be read ({error.strerror}); give a .tflite file"
+            f"{remote.redact(model)}: cannot be read ({error.strerror}); give a .tflite file"
         ) from None
 
 
@@ -209,8 +211,8 @@ def _has_location(path: Path, stamp: tuple[int, ...]) -> bool:
 
 
 def display_name(model: Model) -> str:
-    """Name of the model in reports."""
-    return str(model) if isinstance(model, (str, os.PathLike)) else "model in memory"
+    """Name of the model in reports, which are passed on: a URL without user, password and query."""
+    return remote.redact(model) if isinstance(model, (str, os.PathLike)) else "model in memory"
 
 
 def get_source_path(model: Model) -> Path | None:

@@ -74,6 +74,23 @@ def test_the_peak_memory_is_that_of_a_process_of_its_own(tmp_path: Path) -> None
     assert ptq.benchmark(str(models[0]), seconds=0.05, memory=False).models[0].peak_bytes is None
 
 
+@pytest.mark.skipif(
+    not can_measure_memory(), reason="this system does not say how much memory a process takes"
+)
+def test_the_peak_memory_depends_on_no_file_of_the_current_folder_and_on_no_name_of_an_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "onnx.py").write_text("raise SystemExit(3)")
+    (tmp_path / "model.onnx").write_bytes(
+        onnx.parser.parse_model(
+            SMALL.replace("] x", "] file").replace("(x)", "(file)")
+        ).SerializeToString()
+    )
+    monkeypatch.chdir(tmp_path)
+    (found,) = ptq.benchmark("model.onnx", seconds=0.02).models
+    assert found.peak_bytes is not None
+
+
 def test_reasons_for_slow_integers_stand_with_the_quantized_model() -> None:
     model = make_model(64, 2)
     x = np.random.default_rng(0).normal(size=(40, 64)).astype(np.float32)

@@ -109,6 +109,26 @@ def test_pyproject_has_the_same_tables(sensitivity):
     assert options_of(sensitivity())["target"] == "ort"
 
 
+@pytest.mark.parametrize(
+    "content", [b"tool = 3\n", b"[tool.other\n", b"[tool.other]\nx = '\xff'\n"]
+)
+def test_a_pyproject_of_other_tools_sets_nothing(sensitivity, content):
+    Path("pyproject.toml").write_bytes(content)
+    assert options_of(sensitivity())["target"] == "ort"
+
+
+def test_a_damaged_pyproject_that_names_ptq_is_one_line_with_the_remedy(sensitivity):
+    write("[tool.ptq\n", "pyproject.toml")
+    line = sensitivity().line
+    assert line.startswith("error: pyproject.toml: the file is not TOML: ")
+    assert line.endswith("; mend it, or name another file as --config")
+
+
+def test_a_key_that_is_named_as_the_table_of_tools_is_refused(sensitivity):
+    write("tool = 3\n")
+    assert sensitivity().line.startswith("error: ptq.toml: no command has an option tool; ")
+
+
 def test_ptq_toml_comes_before_pyproject_and_a_given_file_before_both(sensitivity):
     write('[tool.ptq]\ntarget = "litert"\n', "pyproject.toml")
     write('target = "tensorrt"\n')

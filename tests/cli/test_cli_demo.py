@@ -28,6 +28,15 @@ def test_the_demo_quantizes_the_sample_and_writes_its_page(ptq, folder: Path) ->
     assert "data:image/png;base64," in page
 
 
+@pytest.mark.parametrize("place", ["a_file", "a_file/below", "x" * 300])
+def test_a_folder_that_cannot_be_made_is_one_line(ptq, folder: Path, place: str) -> None:
+    Path("a_file").touch()
+    done = ptq("demo", place)
+    assert done.code == 2
+    assert done.line.startswith(f"error: {place}: cannot be made (")
+    assert done.line.endswith("); give a folder")
+
+
 def test_an_installed_sample_is_taken_before_that_of_a_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

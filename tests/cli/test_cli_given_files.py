@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 import os
 import shutil
 from pathlib import Path
@@ -60,6 +62,23 @@ def test_no_output_replaces_a_file_that_an_option_names(ptq, model, data, comman
     assert outcome.code == 2
     assert "; give another name" in outcome.err
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+
+
+def test_a_word_of_the_environment_in_a_path_hides_no_input(ptq, model, data, monkeypatch):
+    """Documents show ``…`` in place of what may be a secret; files are found by what the user wrote."""
+    Path("labels01").mkdir()
+    Path("labels01/processor.json").write_text(PROCESSOR)
+    shutil.copy(model, "labels01/model.onnx")
+    monkeypatch.setenv("S3_KEY_PREFIX", "labels01")
+    given = ("evaluate", "labels01/model.onnx", "--data", data, "--preprocess")
+    refused = ptq(*given, "labels01/processor.json", "--json", "labels01/processor.json")
+    assert refused.code == 2
+    assert "; give another name" in refused.err
+    assert Path("labels01/processor.json").read_text() == PROCESSOR
+    document = json.loads(ptq("inspect", "labels01/model.onnx", "--json", "-").out)
+    digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    assert document["digests"] == {"model": f"sha256:{digest}"}
+    assert document["options"]["model"] == "…/model.onnx"
 
 
 def test_a_new_file_beside_a_pattern_is_written(ptq, model, data):

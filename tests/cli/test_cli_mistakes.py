@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import onnx
 import pytest
 from networks import build_network, gaussian_array
 from onnx import TensorProto, helper
+from PIL import Image
 from ptq_cli.options.parsers import parse_scale
 
 MODEL, USAGE = 1, 2
@@ -271,3 +274,41 @@ def test_a_pipe_behind_a_link_is_no_output(ptq, model, data):
     result = ptq("quantize", model, "--data", data, "-o", "link")
     assert result.code == USAGE
     assert "output link is a folder or a device" in result.line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "inspect LONG",
+        "init LONG",
+        "inspect MODEL --save-config LONG",
+        "quantize MODEL --data LONG",
+        "quantize MODEL --data LONG.tar",
+        "quantize MODEL --data DATA --cache LONG",
+        "evaluate MODEL --data IMAGES --boxes LONG",
+        "frontier MODEL --data DATA --save LONG --plot LONG.svg",
+    ],
+)
+def test_a_name_too_long_for_a_file_is_one_line(ptq, model, data, arguments):
+    Path("images").mkdir()
+    Image.new("RGB", (8, 8)).save("images/a.png")
+    words = {"MODEL": model, "DATA": data, "LONG": "x" * 300, "IMAGES": "images"}
+    result = ptq(*(words.get(w, w.replace("LONG", "x" * 300)) for w in arguments.split()))
+    assert result.code in (MODEL, USAGE)
+    assert result.line.startswith("error: ")
+    assert "internal" not in result.line
+
+
+def test_a_long_list_in_braces_names_shards(ptq, model):
+    with tarfile.open("s-00.tar", "w") as shard:
+        content = io.BytesIO()
+        np.save(content, np.zeros((1, 3, 8, 8), np.float32))
+        member = tarfile.TarInfo("0.npy")
+        member.size = content.tell()
+        content.seek(0)
+        shard.addfile(member, content)
+    for k in range(1, 100):
+        Path(f"s-{k:02d}.tar").write_bytes(Path("s-00.tar").read_bytes())
+    names = ",".join(f"{k:02d}" for k in range(100))
+    result = ptq("calibrate", model, "--data", f"s-{{{names}}}.tar", "-o", "s.npz")
+    assert result.code == 0, result.err

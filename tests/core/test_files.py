@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,14 @@ def test_a_place_that_cannot_be_written_is_found_out_before_the_work(
 def test_a_writable_place_is_accepted(tmp_path: Path) -> None:
     files.check_writable(tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    path.write_bytes(b"old")
+    for mode in (0o600, 0o664):
+        path.chmod(mode)
+        files.write(path, b"new")
+        assert path.read_bytes() == b"new"
+        assert stat.S_IMODE(path.stat().st_mode) == mode

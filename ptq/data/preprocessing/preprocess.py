@@ -133,11 +133,11 @@ class Preprocess:
     def override(self, given: Preprocess) -> Preprocess:
         """These options, with each option of ``given`` that is not None in place of the own one.
 
-        A given size replaces resize and crop too, and the reverse.
+        A given size or letterbox replaces resize and crop too, and the reverse.
         """
         replaced = {f.name: getattr(given, f.name) for f in fields(given) if f.name != "assumed"}
         replaced = {name: value for name, value in replaced.items() if value is not None}
-        if "size" in replaced:
+        if "size" in replaced or "letterbox" in replaced:
             replaced = {"resize": None, "crop": None, **replaced}
         elif "resize" in replaced or "crop" in replaced:
             replaced = {"size": None, "letterbox": None, **replaced}

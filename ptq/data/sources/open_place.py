@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from ptq.data.folder import (
 )
 from ptq.data.formats.arrays import NpyTable, NpzTable
 from ptq.data.input_spec import InputSpec
+from ptq.data.labels.class_names import CLASS_LIST
 from ptq.data.places import (
     SHARD_SUFFIXES,
     find_shards,
@@ -100,12 +101,14 @@ class PlaceOpener:
         """Samples of one file, which is in a temporary folder as long as they are used."""
         folder = Path(tempfile.mkdtemp(prefix="ptq-"))
         try:
-            path = folder / remote.without_query(url).rstrip("/").rpartition("/")[2]
+            path = folder / remote.get_path(url).rstrip("/").rpartition("/")[2]
             with _rename_in_errors(folder, remote.redact(url).rpartition("/")[0]):
                 try:
                     path.write_bytes(remote.read(url))
                 except OSError as error:
                     raise DataError(f"{path}: cannot open the data: {error.strerror}") from error
+                if _has_class_names(path):
+                    _fetch_class_list(url, folder)
                 source = self._open_path(path)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -165,6 +168,20 @@ def _list_matches(pattern: str) -> FolderListing:
         raise DataError(f"{pattern}: there is no such file")
     listing = classify_files(base, found, sorted({n.split("/")[0] for n in found if "/" in n}))
     return replace(listing, is_selection=True)
+
+
+def _has_class_names(path: Path) -> bool:
+    """Whether an .npz has texts, which may be labels."""
+    headers = NpzTable(path).headers if path.suffix.lower() == ".npz" else {}
+    return any(header.dtype.kind == "U" for header in headers.values())
+
+
+def _fetch_class_list(url: str, folder: Path) -> None:
+    """Fetch the list of classes beside a file. Names that none numbers are refused when they are read."""
+    place = remote.without_query(url)
+    beside = f"{place.rpartition('/')[0]}/{CLASS_LIST}{url.removeprefix(place)}"
+    with suppress(OSError):
+        (folder / CLASS_LIST).write_bytes(remote.read(beside))
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from ptq.data.trees.tar_index import index_tar
 from ptq.data.trees.tar_labels import TarLabels
 from ptq.data.trees.tar_samples import LABEL_SUFFIXES, TarSample, list_tar_samples
 from ptq.data.trees.tree import MAX_FILE_BYTES, require_safe_names
+from ptq.observers.npz_bytes import encode_arrays
 
 _LABELS_ARRAY = "labels"
 _ARRAYS = ".npz"
@@ -119,15 +120,14 @@ class TarTree:
                     "key.INPUT.npy"
                 )
             try:
-                arrays[key] = np.load(io.BytesIO(part.read()), allow_pickle=False)
+                stream = io.BytesIO(part.read())
+                arrays[key] = np.lib.format.read_array(stream, allow_pickle=False)
             except (ValueError, EOFError, OSError) as error:
                 reason = " ".join(str(error).split())
                 raise DataError(
                     f"{self.title} member {part.name}: not an array: {reason}"
                 ) from error
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
-        return buffer.getvalue()
+        return encode_arrays(arrays)
 
 
 def _name_shards(places: Sequence[str]) -> list[str]:
@@ -139,7 +139,7 @@ def _name_shards(places: Sequence[str]) -> list[str]:
     twice = next((place for place, count in Counter(places).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"{remote.redact(twice)}: is given twice; give each shard once")
-    paths = [PurePosixPath(remote.without_query(place)).with_suffix("").parts for place in places]
+    paths = [PurePosixPath(remote.get_path(place)).with_suffix("").parts for place in places]
     for depth in range(1, max(map(len, paths)) + 1):
         if len({path[-depth:] for path in paths}) == len(paths):
             return ["/".join((*path[-depth:], "")) for path in paths]

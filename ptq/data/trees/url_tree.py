@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ptq.core import remote
 from ptq.core.errors import DataError
 from ptq.data.folder import is_hidden
+from ptq.data.list_objects import list_objects
 from ptq.data.trees.tree import MAX_FILE_BYTES, require_safe_names
 
 
@@ -26,14 +27,14 @@ class UrlTree:
             UsageError: A package is missing.
         """
         self.title = remote.redact(url).rstrip("/")
-        self._base = remote.split_pattern(url)[0].rstrip("/")
         try:
-            found = remote.list_files(url)
+            found = list_objects(url)
         except OSError as error:
             raise DataError(f"{self.title}: cannot list the data: {error.strerror}") from error
         require_safe_names(found, self.title)
         # as in a folder, hidden files are none
-        self._sizes = {n: size for n, size in found.items() if not is_hidden(n)}
+        self._objects = {name: one for name, one in found.items() if not is_hidden(name)}
+        self._sizes = {name: one.size for name, one in self._objects.items()}
         if not self._sizes:
             raise DataError(f"{self.title}: there are no objects; check the URL")
 
@@ -44,7 +45,7 @@ class UrlTree:
 
     def url_of(self, name: str) -> str:
         """The URL of an object."""
-        return f"{self._base}/{name}"
+        return self._objects[name].url
 
     def read(self, name: str) -> bytes:
         """Content of an object, which has the size of the listing."""

@@ -103,7 +103,7 @@ def resolve_data(data: Data, cluster: Cluster | None) -> Data | str:
     if cluster is None or not isinstance(data, (str, os.PathLike)):
         return data
     text = os.fspath(cast("str | os.PathLike[str]", data))
-    if Path(text).exists():
+    if os.path.exists(text):
         return str(Path(text).resolve())
     names_paths = has_pattern(text) or expand_braces(text) != [text]
     return os.path.abspath(text) if names_paths and as_url(text) is None else text

@@ -63,6 +63,8 @@ def test_what_is_not_given_comes_from_the_record_and_what_is_given_wins() -> Non
     assert found == replace(whole, mean=(0.0,))
     found = complete_preprocess(Preprocess(size=(8, 8)), record)
     assert found == replace(whole, size=(8, 8), resize=None, crop=None)
+    found = complete_preprocess(Preprocess(letterbox=114), record)
+    assert found == replace(whole, letterbox=114, resize=None, crop=None)
 
 
 def test_another_scale_drops_the_recorded_mean_and_std_which_are_in_scaled_units() -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import html
+import io
+import os
 import re
+import shutil
 import tarfile
 import threading
+import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,10 +21,13 @@ import onnx
 import pytest
 from brightness import brightness_model, write_brightness_images
 from object_store import free_port
+from ptq_cli.main import app
+from ptq_cli.process import run
 
 import ptq
 from ptq.core import remote
 from ptq.core.errors import DataError, PtqError, UsageError
+from ptq.data import InputSpec
 
 PREPROCESS = ptq.Preprocess(mean=(0.2,), std=(0.25,))
 
@@ -48,6 +56,22 @@ class Parts(WholeFiles):
         self.send_header("Content-Length", str(len(part)))
         self.end_headers()
         self.wfile.write(part)
+
+
+class Apache(Parts):
+    """Lists a folder as Apache does: with links to itself in other orders, and to the folder above."""
+
+    def list_directory(self, path: str | os.PathLike[str]) -> io.BytesIO:
+        links = ["?C=N;O=D", "?C=M;O=A", "?C=S;O=A", str(Path(self.path).parent)]
+        for found in sorted(Path(path).iterdir()):
+            quoted = urllib.parse.quote(found.name, safe="&!'()*,;:@$+=")
+            links.append(html.escape(quoted) + "/" * found.is_dir())
+        page = "".join(f'<tr><td><a href="{link}">name</a></td></tr>' for link in links).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html;charset=UTF-8")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        return io.BytesIO(page)
 
 
 @contextmanager
@@ -215,3 +239,74 @@ def test_models_at_urls_are_quantized_and_compared(folder: Path) -> None:
         found = ptq.compare(model, folder / "model.int8.onnx", folder / "images", **options)
     assert made.report.float_bytes > 0
     assert found.old_bytes > 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "inspect MODEL --json out.json",
+        "evaluate MODEL --data DATA --json out.json --report page.html --summary out.md",
+        "verify QUANTIZED --data DATA --json out.json --report page.html --summary out.md",
+        "quantize MODEL --data DATA --json out.json --report page.html --save-plan plan.json --force",
+    ],
+)
+def test_no_file_of_a_run_holds_what_signs_its_urls(
+    folder: Path,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    made = ptq.quantize(folder / "model.onnx", folder / "x.npz", effort="fast", threads=1)
+    made.save(folder / "model.q.onnx")
+    with serve(folder, Parts) as url:
+        signed = url.replace("//", "//user:SECRET@") + "/{}?v=1&X-Signature=SEC/RET.SECRET"
+        names = {"MODEL": "model.onnx", "QUANTIZED": "model.q.onnx", "DATA": "x.npz"}
+        words = [signed.format(names[w]) if w in names else w for w in command.split()]
+        assert run(app, [*words]) == 0
+    shown = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    shown["screen"] = "".join(capsys.readouterr()).encode()
+    assert [
+        name for name, content in shown.items() if b"SECRET" in content or b"SEC/" in content
+    ] == []
+    assert ("model.int8.onnx" in shown) == command.startswith("quantize")
+
+
+def describe_samples(place: str | Path) -> list[tuple[object, ...]]:
+    """Name, pixels and labels of each image, in order."""
+    found = ptq.open_samples(place, [InputSpec("x", np.dtype(np.float32), (1, 3, 8, 8))])
+    return [(s.name, s.feed["x"].tobytes(), s.labels) for s in found]
+
+
+@pytest.mark.parametrize("handler", [Parts, Apache])
+def test_names_on_a_web_server_are_those_of_the_folder(
+    folder: Path, tmp_path: Path, handler: type[WholeFiles]
+) -> None:
+    images = sorted((folder / "images").rglob("*.png"))
+    names = ["abricot/a b", "zebre/a#1", "zebre/100%", "éclair/b?2", "éclair/x&y"]
+    for image, name in zip(images, [*names, *(f"éclair/{k} {k}" for k in range(4))], strict=False):
+        (tmp_path / "of all" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(image, tmp_path / "of all" / f"{name}.png")
+    with serve(tmp_path, handler) as url:
+        for part in ("of all", "of all/*/*[ #]*.png"):
+            expected = describe_samples(tmp_path / part)
+            assert len(expected) == (9 if part == "of all" else 6)
+            assert {labels for _, _, labels in expected} == {(0,), (1,), (2,)}
+            assert describe_samples(f"{url}/{part}") == expected
+            assert describe_samples(f"{url}/{part.replace(' ', '%20')}") == expected
+
+
+def test_a_list_of_classes_beside_a_file_on_a_server_numbers_its_names(tmp_path: Path) -> None:
+    x, labels = np.zeros((3, 2), np.float32), np.array(["cat", "dog", "cat"])
+    np.savez(tmp_path / "of cats.npz", x=x, labels=labels)
+    specs = [InputSpec("x", np.dtype(np.float32), (None, 2))]
+    with serve(tmp_path, Parts) as url:
+        place = f"{url}/of%20cats.npz?X-Signature=1"
+        with pytest.raises(DataError, match=r"in a classes\.txt beside the file$"):
+            ptq.open_samples(place, specs)
+        (tmp_path / "classes.txt").write_text("dog\ncat\n")
+        found = list(ptq.open_samples(place, specs))
+    assert [sample.labels for sample in found] == [(1,), (0,), (1,)]
+    assert found[0].name.startswith("of cats.npz")

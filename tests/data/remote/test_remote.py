@@ -14,7 +14,10 @@ from brightness import brightness_model, write_brightness_images
 import ptq
 from ptq.core import files, remote
 from ptq.core.errors import DataError, PtqError
+from ptq.data.list_objects import StoredObject
 from ptq.data.places import expand_braces
+from ptq.data.trees import url_tree
+from ptq.model.open import read_tflite_content
 
 PREPROCESS = ptq.Preprocess(mean=(0.2,), std=(0.25,))
 
@@ -51,9 +54,34 @@ def test_user_password_query_and_secrets_of_the_environment_are_never_shown(
     assert shown == "denied for … at s3://b/x see http://b/y"
 
 
-def test_signs_in_the_names_of_objects_are_shown() -> None:
-    for text in ("s3://b/c#d.png: not an image", "gs://b/img??.png: no objects"):
-        assert remote.redact(text) == text
+@pytest.mark.parametrize("password", ["p@ss", "p/ss", "p/s@s", "1?p", "12p/ss", "p#ss"])
+def test_no_sign_in_a_password_shows_a_part_of_it(password: str) -> None:
+    assert remote.redact(f"https://me:{password}@host/x.npz") == "https://host/x.npz"
+    assert remote.redact(f"HTTPS://me:{password}@host:80/x.npz") == "https://host:80/x.npz"
+
+
+def test_the_scheme_of_a_url_may_have_capital_letters() -> None:
+    assert remote.as_url("HTTP://host/X.npz") == "http://host/X.npz"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s3://b/c#d.png: not an image",
+        "gs://b/img??.png: no objects",
+        "http://host:8080/icon@2x.png",
+        "http://[::1]:80/icon@2x.png",
+        "hf://datasets/user/name@main/x:y@z.npz",
+    ],
+)
+def test_signs_in_the_names_of_objects_are_shown(text: str) -> None:
+    assert remote.redact(text) == text
+
+
+def test_a_tflite_file_at_a_signed_url_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "read", lambda _: b"content")
+    assert read_tflite_content("https://host/m.tflite?X-Signature=a.b") == b"content"
+    assert read_tflite_content("https://host/m.onnx?name=m.tflite") is None
 
 
 def test_braces_stand_for_places() -> None:
@@ -134,7 +162,7 @@ def test_feeds_audio_and_texts_are_fetched_too(memory: str, tmp_path: Path) -> N
 def test_a_name_that_leads_out_of_the_data_is_refused(
     memory: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(remote, "list_files", lambda url: {name: 3})
+    monkeypatch.setattr(url_tree, "list_objects", lambda url: {name: StoredObject("memory://x", 3)})
     with pytest.raises(DataError, match="leads out of the data; rename it"):
         ptq.calibrate(brightness_model(), memory, preprocess=PREPROCESS)
 

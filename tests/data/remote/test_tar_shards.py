@@ -115,6 +115,10 @@ def test_arrays_of_a_key_feed_the_inputs(tmp_path: Path) -> None:
     ]
     found = list(ptq.open_samples(write_tar(tmp_path / "two.tar", members), two))
     assert all(np.array_equal(s.feed["m"], mask) for s in found)
+    three = [*two, ptq.data.InputSpec("file", np.dtype(np.int64), (1, 2))]
+    members += [(f"s{k}.file.npy", npy(mask)) for k in range(4)]
+    found = list(ptq.open_samples(write_tar(tmp_path / "three.tar", members), three))
+    assert all(np.array_equal(s.feed["file"], mask) for s in found)
     with pytest.raises(DataError, match=r"name each member key\.INPUT\.npy"):
         list(ptq.open_samples(tmp_path / "one.tar", two))
 
