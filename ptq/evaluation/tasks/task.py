@@ -188,24 +188,8 @@ class CountsMeter:
         self.rows.append(self.task.compare(example.outputs, other, example.feed))
 
     def measure_drop(self) -> Drop:
-        """The share of changed decisions, in points, with an interval.
-
-        The interval is exact (Clopper and Pearson) if every sample is one decision. Else it is a bootstrap over
-        samples, because decisions of one sample are not independent. Without any decision, such as a box with a
-        sufficient score, any share is possible.
-        """
-        rows = np.array(self.rows)[:, :2]
-        changed, decisions = map(float, rows.sum(axis=0))
-        share, metric = compute_share(changed, decisions), self.task.metric
-        single = bool((rows[:, 1] == 1).all())
-        if not decisions:
-            lo, hi = 0.0, 1.0
-        elif single:
-            lo, hi = intervals.compute_clopper_pearson_interval(int(changed), int(decisions))
-        else:
-            lo, hi = measure_ratio(rows, lambda sums: compute_share(sums[0], sums[1]))[1]
-        lost, gained = (int(changed), 0) if single else (None, None)
-        return Drop(metric, 100 * share, 100 * lo, 100 * hi, len(rows), lost=lost, gained=gained)
+        """The share of changed decisions, see `measure_decisions`."""
+        return measure_decisions(self.task.metric, np.array(self.rows)[:, :2])
 
     def measure_figures(self) -> tuple[Figure, ...]:
         """The figures that follow from the sums, each with a bootstrap interval."""
@@ -213,6 +197,29 @@ class CountsMeter:
         return tuple(
             Figure(ratio.name, *measure_ratio(rows, ratio.compute)) for ratio in self.task.ratios
         )
+
+
+def measure_decisions(metric: str, rows: Counts) -> Drop:
+    """The share of changed decisions, in points, with an interval.
+
+    The interval is exact (Clopper and Pearson) if every sample is one decision. Else it is a bootstrap over samples,
+    because decisions of one sample are not independent. Without any decision, such as a box with a sufficient score,
+    any share is possible.
+
+    Args:
+        metric: Name of the metric.
+        rows: Decisions changed and decisions, of each sample.
+    """
+    changed, decisions = map(float, rows.sum(axis=0))
+    share, single = compute_share(changed, decisions), bool((rows[:, 1] == 1).all())
+    if not decisions:
+        lo, hi = 0.0, 1.0
+    elif single:
+        lo, hi = intervals.compute_clopper_pearson_interval(int(changed), int(decisions))
+    else:
+        lo, hi = measure_ratio(rows, lambda sums: compute_share(sums[0], sums[1]))[1]
+    lost, gained = (int(changed), 0) if single else (None, None)
+    return Drop(metric, 100 * share, 100 * lo, 100 * hi, len(rows), lost=lost, gained=gained)
 
 
 def measure_ratio(
