@@ -29,6 +29,7 @@ from ptq.evaluation.tasks.task import (
     Ratio,
     TaskMeter,
     TaskRequest,
+    compute_mean,
     compute_share,
 )
 
@@ -48,7 +49,7 @@ class DetectTask:
     metric: str = "agreement of boxes"
     ratios: Sequence[Ratio] = (
         Ratio("boxes that float does not have", lambda sums: compute_share(sums[2], sums[3])),
-        Ratio("mean IoU of equal boxes", lambda sums: compute_share(sums[4], sums[1] - sums[0])),
+        Ratio("mean IoU of equal boxes", lambda sums: compute_mean(sums[4], sums[1] - sums[0])),
     )
 
     @property

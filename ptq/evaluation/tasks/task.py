@@ -7,6 +7,7 @@ print(task.metric, 100 * changed / decisions)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -36,7 +37,7 @@ Counts = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Ratio:
-    """A figure that is a function of the sums of the counts over samples.
+    """A figure that is a function of the sums of the counts over samples; NaN where they do not define it.
 
     Attributes:
         name: What it measures.
@@ -192,11 +193,10 @@ class CountsMeter:
         return measure_decisions(self.task.metric, np.array(self.rows)[:, :2])
 
     def measure_figures(self) -> tuple[Figure, ...]:
-        """The figures that follow from the sums, each with a bootstrap interval."""
+        """The figures that the sums define, each with a bootstrap interval."""
         rows = np.array(self.rows)
-        return tuple(
-            Figure(ratio.name, *measure_ratio(rows, ratio.compute)) for ratio in self.task.ratios
-        )
+        found = ((ratio.name, *measure_ratio(rows, ratio.compute)) for ratio in self.task.ratios)
+        return tuple(Figure(*figure) for figure in found if not math.isnan(figure[1]))
 
 
 def measure_decisions(metric: str, rows: Counts) -> Drop:
@@ -225,7 +225,7 @@ def measure_decisions(metric: str, rows: Counts) -> Drop:
 def measure_ratio(
     rows: Counts, compute: Callable[[Counts], float], *, gains: bool = False
 ) -> tuple[float, Interval]:
-    """A function of the sums over samples, with its bootstrap interval.
+    """A function of the sums over samples, with the bootstrap interval of the draws that define it.
 
     Where all samples are equal, as without any change, each that counts anything is one decision: decisions of one
     sample are not independent.
@@ -237,7 +237,7 @@ def measure_ratio(
     """
     value = compute(rows.sum(axis=0))
     draws = [compute(sums) for sums in intervals.bootstrap_sums(rows)]
-    interval = intervals.compute_percentile_interval(np.array(draws))
+    interval = intervals.compute_defined_interval(np.array(draws))
     counted = max(1, int(rows.any(axis=1).sum()))
     return value, intervals.widen_equal_draws(value, interval, counted, gains=gains)
 
@@ -255,6 +255,11 @@ def is_distribution(scores: NDArray[Any], axis: int = -1) -> bool:
 def compute_share(changed: float, total: float) -> float:
     """A share; 0 if nothing was counted."""
     return float(changed / total) if total else 0.0
+
+
+def compute_mean(total: float, count: float) -> float:
+    """A mean; NaN if nothing was counted."""
+    return float(total / count) if count else math.nan
 
 
 def choose_threshold(arrays: Sequence[NDArray[Any]]) -> float:
