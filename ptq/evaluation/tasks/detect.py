@@ -13,7 +13,11 @@ from ptq.data.labels.labelled_boxes import LabelledBoxes
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.metrics import Figure
-from ptq.evaluation.tasks.average_precision import CONFIDENCE, SUPPRESSION_IOU, PrecisionMeter
+from ptq.evaluation.tasks.average_precision import (
+    LABELLED_CONFIDENCE,
+    LABELLED_SUPPRESSION_IOU,
+    PrecisionMeter,
+)
 from ptq.evaluation.tasks.box_heads import BoxHead
 from ptq.evaluation.tasks.box_layouts import list_heads
 from ptq.evaluation.tasks.boxes import compute_iou, match_boxes
@@ -93,7 +97,9 @@ class LabelledMeter:
         if labels is None:
             return
         for meter, outputs in ((self._before, example.outputs), (self._after, other)):
-            found = self._task.head.decode(outputs, example.feed, CONFIDENCE, SUPPRESSION_IOU)
+            found = self._task.head.decode(
+                outputs, example.feed, LABELLED_CONFIDENCE, LABELLED_SUPPRESSION_IOU
+            )
             meter.add(found, labels)
 
     def measure_drop(self) -> Drop:
