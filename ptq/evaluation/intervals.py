@@ -30,6 +30,8 @@ MAX_POOLS = 2000
 _ROUGH_WIDTH = 1.25
 """Ratio of the ends from which the interval of a speed is wide: measured speeds usually have 1.05 to 1.1."""
 _SEED = 20240229
+_ROUNDING = 1e-12
+"""Ratios of sums that are k times the same round by less."""
 _BITS = 53
 """Bits of a float64."""
 
@@ -148,7 +150,7 @@ def widen_equal_draws(
         samples: Number of samples that count, each as one decision.
         gains: Whether it is a difference, which may be negative.
     """
-    if interval != (value, value):
+    if not all(math.isclose(end, value, rel_tol=_ROUNDING) for end in interval):
         return interval
     if value not in ((-1, 0, 1) if gains else (0, 1)):
         return NO_INTERVAL if samples == 1 else interval

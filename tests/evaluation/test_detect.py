@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import DataError, UsageError
+from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.tasks.box_heads import BoxHead
 from ptq.evaluation.tasks.box_layouts import list_heads
 from ptq.evaluation.tasks.boxes import Boxes, compute_iou, match_boxes, suppress_overlaps
 from ptq.evaluation.tasks.detect import DetectTask
 from ptq.evaluation.tasks.request import recognize_task
-from ptq.evaluation.tasks.task import Example, TaskRequest
+from ptq.evaluation.tasks.task import Example, TaskRequest, measure_ratio
 
 NOTHING = np.zeros((1, 30, 6), np.float32)
 IMAGE = {"images": np.zeros((1, 3, 64, 64), np.float32)}
@@ -368,3 +369,10 @@ def test_without_equal_boxes_there_is_no_mean_overlap() -> None:
     meter = DetectTask(next(list_heads(end_to_end(), {}, asked=True))).start()
     meter.add(Example(IMAGE, {"output0": end_to_end()["output0"]}), {"output0": NOTHING})
     assert [figure.name for figure in meter.measure_figures()] == ["boxes that float does not have"]
+
+
+def test_one_image_with_boxes_has_no_interval_of_its_mean_overlap() -> None:
+    rows = np.array([[0, 3, 0, 3, 2.7]] + [[0] * 5] * 5)
+    [_, overlap] = DetectTask.ratios
+    value, interval = measure_ratio(rows, overlap.compute)
+    assert (value, interval) == (pytest.approx(0.9), NO_INTERVAL)

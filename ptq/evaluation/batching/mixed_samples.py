@@ -125,7 +125,7 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
     if op == "DFT":
         return _find_transformed_axes(node, opset, rank)
     if op in _WINDOWS:
-        return range(int(not (op in _RESIZES and _changes_first_axis(node))), rank)
+        return range(int(not (op in _RESIZES and _has_other_first_axis(node))), rank)
     if op == "BatchNormalization" and attributes.get("training_mode", 0):
         return [0]
     if op == "MatMul" and rank > 1:
@@ -145,7 +145,7 @@ def _find_transformed_axes(node: Node, opset: int, rank: int) -> _Axes:
     return range(rank) if axis is None else [int(axis)]
 
 
-def _changes_first_axis(node: Node) -> bool:
+def _has_other_first_axis(node: Node) -> bool:
     before, after = (
         (None if value is None else get_shape(value)) or (None,)
         for value in (node.inputs[0], node.outputs[0])
