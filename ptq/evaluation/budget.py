@@ -73,6 +73,8 @@ def check_budget(drop: Drop, points: float, search: BudgetSearch | None = None) 
         remark = f"; {count} evaluation samples would decide it"
         if not drop.has_interval:
             remark = "; more evaluation samples may give an interval"
+        elif math.isinf(drop.points):
+            remark = "; the error of a sample is infinite"
     unit = "%" if drop.metric == ERROR else "point" if points == 1 else "points"
     change, interval = describe_metric_change(drop)
     measured = f"{change} on {plural(drop.samples, 'evaluation sample')}, {interval}"

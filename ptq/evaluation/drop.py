@@ -44,7 +44,7 @@ class Drop:
         lo: Low end of the 95 % interval, in points; −∞ if there is none.
         hi: High end of the 95 % interval, in points; ∞ if there is none.
         samples: Number of samples.
-        p: p-value of McNemar's test; None if nothing is tested.
+        p: p-value of McNemar's test, whose interval is Tango's; None if nothing is tested.
         lost: Number of samples that only the float model gets right; None if samples are not right or wrong.
         gained: Number of samples that only this form gets right.
         doubt: Why the drop decides no budget; empty if it does.
@@ -68,7 +68,8 @@ class Drop:
     def interval_at(self, samples: int) -> intervals.Interval:
         """The 95 % interval, in points, of another number of samples with the same shares of changed answers.
 
-        Where answers are not counted, an interval shrinks as 1/√n, and that of no change as 1/n.
+        Where answers are not counted, an interval shrinks as 1/√n, and that of no change as 1/n. That of an infinite
+        error stays as it is.
 
         Args:
             samples: The number of samples.
@@ -76,13 +77,14 @@ class Drop:
         growth = samples / self.samples
         if self.lost is not None and self.gained is not None:
             lost, gained = growth * self.lost, growth * self.gained
-            tango = self.metric == TOP1
             lo, hi = (
                 intervals.compute_tango_interval(lost, gained, samples)
-                if tango
+                if self.p is not None
                 else intervals.compute_clopper_pearson_interval(lost, samples)
             )
             return 100 * lo, 100 * hi
+        if math.isinf(self.points):
+            return self.lo, self.hi
         shrink = growth if self.points == 0 else math.sqrt(growth)
         return (
             self.points - (self.points - self.lo) / shrink,

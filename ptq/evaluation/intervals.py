@@ -30,6 +30,8 @@ MAX_POOLS = 2000
 _ROUGH_WIDTH = 1.25
 """Ratio of the ends from which the interval of a speed is wide: measured speeds usually have 1.05 to 1.1."""
 _SEED = 20240229
+_ROUNDING = 1e-12
+"""Ratios of sums that are k times the same round by less."""
 _BITS = 53
 """Bits of a float64."""
 
@@ -148,12 +150,12 @@ def widen_equal_draws(
         samples: Number of samples that count, each as one decision.
         gains: Whether it is a difference, which may be negative.
     """
-    if interval != (value, value):
+    if not all(math.isclose(end, value, rel_tol=_ROUNDING) for end in interval):
         return interval
-    if value not in ((0,) if gains else (0, 1)):
+    if value not in ((-1, 0, 1) if gains else (0, 1)):
         return NO_INTERVAL if samples == 1 else interval
     if gains:
-        return compute_tango_interval(0, 0, samples)
+        return compute_tango_interval(samples * (value > 0), samples * (value < 0), samples)
     return compute_clopper_pearson_interval(round(value * samples), samples)
 
 
@@ -215,6 +217,12 @@ def _draw_counts(samples: int) -> NDArray[np.float64]:
 def draw_sample_counts(samples: int) -> NDArray[np.float64]:
     """Bootstrap: how often each sample counts, shape (200, samples)."""
     return _draw_counts(samples)[:USER_METRIC_DRAWS]
+
+
+def compute_defined_interval(draws: NDArray[np.float64]) -> Interval:
+    """Percentile interval of the draws that are not NaN; none if these are less than half."""
+    defined = draws[~np.isnan(draws)]
+    return compute_percentile_interval(defined) if 2 * defined.size >= draws.size else NO_INTERVAL
 
 
 def compute_percentile_interval(values: NDArray[Any]) -> Interval:

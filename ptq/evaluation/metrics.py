@@ -17,8 +17,8 @@ from ptq.core.wording import plural
 from ptq.evaluation import intervals
 from ptq.evaluation.intervals import Interval
 
-MIN_CLASSES_FOR_TOP5 = 20
-"""With fewer classes, top-5 accuracy says little."""
+MAX_CLASSES_WITHOUT_TOP5 = 20
+"""With so many classes, or fewer, top-5 accuracy says little."""
 MIN_FOR_MEDIAN = 6
 """With fewer samples, a median has no 95 % interval."""
 LOSSY_DB = 15.0
@@ -205,7 +205,7 @@ class AccuracyMeter:
             self.labelled[labels[0]] += 1
             if best != NO_CLASS:
                 self.confusion[labels[0], best] += 1
-        if flat.size > MIN_CLASSES_FOR_TOP5:
+        if flat.size > MAX_CLASSES_WITHOUT_TOP5:
             self.top5_correct.append(bool(set(order[:5].tolist()) & set(labels)))
 
     def result(self) -> Accuracy | None:

@@ -74,7 +74,9 @@ def measure_metric_drop(
 
         draws = intervals.bootstrap_statistic(loss, len(samples))
     count, doubt = len(samples), ""
-    lo, hi = intervals.widen_equal_draws(lost, _find_interval(draws), count, gains=True)
+    lo, hi = intervals.widen_equal_draws(
+        lost, intervals.compute_defined_interval(draws), count, gains=True
+    )
     if not _contains((lo, hi), lost):
         (lo, hi), doubt = NO_INTERVAL, REPEATED
     return Drop(name_metric(metric), 100 * lost, 100 * lo, 100 * hi, count, doubt=doubt)
@@ -102,21 +104,11 @@ def measure_metric(metric: Metric, outputs: Sequence[Outputs], samples: Sequence
             return _call_on_resample(metric, [outputs[i] for i in rows], [samples[i] for i in rows])
 
         draws = intervals.bootstrap_statistic(again, count)
-    interval = intervals.widen_equal_draws(value, _find_interval(draws), count)
+    interval = intervals.widen_equal_draws(value, intervals.compute_defined_interval(draws), count)
     doubt = ""
     if not _contains(interval, value):
         interval, doubt = NO_INTERVAL, REPEATED
     return Figure(name_metric(metric), value, interval, is_share=0 <= value <= 1, doubt=doubt)
-
-
-def _find_interval(draws: NDArray[np.float64]) -> intervals.Interval:
-    """The interval of the resamples on which the metric is defined, if these are at least half."""
-    defined = draws[~np.isnan(draws)]
-    return (
-        intervals.compute_percentile_interval(defined)
-        if 2 * defined.size >= draws.size
-        else NO_INTERVAL
-    )
 
 
 def _contains(interval: intervals.Interval, value: float) -> bool:

@@ -14,15 +14,15 @@ Self-check (`ptq.optimization.self_check.output_distance`): values that are not 
 values that are not finite are a failure, and so is another number of axes. An output whose length differs is not
 compared, because rounding may decide the length.
 
-Error injection (`ptq.optimization.mixed_precision.attribution.error_injection`): an output whose shape changes does
-not count on that sample. An error that is not finite makes the share huge (`error_attribution` there), so the source
-counts as the most harmful one.
+Error injection (`ptq.optimization.mixed_precision.attribution.error_injection`): values that are not finite in float
+are left out. An output whose shape changes does not count on that sample. An error that is not finite makes the share
+huge (`error_attribution` there), so the source counts as the most harmful one.
 
 Emulator of a target (`ptq.api.target_runtime`): nothing is left out. A value that is not finite makes the
 ratio NaN or infinite, which the line shows.
 
-Runtime check (`ptq.verification.runtime_check`): a shape that differs is an error of a million times the energy so
-far, so the tensor diverges. Nothing is left out.
+Runtime check (`ptq.verification.runtime_check`): NaN and infinities that are the same in both are left out. Where
+they or the shape differ, the tensor diverges.
 """
 
 from __future__ import annotations

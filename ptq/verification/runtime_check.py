@@ -7,6 +7,7 @@ energy. Deeper tensors inherit the differences of earlier ones, so the first one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,8 @@ NO_SAMPLES = "no sample to verify on; give at least one"
 
 LIMIT_DB = 20.0
 """A tensor with a lower signal-to-noise ratio diverges."""
+_MISMATCH_DB = -60.0
+"""Stands for an infinite error, which JSON cannot tell from none."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class RuntimeTensor:
         node: Name of the node that computes it.
         op: Operator of that node.
         elements: Number of values.
-        sqnr_db: Energy of the tensor over energy of the difference, in decibels; None if nothing differs.
+        sqnr_db: Energy of the tensor over energy of the difference, in decibels; None if nothing differs. It is −60
+            if the shape, a NaN or an infinity is another one.
     """
 
     tensor: str
@@ -97,19 +101,30 @@ class _EnergyTally:
     signal: float = 0.0
     noise: float = 0.0
     elements: int = 0
+    mismatch: bool = False
 
     def add(self, reference: NDArray[Any], found: NDArray[Any]) -> None:
-        """Add one sample."""
-        expected = _to_real(reference, self.reference_params)
+        """Add one sample. NaN and infinities must be the same; they would hide the errors of all other values."""
+        expected, given = _to_real(reference, self.reference_params), _to_real(found, self.params)
         self.elements += expected.size
-        self.signal += float((expected**2).sum())
-        if expected.shape == found.shape:
-            self.noise += float(((expected - _to_real(found, self.params)) ** 2).sum())
-        else:
-            self.noise += max(self.signal, 1.0) * 1e6
+        if expected.shape != given.shape:
+            self.mismatch = True
+            return
+        largest = np.finfo(reference.dtype).max if reference.dtype.kind == "f" else math.inf
+        # LiteRT's reference kernels clamp infinities to the largest finite number
+        expected, given = (array.clip(-largest, largest) for array in (expected, given))
+        usual = (np.abs(expected) < largest) & (np.abs(given) < largest)
+        if not np.allclose(
+            expected[~usual], given[~usual], 10 ** (-LIMIT_DB / 20), 0, equal_nan=True
+        ):
+            self.mismatch = True
+        self.signal += float((expected[usual] ** 2).sum())
+        self.noise += float(((expected[usual] - given[usual]) ** 2).sum())
 
     def ratio(self) -> float | None:
         """Signal over noise in decibels; None if there is no noise."""
+        if self.mismatch:
+            return _MISMATCH_DB
         return to_sqnr_db(self.signal, self.noise) if self.noise else None
 
 

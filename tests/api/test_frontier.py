@@ -129,6 +129,17 @@ def test_the_table_of_times_is_named_with_its_digest(curve: ptq.Frontier) -> Non
     assert len(table.digest) == 64
 
 
+def test_a_point_without_error_is_at_the_top_of_the_picture(curve: ptq.Frontier) -> None:
+    *points, last = curve.report.points
+    exact = replace(last, sqnr_db=float("inf"), measured_sqnr_db=float("inf"))
+    text = render_svg(replace(curve.report, points=(*points, exact)))
+    assert "nan" not in text
+    assert "inf" not in text
+    circles = [node for node in ElementTree.fromstring(text).iter() if node.tag.endswith("circle")]
+    heights = [float(node.attrib["cy"]) for node in circles if node.attrib["fill"] != "none"]
+    assert heights[-1] == min(heights) == 40  # of 400, below the title
+
+
 def test_the_picture_is_an_svg_with_a_circle_for_each_point(curve: ptq.Frontier) -> None:
     tree = ElementTree.fromstring(render_svg(curve.report))  # our own text
     circles = [e for e in tree.iter() if e.tag.endswith("circle")]

@@ -46,14 +46,17 @@ def average_precision(pairs: list[tuple[Boxes, Boxes]], least: float) -> float:
                     continue
                 overlaps = compute_iou(found.corners[k : k + 1], mine)[0]
                 able = [j for j in range(len(mine)) if j not in taken and overlaps[j] >= least]
+                sides = found.corners[k, 2:] - found.corners[k, :2]
+                if not able and sides.prod() < 0:
+                    continue
                 if able:
-                    taken.add(max(able, key=lambda j: overlaps[j]))
+                    taken.add(max(reversed(able), key=lambda j: overlaps[j]))
                 hits.append((found.scores[k], bool(able)))
         hits.sort(key=lambda hit: -hit[0])
         right = np.cumsum([hit for _, hit in hits]) if hits else np.zeros(0)
         precision = right / np.arange(1, len(hits) + 1)
         recall = right / total
-        levels = [max(precision[recall >= r - 1e-12], default=0.0) for r in np.linspace(0, 1, 101)]
+        levels = [max(precision[recall >= r], default=0.0) for r in np.linspace(0, 1, 101)]
         per_class.append(float(np.mean(levels)))
     return float(np.mean(per_class))
 
@@ -127,6 +130,39 @@ def test_half_of_a_box_in_a_crowd_is_enough_at_the_least_overlap() -> None:
     meter.add(boxes([[104, 0, 114, 9], [0, 0, 10, 10]], [0, 0], [0.9, 0.8]), label(truth, [1]))
     expected = [1.0] * 3 + [0.5] * 7
     assert meter.measure(np.ones((1, 1)))[0].tolist() == pytest.approx(expected)
+
+
+def test_of_labels_with_equal_overlap_the_last_one_is_taken() -> None:
+    # the first box overlaps both labels by 2/3; the second is the left label, and overlaps the right one by 3/7
+    left, right = [0, 0, 10, 10], [4, 0, 14, 10]
+    found = boxes([[2, 0, 12, 10], left], [1, 1], [0.9, 0.8])
+    assert measure([(found, boxes([left, right], [1, 1]))])[0] == 1
+    # the second box is wrong: half of the labels are found, so 51 of 101 recalls are reached
+    assert measure([(found, boxes([right, left], [1, 1]))])[0] == pytest.approx(51 / 101)
+
+
+def test_a_recall_of_seven_in_ten_is_rounded_as_by_pycocotools() -> None:
+    near = np.arange(0, 100, 10)[:, None] * np.ones(2)
+    truth = np.concatenate([near, near + 10], axis=1)
+    found, labelled = boxes(truth[:7], [1] * 7), boxes(truth, [1] * 10)
+    assert measure([(found, labelled)]) == pytest.approx(70 / 101)  # recalls of 0 … 0.69
+
+
+@pytest.mark.parametrize(
+    ("corners", "counts"),
+    [
+        ([20, 20, 5, 30], False),
+        ([20, 20, 30, 5], False),
+        ([20, 20, 5, 5], True),  # the product of two negative sides
+        ([20, 20, 20, 30], True),
+        ([50, 50, 60, 60], True),
+        ([50, 50, 2e5, 2e5], False),
+    ],
+)
+def test_a_box_whose_area_coco_leaves_out_is_not_wrong(corners: list[float], counts: bool) -> None:
+    found = boxes([corners, [0, 0, 10, 10]], [1, 1], [0.9, 0.8])
+    precision = measure([(found, boxes([[0, 0, 10, 10]], [1]))])
+    assert precision == pytest.approx(1 / 2 if counts else 1)
 
 
 def test_a_hundred_boxes_count_of_each_class_and_image() -> None:

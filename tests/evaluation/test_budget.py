@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -144,6 +145,24 @@ def test_an_infinite_error_has_a_verdict() -> None:
     assert check_budget(measure_error_drop([0.0] * 2, [1.0] * 2), 1.0).verdict == "exceeded"
     wide = Drop("m", 0.0, -1.0, math.inf, 9)
     assert check_budget(wide, 1.0).needed is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_infinite_error_of_one_sample_asks_for_no_number_of_samples() -> None:
+    drop = measure_error_drop([1.0] * 100, [1e-4] * 99 + [math.inf])
+    budget = check_budget(drop, 1.0)
+    assert (budget.verdict, budget.needed) == ("undecided", None)
+    assert budget.sentence.endswith("; the error of a sample is infinite")
+
+
+def test_exact_lines_are_decided_by_as_many_samples_as_other_pairs() -> None:
+    drop = _top1(10, 6, 100)
+    lines = check_budget(replace(drop, metric="exact lines"), 9.0)
+    assert lines.needed == check_budget(drop, 9.0).needed
+    assert lines.needed is not None
+    times = lines.needed / 100
+    more = _top1(round(10 * times), round(6 * times), lines.needed)
+    assert check_budget(more, 9.0).verdict == "held"
 
 
 def test_one_sample_decides_no_budget() -> None:

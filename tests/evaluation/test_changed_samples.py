@@ -205,6 +205,22 @@ def test_changed_neighbours_are_kept_with_the_pictures_of_both():
     assert len(exhibit.pictures) == 2
 
 
+def test_the_neighbours_of_all_vectors_of_a_sample_count():
+    found, names = ChangedSamples("int8", None, {}), "abc"
+    angles = np.radians([[0.0, 10.0], [30.0, 90.0], [95.0, 180.0]])
+    others = angles.copy()
+    others[1, 1], others[2, 1] = np.radians(22.0), np.nan
+    for name, one, other in zip(names, angles, others, strict=True):
+        before, after = (np.stack([np.cos(a), np.sin(a)], axis=1) for a in (one, other))
+        example = Example({"x": np.zeros((1, 3))}, {"y": before}, name)
+        found.add(EmbedTask("y"), example, {"int8": {"y": after}})
+    # of b, 30° was next to 10° and is to 22°, which was 90° and next to 95°
+    # of c, 95° was next to 90°, and 180°, which is lost, to 95°; of a, both stay next to each other
+    assert [(sample.name, sample.changed) for sample in found.result()] == [("b", 2), ("c", 2)]
+    assert found.result()[1].reference.tokens == ("b",)
+    assert build_changed(found.result(), found.count, 3, classes={}).blocks
+
+
 def test_pictures_of_answers_stay_out_of_json():
     sample = ChangedSample("s", (), 1, Answer(), Answer(), b"1", b"2", b"3")
     document = json.loads(format_json(asdict(sample)))

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import DataError, UsageError
+from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.tasks.box_heads import BoxHead
 from ptq.evaluation.tasks.box_layouts import list_heads
 from ptq.evaluation.tasks.boxes import Boxes, compute_iou, match_boxes, suppress_overlaps
 from ptq.evaluation.tasks.detect import DetectTask
 from ptq.evaluation.tasks.request import recognize_task
-from ptq.evaluation.tasks.task import Example, TaskRequest
+from ptq.evaluation.tasks.task import Example, TaskRequest, measure_ratio
 
+NOTHING = np.zeros((1, 30, 6), np.float32)
 IMAGE = {"images": np.zeros((1, 3, 64, 64), np.float32)}
 CORNERS = np.array([[4, 4, 20, 20], [30, 30, 60, 50]], np.float64)
 CLASSES = np.array([2, 0])
@@ -349,3 +351,28 @@ def test_lost_and_new_boxes_are_counted() -> None:
 def test_boxes_of_which_no_sample_has_one_show_no_head() -> None:
     outputs = {"boxes": np.zeros((1, 0, 4), np.float32), "y": np.ones((1, 6, 4), np.float32)}
     assert recognize_task(TaskRequest(), [Example(IMAGE, outputs)] * 2)[1].name != "detect"
+
+
+def test_the_mean_overlap_is_of_the_draws_that_have_boxes() -> None:
+    found, other = end_to_end()["output0"], end_to_end()["output0"]
+    other[0, 0, :4] = [4, 4, 20, 19]  # 15 of 16 rows
+    meter = DetectTask(next(list_heads(end_to_end(), {}, asked=True))).start()
+    for one, another in [(NOTHING, NOTHING)] * 6 + [(found, other), (found, found)]:
+        meter.add(Example(IMAGE, {"output0": one}), {"output0": another})
+    figure = meter.measure_figures()[1]
+    assert figure.name == "mean IoU of equal boxes"
+    assert figure.value == pytest.approx((15 / 16 + 3) / 4)
+    assert figure.interval == pytest.approx(((15 / 16 + 1) / 2, 1))
+
+
+def test_without_equal_boxes_there_is_no_mean_overlap() -> None:
+    meter = DetectTask(next(list_heads(end_to_end(), {}, asked=True))).start()
+    meter.add(Example(IMAGE, {"output0": end_to_end()["output0"]}), {"output0": NOTHING})
+    assert [figure.name for figure in meter.measure_figures()] == ["boxes that float does not have"]
+
+
+def test_one_image_with_boxes_has_no_interval_of_its_mean_overlap() -> None:
+    rows = np.array([[0, 3, 0, 3, 2.7]] + [[0] * 5] * 5)
+    [_, overlap] = DetectTask.ratios
+    value, interval = measure_ratio(rows, overlap.compute)
+    assert (value, interval) == (pytest.approx(0.9), NO_INTERVAL)

@@ -42,6 +42,14 @@ CONSTANTS = {
     "image": np.array([0, 1, 5, 6]),
     "table": gaussian_array(5, 6, seed=5),
     "second": np.array([[1]]),
+    "last_axis": np.array([3]),
+    "channels": np.array([1, -1, 3, 5]),
+    "side": np.array([1, 1, -1, 10]),
+    "pixels": np.array([-1, 12, 5, 1]),
+    "double_rows": np.array([-1, 5, 12]),
+    "double": np.array([2, 1, 1], np.float32),
+    "halved": np.array([0.5, 1, 1], np.float32),
+    "longer": np.array([1, 2, 1], np.float32),
 }
 MIXED = {
     "the largest of all": "a = Abs(x); m = ReduceMax<keepdims = 0>(a); y = Div(x, m)",
@@ -88,6 +96,32 @@ MIXED = {
     "a class that is picked from the batch": (
         "m = ReduceMean<axes = [1, 2], keepdims = 0>(x); q = Cast<to = 7>(m); k = Mul(q, zero); "
         "g = Gather<axis = 0>(x, k); y = Sub(x, g)"
+    ),
+    "a row of a table by the number of the sample": (
+        "s = Shape(x); n = Gather(s, zero); r = Range(zero, n, one); u = Unsqueeze(r, edges); "
+        "q = Cast<to = 7>(x); k = Mul(q, zero); p = Add(k, u); y = Gather<axis = 0>(table, p)"
+    ),
+    "a step by the number of the sample": (
+        "s = Shape(x); n = Gather(s, zero); r = Range(zero, n, one); u = Unsqueeze(r, edges); "
+        "q = Cast<to = 7>(x); k = Mul(q, zero); p = Add(k, u); y = GatherElements<axis = 1>(x, p)"
+    ),
+    "the number of the sample and its values": (
+        "s = Shape(x); n = Gather(s, zero); r = Range(zero, n, one); u = Unsqueeze(r, edges); "
+        "q = Cast<to = 7>(x); p = Add(q, u); y = Cast<to = 1>(p)"
+    ),
+    "samples as channels that become space": (
+        "c = Concat<axis = 2>(x, x); r = Reshape(c, channels); "
+        "d = DepthToSpace<blocksize = 2>(r); y = Reshape(d, double_rows)"
+    ),
+    "space of samples that becomes channels": (
+        "c = Concat<axis = 2>(x, x); r = Reshape(c, side); "
+        "d = SpaceToDepth<blocksize = 2>(r); y = Reshape(d, double_rows)"
+    ),
+    "samples between samples": (
+        'd = Resize<mode = "linear">(x, , double); y = Resize<mode = "linear">(d, , halved)'
+    ),
+    "frequencies of samples": (
+        "u = Unsqueeze(x, last_axis); d = DFT<axis = 0>(u); y = ReduceSum<keepdims = 0>(d, last_axis)"
     ),
     "a sum of the batch before other axes": 'e = Einsum<equation = "n...->...">(x); y = Add(x, e)',
     "a scale of all values": "q, s, z = DynamicQuantizeLinear(x); y = DequantizeLinear(q, s, z)",
@@ -142,6 +176,14 @@ APART = {
         "s = Shape(x); n = Gather(s, one); r = Range(zero, n, one); e = Gather<axis = 0>(table, r); y = Add(x, e)"
     ),
     "a triangle of steps": "y = Trilu(x)",
+    "frequencies of steps": (
+        "u = Unsqueeze(x, last_axis); d = DFT<axis = 1>(u); y = ReduceSum<keepdims = 0>(d, last_axis)"
+    ),
+    "steps between steps": 'y = Resize<mode = "linear">(x, , longer)',
+    "channels that become space": (
+        "c = Concat<axis = 2>(x, x); r = Reshape(c, pixels); "
+        "d = DepthToSpace<blocksize = 2>(r); y = Reshape(d, double_rows)"
+    ),
     "a product of features": 'y = Einsum<equation = "nij,jk->nik">(x, square)',
 }
 

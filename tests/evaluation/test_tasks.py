@@ -307,12 +307,38 @@ def test_of_copies_in_the_data_each_is_as_near_as_the_other() -> None:
     assert measure(EmbedTask("y"), pairs).measure_drop().lost == 0
 
 
-@pytest.mark.parametrize("constant", [0.0, 1.0])
+@pytest.mark.parametrize("constant", [0.0, 1.0, float("nan")])
 def test_equal_vectors_of_another_form_lose_their_neighbours(constant: float) -> None:
-    pairs = [(one[None], np.full_like(one[None], constant)) for one in unit_vectors(32)]
-    lost = measure(EmbedTask("y"), pairs).measure_drop().lost
-    assert lost is not None
-    assert lost > 25
+    # all are nearest to the first one, which a search takes first among equal ones
+    rows = unit_vectors(32) + 3 * unit_vectors(1)
+    rows[0] = rows.mean(axis=0)
+    pairs = [(one[None], np.full_like(one[None], constant)) for one in rows]
+    assert measure(EmbedTask("y"), pairs).measure_drop().lost == 32
+
+
+def test_a_vector_of_nan_loses_its_neighbour_alone() -> None:
+    angles = np.radians([0.0, 10.0, 11.0, 90.0, 91.0])
+    before = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    after = before.copy()
+    after[0] = np.nan
+    pairs = list(zip(before[:, None], after[:, None], strict=True))
+    assert measure(EmbedTask("y"), pairs).measure_drop().lost == 1
+    same = list(zip(after[:, None], after[:, None], strict=True))
+    assert measure(EmbedTask("y"), same).measure_drop().lost == 0
+
+
+def test_the_vectors_of_one_sample_do_not_count_as_samples() -> None:
+    before, noise = unit_vectors(40), 0.9 * unit_vectors(40)
+    pairs = [(before[k : k + 4], before[k : k + 4] + noise[k : k + 4]) for k in range(0, 40, 4)]
+    one_by_one = [
+        (one[None], other[None]) for pair in pairs for one, other in zip(*pair, strict=True)
+    ]
+    drop = measure(EmbedTask("y"), pairs).measure_drop()
+    of_vectors = measure(EmbedTask("y"), one_by_one).measure_drop()
+    assert drop.points == of_vectors.points > 0
+    assert (drop.samples, drop.lost, of_vectors.samples) == (10, None, 40)
+    # each share of a sample is a multiple of a quarter; that of a draw is their mean
+    assert 100 > drop.hi > drop.points > drop.lo > 0
 
 
 def test_two_vectors_have_no_neighbours_to_choose_so_the_distance_is_measured() -> None:

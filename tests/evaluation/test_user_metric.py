@@ -11,7 +11,7 @@ from networks import gaussian_array
 from ptq.core.errors import DataError, UsageError
 from ptq.data import Sample
 from ptq.evaluation.budget import BudgetSearch, check_budget
-from ptq.evaluation.drop import describe_drop
+from ptq.evaluation.drop import describe_drop, measure_top1_drop
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
@@ -74,6 +74,22 @@ def _share_if(defined: Any, answer: Any) -> Any:
 
 def _raise() -> float:
     raise ValueError("only one class present")
+
+
+@pytest.mark.parametrize("each", [True, False])
+@pytest.mark.parametrize("gain", [False, True])
+def test_a_total_loss_has_the_interval_of_as_many_pairs(each: bool, gain: bool) -> None:
+    def count_ones(outputs: Any, samples: Any) -> Any:
+        del samples
+        values = [float(one["y"][0]) for one in outputs]
+        return values if each else float(np.mean(values))
+
+    best, worst = [{"y": np.ones(1)}] * 5, [{"y": np.zeros(1)}] * 5
+    samples = [Sample(str(k), {"x": np.zeros(1)}) for k in range(5)]
+    drop = measure_metric_drop(count_ones, *((worst, best) if gain else (best, worst)), samples)
+    pairs = measure_top1_drop([not gain] * 5, [gain] * 5)
+    assert (drop.points, drop.lo, drop.hi) == (pairs.points, pairs.lo, pairs.hi)
+    assert drop.hi - drop.lo > 50
 
 
 @pytest.mark.parametrize("answer", [_raise, lambda: float("nan"), lambda: [1.0, 2.0]])

@@ -11,6 +11,7 @@ from networks import build_network, gaussian_array
 import ptq
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.exports.report import Report
+from ptq.evaluation.metrics import Figure
 from ptq.evaluation.presentation.verdict import describe_verdict
 
 SAMPLES = 12
@@ -23,10 +24,10 @@ def report() -> Report:
     return ptq.quantize(model, rows, eval_data={"x": gaussian_array(SAMPLES, 8, seed=1)}).report
 
 
-def first_line(report: Report, drop: Drop) -> str:
+def first_line(report: Report, drop: Drop, figures: tuple[Figure, ...] = ()) -> str:
     assert report.evaluation is not None
-    form = replace(report.evaluation.forms["int8"], drop=drop)
-    forms = {**report.evaluation.forms, "int8": form}
+    both = {n: replace(form, figures=figures) for n, form in report.evaluation.forms.items()}
+    forms = {**both, "int8": replace(both["int8"], drop=drop)}
     return describe_verdict(replace(report, evaluation=replace(report.evaluation, forms=forms)))[0]
 
 
@@ -51,6 +52,24 @@ def test_the_loss_that_few_samples_cannot_exclude_is_named(report: Report) -> No
 )
 def test_other_figures_are_said_as_they_are(report: Report, drop: Drop) -> None:
     assert "is possible" not in first_line(report, drop)
+
+
+@pytest.mark.parametrize(
+    ("drop", "is_significant"),
+    [
+        (Drop("mAP50-95", -2.0, -3.1, -0.9, SAMPLES), True),
+        (Drop("mAP50-95", 2.0, 0.9, 3.1, SAMPLES), True),
+        (Drop("mAP50-95", -2.0, -4.5, 0.5, SAMPLES), False),
+        (Drop("exact lines", -2.0, -4.5, 0.5, SAMPLES, p=0.2), False),
+    ],
+)
+def test_a_change_is_significant_where_its_interval_leaves_out_none(
+    report: Report, drop: Drop, is_significant: bool
+) -> None:
+    figures = (Figure(drop.metric, 0.3, (0.2, 0.4)),)
+    line = first_line(report, drop, figures)
+    assert ("no significant change" in line) != is_significant
+    assert ("points" in line.split("(")[0]) == is_significant
 
 
 def test_a_best_class_is_compared_only_where_classes_decide(report: Report) -> None:

@@ -24,6 +24,7 @@ from ptq.model.node import (
 
 _FIRST_SOFTMAX_OF_ONE_AXIS = 13
 """The opset since which Softmax reads one axis; before, it reads that axis and all behind it."""
+_FIRST_DFT_WITH_AXIS_INPUT = 20
 _SIZES = frozenset(["Shape", "Size"])
 _AXIS_OPS = frozenset(["Hardmax", "LogSoftmax", "LpNormalization", "Softmax"])
 _LAYER_NORMS = frozenset(["LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"])
@@ -37,6 +38,7 @@ _WINDOWS = frozenset(
         "AveragePool",
         "Conv",
         "ConvTranspose",
+        "DepthToSpace",
         "GlobalAveragePool",
         "GlobalMaxPool",
         "GroupNormalization",
@@ -45,9 +47,13 @@ _WINDOWS = frozenset(
         "LpPool",
         "MaxPool",
         "Resize",
+        "SpaceToDepth",
+        "Upsample",
     ]
 )
 """Their first axis is the batch; they read several positions of the other axes."""
+
+_RESIZES = frozenset(["Resize", "Upsample"])
 
 _Axes = Collection[int]
 
@@ -116,8 +122,10 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
         return range(max(rank - 2, 0), rank)
     if op in _RECURRENT:
         return [1 if attributes.get("layout", 0) else 0]
+    if op == "DFT":
+        return _find_transformed_axes(node, opset, rank)
     if op in _WINDOWS:
-        return range(1, rank)
+        return range(int(not (op in _RESIZES and _has_other_first_axis(node))), rank)
     if op == "BatchNormalization" and attributes.get("training_mode", 0):
         return [0]
     if op == "MatMul" and rank > 1:
@@ -125,6 +133,24 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
     if op == "Gemm":
         return [0 if attributes.get("transA", 0) else 1]
     return []
+
+
+def _find_transformed_axes(node: Node, opset: int, rank: int) -> _Axes:
+    """The axis of a DFT, all if it is computed: an attribute, since opset 20 an input."""
+    if opset < _FIRST_DFT_WITH_AXIS_INPUT:
+        return [int(get_attributes(node).get("axis", 1))]
+    if len(node.inputs) < 3 or node.inputs[2] is None:
+        return [-2]
+    axis = get_constant(node.inputs[2])
+    return range(rank) if axis is None else [int(axis)]
+
+
+def _has_other_first_axis(node: Node) -> bool:
+    before, after = (
+        (None if value is None else get_shape(value)) or (None,)
+        for value in (node.inputs[0], node.outputs[0])
+    )
+    return None not in (before[0], after[0]) and before[0] != after[0]
 
 
 def _has_batch_positions(node: Node) -> bool:

@@ -107,11 +107,15 @@ class SamplePositions:
         index = _POSITIONS.get(get_operator(node))
         positions = None if index is None else node.inputs[index]
         axes, first = batch_axes(node.inputs[0]), node.inputs[0]
-        if positions is None or first is None or not axes:
+        if positions is None:
+            return self._makes_numbers(node) and any(map(self._holds_number, node.inputs))
+        if first is None:
             return False
         array = self._compute(positions)
         for axis, column in _list_indexed_axes(node, positions):
             if axis in axes and not self._are_own(positions, array, column):
+                return True
+            if axis not in axes and column is None and self._holds_number(positions):
                 return True
         if get_operator(node) in ("Scatter", "ScatterElements"):
             lengths, whole = (
@@ -136,10 +140,8 @@ class SamplePositions:
 
     def _are_own(self, value: Value, array: NDArray[Any] | None, column: int | None) -> bool:
         """Whether each sample's positions are its own place in the batch."""
-        if (
-            array is None
-        ):  # samples decide where in their part; a count of samples says in which part
-            return any(self._differs(count) for count in self._list_sizes_behind(value))
+        if array is None:  # samples decide where in their part; a number says in which part
+            return self._holds_number(value)
         array = array if column is None else array[..., column]
         batch = _FEW if value.name in self._varying else self._batch
         count = np.arange(batch)
@@ -148,6 +150,19 @@ class SamplePositions:
             and bool((array == np.expand_dims(count, tuple(range(1, array.ndim - axis)))).all())
             for axis, length in enumerate(array.shape)
         )
+
+    def _holds_number(self, value: Value | None) -> bool:
+        """Whether the number of a sample is in an integer that also follows from samples."""
+        dtype = None if value is None or value.name in self.sizes else get_dtype(value)
+        if value is None or dtype is None or dtype.kind not in "iu":
+            return False
+        return any(self._differs(count) for count in self._list_sizes_behind(value))
+
+    @staticmethod
+    def _makes_numbers(node: Node) -> bool:
+        """Whether a node makes floats or a mask: integers may still become positions."""
+        kinds = [dtype.kind for value in node.outputs if (dtype := get_dtype(value)) is not None]
+        return any(kind in "fb" for kind in kinds)
 
     def _list_sizes_behind(self, value: Value) -> Iterator[Value]:
         """The integers from lengths alone that are added to, or joined with, those of samples."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -38,11 +39,13 @@ class _Plane:
 
     def y(self, value: float) -> float:
         low, high = self.up
+        value = min(max(value, low), high)  # infinite without error
         return _HEIGHT - _BOTTOM - (value - low) / (high - low) * (_HEIGHT - _BOTTOM - _TOP)
 
 
 def _widen(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
+    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    low, high = min(finite), max(finite)
     margin = 0.06 * (high - low) or 0.5
     return low - margin, high + margin
 

@@ -1,4 +1,4 @@
-"""Report or sensitivity ranking as one self-contained HTML page."""
+"""The report as one self-contained HTML page."""
 
 from __future__ import annotations
 

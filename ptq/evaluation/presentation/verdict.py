@@ -121,7 +121,7 @@ def _summarize_accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFi
     if shares is not None:
         name = "top-1 accuracy" if drop.metric == TOP1 else drop.metric
         notes.insert(0, f"{100 * shares[0]:.2f} % → {100 * shares[1]:.2f} %")
-        if drop.lo <= 0 if drop.p is None else drop.p >= SIGNIFICANCE_LEVEL:
+        if drop.lo <= 0 <= drop.hi if drop.p is None else drop.p >= SIGNIFICANCE_LEVEL:
             value = "no significant change"
             notes.insert(1, shorten_change(drop))
     if report.evaluated_on == ON_CALIBRATION:

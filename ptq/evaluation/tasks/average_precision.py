@@ -20,15 +20,17 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
-MAX_RECALL = 100
-"""Precision is averaged over recalls of 0, 1, …, 100 hundredths."""
+RECALLS = np.linspace(0, 1, 101)
+"""Precision is averaged over these. As in pycocotools, a recall of 7 in 10 does not reach 0.7, which rounds up."""
 MAX_BOXES = 100
-CONFIDENCE, SUPPRESSION_IOU = 0.001, 0.7
-"""A box counts from this score on, as detectors are commonly evaluated."""
+LABELLED_CONFIDENCE, LABELLED_SUPPRESSION_IOU = 0.001, 0.7
+"""A box is compared with labels from this score on, as detectors are commonly evaluated. Boxes of one class are
+suppressed above this overlap.
+"""
+_MAX_AREA = 1e10
+"""Square pixels of the largest size that COCO counts."""
 _BLOCK = 1_000_000
 """Weights of boxes in memory at once."""
-_ROUNDING = 1e-10
-"""Recalls are ratios of integers, in hundredths: they round by less."""
 
 
 @dataclass
@@ -113,8 +115,9 @@ def _rank_in_class(classes: NDArray[np.int64]) -> NDArray[np.int64]:
 def _match_labelled(found: Boxes, labelled: LabelledBoxes) -> tuple[Flags, Flags]:
     """Whether each box is right, and whether it counts at all; shape (boxes, thresholds) of both.
 
-    A box takes the labelled one of its class that it overlaps most and that no better box has taken. If there is
-    none, and enough of it lies in an ignored region of its class, it does not count.
+    A box takes the labelled one of its class that it overlaps most and that no better box has taken, the last of
+    equal ones. If there is none, it does not count where enough of it lies in an ignored region of its class, or
+    where its area is out of COCO's range.
     """
     same = found.classes[:, None] == labelled.classes[None]
     regions = labelled.ignored
@@ -123,11 +126,17 @@ def _match_labelled(found: Boxes, labelled: LabelledBoxes) -> tuple[Flags, Flags
     free = np.ones((len(THRESHOLDS), overlap.shape[1]), bool)
     for row in np.flatnonzero(overlap.max(axis=1, initial=0) >= THRESHOLDS[0]):
         able = np.where(free & (overlap[row] >= THRESHOLDS[:, None]), overlap[row], 0)
-        taken = able.argmax(axis=1)
+        taken = able.shape[1] - 1 - able[:, ::-1].argmax(axis=1)
         right[row] = able.max(axis=1) > 0
         free[right[row], taken[right[row]]] = False
     cover = measure_cover(found.corners, labelled.corners[regions]) * same[:, regions]
-    return right, right | (cover.max(axis=1, initial=0)[:, None] < THRESHOLDS)
+    counted = cover.max(axis=1, initial=0)[:, None] < THRESHOLDS
+    sizes = (
+        found.corners[:, 2:] - found.corners[:, :2]
+    )  # of a box that is turned round, one is negative
+    areas = sizes.prod(axis=1)
+    counted[(areas < 0) | (areas > _MAX_AREA)] = False
+    return right, right | counted
 
 
 def _average_precision(weights: Floats, right: Flags, counted: Flags, count: Floats) -> Floats:
@@ -151,8 +160,8 @@ def _average_precision(weights: Floats, right: Flags, counted: Flags, count: Flo
         hits = np.cumsum(weights[:, at], axis=1)
         precision = hits / np.maximum(seen[:, at], 1)
         precision = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
-        recall = MAX_RECALL * hits / np.maximum(count, 1)[:, None]
-        reached = np.floor(recall + _ROUNDING) + 1  # of the recalls from 0 on
+        recall = hits / np.maximum(count, 1)[:, None]
+        reached = np.searchsorted(RECALLS, recall, side="right")  # of the recalls from 0 on
         reached[:, 1:] -= reached[:, :-1].copy()
-        result[:, column] = (precision * reached).sum(axis=1) / (MAX_RECALL + 1)
+        result[:, column] = (precision * reached).sum(axis=1) / len(RECALLS)
     return result

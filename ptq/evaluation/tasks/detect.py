@@ -13,7 +13,11 @@ from ptq.data.labels.labelled_boxes import LabelledBoxes
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.metrics import Figure
-from ptq.evaluation.tasks.average_precision import CONFIDENCE, SUPPRESSION_IOU, PrecisionMeter
+from ptq.evaluation.tasks.average_precision import (
+    LABELLED_CONFIDENCE,
+    LABELLED_SUPPRESSION_IOU,
+    PrecisionMeter,
+)
 from ptq.evaluation.tasks.box_heads import BoxHead
 from ptq.evaluation.tasks.box_layouts import list_heads
 from ptq.evaluation.tasks.boxes import compute_iou, match_boxes
@@ -29,6 +33,7 @@ from ptq.evaluation.tasks.task import (
     Ratio,
     TaskMeter,
     TaskRequest,
+    compute_mean,
     compute_share,
 )
 
@@ -48,7 +53,7 @@ class DetectTask:
     metric: str = "agreement of boxes"
     ratios: Sequence[Ratio] = (
         Ratio("boxes that float does not have", lambda sums: compute_share(sums[2], sums[3])),
-        Ratio("mean IoU of equal boxes", lambda sums: compute_share(sums[4], sums[1] - sums[0])),
+        Ratio("mean IoU of equal boxes", lambda sums: compute_mean(sums[4], sums[1] - sums[0])),
     )
 
     @property
@@ -92,7 +97,9 @@ class LabelledMeter:
         if labels is None:
             return
         for meter, outputs in ((self._before, example.outputs), (self._after, other)):
-            found = self._task.head.decode(outputs, example.feed, CONFIDENCE, SUPPRESSION_IOU)
+            found = self._task.head.decode(
+                outputs, example.feed, LABELLED_CONFIDENCE, LABELLED_SUPPRESSION_IOU
+            )
             meter.add(found, labels)
 
     def measure_drop(self) -> Drop:

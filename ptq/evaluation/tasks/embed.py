@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.metrics import Figure
 from ptq.evaluation.tasks.sequence import find_positions
@@ -23,6 +22,7 @@ from ptq.evaluation.tasks.task import (
     TaskMeter,
     TaskRequest,
     is_distribution,
+    measure_decisions,
     measure_ratio,
 )
 
@@ -31,6 +31,11 @@ MIN_VECTORS = 3
 MIN_WIDTH = 16
 _ROUNDING = 1e-6
 """Of a cosine of float32 vectors: eight times their epsilon."""
+_EQUAL = 1e-12
+"""Cosines to equal vectors round by less, summed in another order."""
+_BLOCK = 1024
+"""Vectors whose cosines are in memory at once."""
+NO_NEIGHBOUR = -1
 _VECTORS = re.compile(r"embed|pool|feature|sentence|hidden|vector|representation", re.IGNORECASE)
 COSINE_DISTANCE = "cosine distance to float"
 NEIGHBOURS = "agreement of nearest neighbours"
@@ -84,16 +89,11 @@ class EmbedMeter:
 
     def measure_drop(self) -> Drop:
         """Vectors with another nearest neighbour than in float; with too few vectors, the distance to float."""
-        before, after = np.concatenate(self.before), np.concatenate(self.after)
-        if len(before) < MIN_VECTORS or before.shape != after.shape:
+        found = compare_neighbours(self.before, self.after)
+        if found is None:
             share, (lo, hi) = measure_ratio(self._rows(), lambda sums: float(sums[0] / sums[1]))
             return Drop(COSINE_DISTANCE, 100 * share, 100 * lo, 100 * hi, len(self.before))
-        changed = int(compare_neighbours(before, after).changed.sum())
-        lo, hi = intervals.compute_clopper_pearson_interval(changed, len(before))
-        share = changed / len(before)
-        return Drop(
-            NEIGHBOURS, 100 * share, 100 * lo, 100 * hi, len(before), lost=changed, gained=0
-        )
+        return measure_decisions(NEIGHBOURS, found.count_by_sample(len(self.before)))
 
     def measure_figures(self) -> tuple[Figure, ...]:
         """The mean cosine to float."""
@@ -106,44 +106,72 @@ class EmbedMeter:
         )
 
 
-def find_neighbours(vectors: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Index of the nearest other vector by cosine, of each vector of length 1."""
-    found = np.empty(len(vectors), np.intp)
-    for start in range(0, len(vectors), 1024):
-        block = vectors[start : start + 1024] @ vectors.T
-        block[np.arange(len(block)), np.arange(start, start + len(block))] = -np.inf
-        found[start : start + len(block)] = block.argmax(axis=1)
-    return found
-
-
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The nearest other vectors of the vectors of two forms.
+    """The nearest other vectors of the vectors of two forms, over all samples.
 
     Attributes:
-        before: Index of the neighbour in the first form, of each vector.
-        after: The same in the second form.
+        before: Index of the neighbour in the first form, of each vector; `NO_NEIGHBOUR` if its cosines are NaN.
+        after: The same in the second form; of equally near ones, the one that is furthest away in the first form.
         changed: Whether the second form has another one, which is further away in the first form. Of copies in the
             data, each is as near as the other. Ties of the second form excuse nothing: constant vectors all tie.
+        sample: Index of the sample of each vector.
     """
 
     before: NDArray[np.intp]
     after: NDArray[np.intp]
     changed: NDArray[np.bool_]
+    sample: NDArray[np.intp]
+
+    def count_by_sample(self, samples: int) -> Counts:
+        """Changed vectors and vectors of each sample, shape (samples, 2)."""
+        both = (
+            np.bincount(at, minlength=samples) for at in (self.sample[self.changed], self.sample)
+        )
+        return np.stack(list(both), axis=1).astype(np.float64)
 
 
-def compare_neighbours(before: NDArray[np.float64], after: NDArray[np.float64]) -> Neighbours:
-    """The neighbours in two forms; vectors have length 1 and shape (rows, width)."""
-    old, new = find_neighbours(before), find_neighbours(after)
-    return Neighbours(old, new, (old != new) & ~_are_as_near(before, old, new))
+def compare_neighbours(
+    before: Sequence[NDArray[np.float64]], after: Sequence[NDArray[np.float64]]
+) -> Neighbours | None:
+    """The neighbours in two forms; None for fewer vectors than `MIN_VECTORS`, or for other shapes in the second form.
+
+    Args:
+        before: The vectors of each sample in the first form, of length 1, shape (rows, width).
+        after: The same in the second form.
+    """
+    if any(one.shape != other.shape for one, other in zip(before, after, strict=True)):
+        return None
+    first, second = np.concatenate(before), np.concatenate(after)
+    if len(first) < MIN_VECTORS:
+        return None
+    parts = [_compare_block(first, second, start) for start in range(0, len(first), _BLOCK)]
+    sample = np.repeat(np.arange(len(before)), [len(rows) for rows in before])
+    old, new, changed = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return Neighbours(old, new, changed, sample)
 
 
-def _are_as_near(
-    vectors: NDArray[np.float64], best: NDArray[np.intp], other: NDArray[np.intp]
-) -> NDArray[np.bool_]:
-    """Whether the cosine of another neighbour equals that of the best one, but for rounding."""
-    nearest, further = ((vectors * vectors[rows]).sum(axis=1) for rows in (best, other))
-    return np.asarray(nearest - further <= _ROUNDING, bool)
+def _compare_block(
+    first: NDArray[np.float64], second: NDArray[np.float64], start: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
+    """The attributes of `Neighbours` of a block of vectors."""
+    old, new = (_compute_cosines(vectors, start) for vectors in (first, second))
+    nearest, nearest_after = old.max(axis=1), new.max(axis=1)
+    ties = new >= nearest_after[:, None] - _EQUAL
+    chosen = np.where(ties, old, np.inf).argmin(axis=1)
+    reached = np.take_along_axis(old, chosen[:, None], axis=1)[:, 0]
+    before = np.where(nearest == -np.inf, NO_NEIGHBOUR, old.argmax(axis=1))
+    after = np.where(nearest_after == -np.inf, NO_NEIGHBOUR, chosen)
+    one_alone = (before == NO_NEIGHBOUR) != (after == NO_NEIGHBOUR)
+    return before, after, one_alone | (reached < nearest - _ROUNDING)
+
+
+def _compute_cosines(vectors: NDArray[np.float64], start: int) -> NDArray[np.float64]:
+    """The cosines of a block of vectors to all; −∞ to itself and for NaN."""
+    block = vectors[start : start + _BLOCK] @ vectors.T
+    block[np.arange(len(block)), np.arange(start, start + len(block))] = -np.inf
+    block[np.isnan(block)] = -np.inf
+    return block
 
 
 def _sum_distances(before: NDArray[Any], after: NDArray[Any]) -> Counts:

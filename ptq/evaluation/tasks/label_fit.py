@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ptq.data.labels.labelled_boxes import BoxLabels, ClassNumbers, LabelledBoxes
 from ptq.evaluation import intervals
-from ptq.evaluation.tasks.average_precision import CONFIDENCE, SUPPRESSION_IOU
+from ptq.evaluation.tasks.average_precision import LABELLED_CONFIDENCE, LABELLED_SUPPRESSION_IOU
 from ptq.evaluation.tasks.boxes import Boxes, match_boxes
 from ptq.evaluation.tasks.task import Arrays, Example
 
@@ -48,7 +48,10 @@ def fit_labels(
     ways = [(head, numbering) for head in heads for numbering in labels.numberings]
     images = [(e, labels.images[e.name]) for e in examples if e.name in labels.images]
     found = [
-        [head.decode(e.outputs, e.feed, CONFIDENCE, SUPPRESSION_IOU) for e, _ in images]
+        [
+            head.decode(e.outputs, e.feed, LABELLED_CONFIDENCE, LABELLED_SUPPRESSION_IOU)
+            for e, _ in images
+        ]
         for head in heads
     ]
     hits = [

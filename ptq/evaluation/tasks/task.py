@@ -7,6 +7,7 @@ print(task.metric, 100 * changed / decisions)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -36,7 +37,7 @@ Counts = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Ratio:
-    """A figure that is a function of the sums of the counts over samples.
+    """A figure that is a function of the sums of the counts over samples; NaN where they do not define it.
 
     Attributes:
         name: What it measures.
@@ -188,37 +189,43 @@ class CountsMeter:
         self.rows.append(self.task.compare(example.outputs, other, example.feed))
 
     def measure_drop(self) -> Drop:
-        """The share of changed decisions, in points, with an interval.
-
-        The interval is exact (Clopper and Pearson) if every sample is one decision. Else it is a bootstrap over
-        samples, because decisions of one sample are not independent. Without any decision, such as a box with a
-        sufficient score, any share is possible.
-        """
-        rows = np.array(self.rows)[:, :2]
-        changed, decisions = map(float, rows.sum(axis=0))
-        share, metric = compute_share(changed, decisions), self.task.metric
-        single = bool((rows[:, 1] == 1).all())
-        if not decisions:
-            lo, hi = 0.0, 1.0
-        elif single:
-            lo, hi = intervals.compute_clopper_pearson_interval(int(changed), int(decisions))
-        else:
-            lo, hi = measure_ratio(rows, lambda sums: compute_share(sums[0], sums[1]))[1]
-        lost, gained = (int(changed), 0) if single else (None, None)
-        return Drop(metric, 100 * share, 100 * lo, 100 * hi, len(rows), lost=lost, gained=gained)
+        """The share of changed decisions, see `measure_decisions`."""
+        return measure_decisions(self.task.metric, np.array(self.rows)[:, :2])
 
     def measure_figures(self) -> tuple[Figure, ...]:
-        """The figures that follow from the sums, each with a bootstrap interval."""
+        """The figures that the sums define, each with a bootstrap interval."""
         rows = np.array(self.rows)
-        return tuple(
-            Figure(ratio.name, *measure_ratio(rows, ratio.compute)) for ratio in self.task.ratios
-        )
+        found = ((ratio.name, *measure_ratio(rows, ratio.compute)) for ratio in self.task.ratios)
+        return tuple(Figure(*figure) for figure in found if not math.isnan(figure[1]))
+
+
+def measure_decisions(metric: str, rows: Counts) -> Drop:
+    """The share of changed decisions, in points, with an interval.
+
+    The interval is exact (Clopper and Pearson) if every sample is one decision. Else it is a bootstrap over samples,
+    because decisions of one sample are not independent. Without any decision, such as a box with a sufficient score,
+    any share is possible.
+
+    Args:
+        metric: Name of the metric.
+        rows: Decisions changed and decisions, of each sample.
+    """
+    changed, decisions = map(float, rows.sum(axis=0))
+    share, single = compute_share(changed, decisions), bool((rows[:, 1] == 1).all())
+    if not decisions:
+        lo, hi = 0.0, 1.0
+    elif single:
+        lo, hi = intervals.compute_clopper_pearson_interval(int(changed), int(decisions))
+    else:
+        lo, hi = measure_ratio(rows, lambda sums: compute_share(sums[0], sums[1]))[1]
+    lost, gained = (int(changed), 0) if single else (None, None)
+    return Drop(metric, 100 * share, 100 * lo, 100 * hi, len(rows), lost=lost, gained=gained)
 
 
 def measure_ratio(
     rows: Counts, compute: Callable[[Counts], float], *, gains: bool = False
 ) -> tuple[float, Interval]:
-    """A function of the sums over samples, with its bootstrap interval.
+    """A function of the sums over samples, with the bootstrap interval of the draws that define it.
 
     Where all samples are equal, as without any change, each that counts anything is one decision: decisions of one
     sample are not independent.
@@ -230,7 +237,7 @@ def measure_ratio(
     """
     value = compute(rows.sum(axis=0))
     draws = [compute(sums) for sums in intervals.bootstrap_sums(rows)]
-    interval = intervals.compute_percentile_interval(np.array(draws))
+    interval = intervals.compute_defined_interval(np.array(draws))
     counted = max(1, int(rows.any(axis=1).sum()))
     return value, intervals.widen_equal_draws(value, interval, counted, gains=gains)
 
@@ -248,6 +255,11 @@ def is_distribution(scores: NDArray[Any], axis: int = -1) -> bool:
 def compute_share(changed: float, total: float) -> float:
     """A share; 0 if nothing was counted."""
     return float(changed / total) if total else 0.0
+
+
+def compute_mean(total: float, count: float) -> float:
+    """A mean; NaN if nothing was counted."""
+    return float(total / count) if count else math.nan
 
 
 def choose_threshold(arrays: Sequence[NDArray[Any]]) -> float:

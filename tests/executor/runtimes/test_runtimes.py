@@ -19,12 +19,15 @@ import ptq
 from ptq.core.errors import DataError, UnsupportedError, UsageError
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
+from ptq.data import Sample
 from ptq.executor.runtimes.registry import RUNTIMES, Runtime, open_in_runtime
 from ptq.executor.runtimes.runtime import Placement, describe_fallback, summarize_placement
 from ptq.model.graph import Graph
 from ptq.model.node import get_operator
 from ptq.model.session.provider_session import parse_rejections
 from ptq.model.session.session import Session
+from ptq.verification import runtime_check
+from ptq.verification.runtime_check import RuntimeTensor
 
 SAME = "<pads = [1, 1, 1, 1]>"
 MODEL = build_network(
@@ -223,12 +226,68 @@ def test_against_alone_is_refused_by_verify() -> None:
 def test_no_sample_is_an_error() -> None:
     if not RUNTIMES["openvino"].is_installed():
         pytest.skip(f"needs: {RUNTIMES['openvino'].install}")
-    from ptq.verification.runtime_check import check_in_runtime
-
     with pytest.raises(DataError, match="no sample"):
-        check_in_runtime(
+        runtime_check.check_in_runtime(
             Graph.from_proto(MODEL), [], "openvino", against=None, run=RunOptions(threads=1)
         )
+
+
+def _compare_with(
+    monkeypatch: pytest.MonkeyPatch, weight: float, rest: list[float], found: list[float]
+) -> RuntimeTensor:
+    """The output of two models as two runtimes; they differ in the factor, and in the values behind the products."""
+
+    def build(factor: float, values: list[float]) -> Graph:
+        array = np.array([values], np.float32)
+        weights = {"w": np.full((4, 4), factor, np.float32), "rest": array}
+        nodes = "p = MatMul(x, w)\ny = Concat<axis = 1>(p, rest)"
+        return Graph.from_proto(build_network(nodes, {"x": (1, 4)}, **weights))
+
+    class Other:
+        def __init__(self) -> None:
+            self.session = Session(build(weight, found), threads=1)
+
+        def run(self, feed: Any, names: Any) -> Any:
+            return self.session.run(feed, names)
+
+        def placement(self) -> tuple[Placement, ...]:
+            return ()
+
+    monkeypatch.setattr(runtime_check, "open_in_runtime", lambda *_, **__: Other())
+    samples = [Sample("s", {"x": np.ones((1, 4), np.float32)})]
+    check = runtime_check.check_in_runtime(
+        build(1, rest), samples, "openvino", against=None, run=RunOptions(threads=1)
+    )
+    [tensor] = check.tensors
+    assert check.passed == (tensor.sqnr_db is None or tensor.sqnr_db >= check.limit_db)
+    return tensor
+
+
+NAN, INF, LARGEST = float("nan"), float("inf"), float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize("rest", [[-INF], [NAN, INF], [-LARGEST]])
+def test_equal_infinities_hide_no_error_of_other_values(
+    monkeypatch: pytest.MonkeyPatch, rest: list[float]
+) -> None:
+    assert _compare_with(monkeypatch, 1, rest, rest).sqnr_db is None
+    # 4 values of 4 are 6: an error of half of each
+    other = _compare_with(monkeypatch, 1.5, rest, rest)
+    assert other.sqnr_db == pytest.approx(20 * np.log10(2))
+
+
+@pytest.mark.parametrize(
+    ("rest", "found"),
+    [([1.0], [NAN]), ([NAN], [1.0]), ([INF], [-INF]), ([-INF], [0.0]), ([0.0], [INF]), ([0.0], [])],
+)
+def test_other_values_that_are_not_finite_diverge(
+    monkeypatch: pytest.MonkeyPatch, rest: list[float], found: list[float]
+) -> None:
+    assert _compare_with(monkeypatch, 1, rest, found).sqnr_db == -60
+
+
+def test_an_infinity_may_be_the_largest_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _compare_with(monkeypatch, 1, [-INF, INF], [-LARGEST, LARGEST]).sqnr_db is None
 
 
 def test_placement_is_summed_up_in_one_line() -> None:

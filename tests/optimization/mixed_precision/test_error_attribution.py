@@ -64,6 +64,20 @@ def test_a_sequence_has_the_error_of_its_items() -> None:
         assert signal[2] == pytest.approx(signal[0] + signal[1])
 
 
+def test_equal_infinities_of_an_output_hide_no_error() -> None:
+    nodes, weights = "h = Gemm(x, w)\ny = Relu(h)", {"w": gaussian_array(16, 16)}
+    masked = {"mask": np.full((8, 1), -np.inf, np.float32)}
+    model = build_network(
+        f"{nodes}\nz = Concat<axis = 1>(y, mask)", {"x": (8, 16)}, ("y", "z"), **weights, **masked
+    )
+    done = quantize_network(model, [dict(s.feed) for s in THESE], skip=("Concat",))
+    parts = build_error_probe(done.prepared, done.plan, done.qdq)
+    factors = np.ones((1, len(parts.sources)), np.float32)
+    for noise, signal in injector(parts).output_error_energies(THESE, factors):
+        assert noise[1] == pytest.approx(noise[0])
+        assert signal[1] == pytest.approx(signal[0])
+
+
 def test_few_that_make_most_are_each_found_in_few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = chain_probe(coarse=5)
     expected, count = alone(parts), len(parts.sources)

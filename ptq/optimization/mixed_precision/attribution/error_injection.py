@@ -19,6 +19,7 @@ from ptq.data.workers.sample_parts import Part
 from ptq.evaluation.metrics import flatten_output
 from ptq.kernels.thread_pool import map_in_parallel
 from ptq.model.session.session import Session
+from ptq.optimization.error_energy import measure_energy
 from ptq.rewrite.instrument.error_sources import ErrorProbe
 
 _KEPT_BYTES = 2**28
@@ -110,7 +111,7 @@ class _Injection:
         ]
         energies = np.array(sums, np.float64).reshape(len(factors), len(clean)).T
         excluded = np.any(energies < 0, axis=1, keepdims=True)
-        signal = np.array([_compute_energy(y) if y.dtype.kind == "f" else 0.0 for y in clean])
+        signal = np.array([measure_energy(y) for y in clean])
         return np.where(excluded, 0.0, energies), np.where(excluded[:, 0], 0.0, signal)
 
     def output_errors(
@@ -118,7 +119,8 @@ class _Injection:
     ) -> Iterator[list[NDArray[Any]]]:
         """Yield the outputs without errors, then for each row of factors the error of each output.
 
-        The error is empty for an output that is not float, or whose shape changes.
+        The error is empty for an output that is not float, or whose shape changes. It is 0 where the output without
+        errors is not finite.
 
         Raises:
             DataError: The model fails on the sample; the text names it.
@@ -170,8 +172,9 @@ def _compute_energy(array: NDArray[Any]) -> float:
 def _compute_output_error(output: NDArray[Any], clean: NDArray[Any]) -> NDArray[np.float32]:
     if output.dtype.kind != "f" or output.shape != clean.shape:
         return np.empty(0, np.float32)
-    noise: NDArray[np.float32] = (output - clean).astype(np.float32, copy=False).reshape(-1)
-    return noise
+    noise: NDArray[Any] = np.zeros_like(clean)
+    np.subtract(output, clean, out=noise, where=np.isfinite(clean))
+    return noise.astype(np.float32, copy=False).reshape(-1)
 
 
 class _InjectedErrors:
