@@ -27,6 +27,7 @@ from ptq.data.workers.start_workers import resolve_data, start_workers, stop_wor
 from ptq.evaluation.build_report import build_report
 from ptq.evaluation.report.benefit_check import require_gain
 from ptq.evaluation.result import Result
+from ptq.evaluation.runs.early_task import require_fitting_task
 from ptq.evaluation.runs.outputs_ahead import run_float_ahead
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.evaluation.tasks.label_options import LabelOptions
@@ -211,6 +212,8 @@ def quantize(
         model, data, eval_data, reading, options, run, given=given, search=max_drop is not None
     )
     labels = options.labels.read(job.samples.evaluation, job.source)
+    request = TaskRequest.from_graph(task, job.source, labels)
+    require_fitting_task(job.source, job.samples.evaluation, request, run)
     run.expect(list_expected_stages(job))
     sessions, measured_on = SessionCache(run), job.samples.evaluation
     job, calibrated, draft = prepare_draft(
@@ -236,7 +239,7 @@ def quantize(
     report = build_report(
         finished, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
         inside=inside, metric=metric,
-        task=TaskRequest.from_graph(task, job.source, labels),
+        task=request,
         max_drop=options.max_drop, search=search, min_speedup=options.min_speedup,
         has_half_border=options.io == "float16",
     )  # fmt: skip
