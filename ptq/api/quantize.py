@@ -25,9 +25,9 @@ from ptq.data.splits import SampleOptions
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.build_report import build_report
+from ptq.evaluation.early_task import require_fitting_task
 from ptq.evaluation.report.benefit_check import require_gain
 from ptq.evaluation.result import Result
-from ptq.evaluation.runs.early_task import require_fitting_task
 from ptq.evaluation.runs.outputs_ahead import run_float_ahead
 from ptq.evaluation.runs.session_cache import SessionCache
 from ptq.evaluation.tasks.label_options import LabelOptions

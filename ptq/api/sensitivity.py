@@ -26,8 +26,8 @@ from ptq.evaluation.checks.mode_check import check_mode
 from ptq.evaluation.checks.noise_check import check_noise
 from ptq.evaluation.checks.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.drop import Drop
+from ptq.evaluation.early_task import require_fitting_task
 from ptq.evaluation.ranking import NodeCost, Ranking
-from ptq.evaluation.runs.early_task import require_fitting_task
 from ptq.evaluation.tasks.task import TaskName, TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.kernels.thread_pool import use_given_threads

@@ -7,6 +7,5 @@ reference       outputs of the float model on one sample
 model_outputs   the outputs of a model on samples
 run_forms       the outputs of several forms of one model in batches
 session_cache   open sessions of the float and the quantized model
-early_task      whether a task that is asked for fits the model, before the quantization
 outputs_ahead   outputs of the float model that idle workers compute ahead
 """
