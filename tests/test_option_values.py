@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import typing
 from pathlib import Path
@@ -45,6 +46,7 @@ QUANTIZE = [
     ({"method": 3}, "method 3 is unknown"),
     ({"target": "tensorr"}, r"target 'tensorr' is unknown; .* \(did you mean tensorrt\?\)"),
     ({"arithmetic": "abacus"}, "arithmetic 'abacus' is unknown; choose one of ort, ort-avx2"),
+    ({"metric": math.sqrt}, r"metric sqrt cannot be called with two arguments \(.*; write metric"),
     ({"batch": 0}, f"batch 0 {WHOLE} of at least 1"),
     ({"batch": 1.5}, f"batch 1.5 {WHOLE}"),
     ({"batch": True}, f"batch True {WHOLE}"),
@@ -341,6 +343,31 @@ def test_a_wrong_eval_data_is_named_not_data(wrong: Any, said: str) -> None:
         lambda: ptq.quantize(MODEL, DATA, eval_data=wrong, effort="fast"), ptq.DataError
     )
     assert text.startswith(said)
+
+
+def _stop(stage: str, steps: int | None) -> Any:
+    """A stage that begins ends the run as cancelled."""
+    raise RuntimeError(stage)
+
+
+@pytest.mark.parametrize("verb", [ptq.quantize, ptq.sensitivity])
+def test_a_task_that_no_output_fits_is_refused_before_any_stage(verb: Any) -> None:
+    text = _refused(lambda: verb(MODEL, DATA, task="classify", progress=_stop))
+    assert text.startswith("task classify: no output fits (y [1, 8, 8, 8])")
+    with pytest.raises(ptq.Cancelled):
+        verb(MODEL, DATA, task="segment", progress=_stop)
+
+
+def test_characters_for_a_model_that_reads_no_texts_are_refused(tmp_path: Path) -> None:
+    letters = tmp_path / "letters.txt"
+    letters.write_text("a\nb\n")
+    text = _refused(lambda: ptq.quantize(MODEL, DATA, alphabet=letters, progress=_stop))
+    assert text.startswith("`alphabet` has no effect: the model is no recognizer of texts")
+    text = _refused(lambda: ptq.evaluate(MODEL, DATA, against=MODEL, alphabet=letters))
+    assert text.startswith("`alphabet` has no effect: the model is no recognizer of texts")
+    for more in ({"task": "segment"}, {"metric": lambda outputs, samples: 1.0}):
+        text = _refused(lambda more=more: ptq.quantize(MODEL, DATA, alphabet=letters, **more))  # type: ignore[misc]
+        assert text.startswith("`alphabet` belongs to task ctc, and has no effect with")
 
 
 class _BytesPath:

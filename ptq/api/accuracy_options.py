@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptq.core.option_checks import require_callable, require_number
+from ptq.core.option_checks import require_number
 from ptq.data import Samples
 from ptq.evaluation.budget import check_budget
 from ptq.evaluation.checks.noise_check import leave_noise_undecided
@@ -13,7 +13,7 @@ from ptq.evaluation.drop import Budget, Drop
 from ptq.evaluation.tasks.label_options import LabelOptions
 from ptq.evaluation.tasks.request import TaskRequest, require_task
 from ptq.evaluation.tasks.task import TaskName
-from ptq.evaluation.user_metric import Metric
+from ptq.evaluation.user_metric import Metric, require_metric
 from ptq.model.graph import Graph
 
 
@@ -37,7 +37,7 @@ class AccuracyOptions:
         if self.max_drop is not None:
             object.__setattr__(self, "max_drop", require_number("max_drop", self.max_drop, least=0))
         if self.metric is not None:
-            require_callable("metric", self.metric)
+            require_metric(self.metric)
         require_task(self.task, self.metric)
         self.labels.check_task(self.task, self.metric)
 

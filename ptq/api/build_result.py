@@ -11,6 +11,7 @@ from ptq.api.complete_report import add_file_facts
 from ptq.api.provenance import build_provenance
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.exports.report import Report
+from ptq.evaluation.report.computed_constants import count_computed_bytes
 from ptq.evaluation.result import Result
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
@@ -71,6 +72,7 @@ def build_result(
         if source
         else count_serialized_bytes(job.source.model),
         int8_bytes=count_serialized_bytes(bordered.model) if file is None else len(file.content),
+        computed_bytes=count_computed_bytes(bordered if file is None else graph, job.source),
     )
     calibration = quantized.calibrated_model.calibration
     tflite = None if file is None else file.content

@@ -77,6 +77,7 @@ def add_file_facts(
     *,
     float_bytes: int,
     int8_bytes: int,
+    computed_bytes: int,
 ) -> Report:
     """The report with what the model's file shows: border, LiteRT's check, sizes and the benefit.
 
@@ -88,11 +89,14 @@ def add_file_facts(
         notes: What was changed for the file.
         float_bytes: Size of the float model.
         int8_bytes: Size of the quantized one.
+        computed_bytes: Bytes of it for constants that the float model computes.
     """
     report = replace(report, changes=(*report.changes, *notes))
     if tflite is not None:
         report = add_litert_check(report, tflite, graph, job.samples)
-    report = replace(report, float_bytes=float_bytes, int8_bytes=int8_bytes)
+    report = replace(
+        report, float_bytes=float_bytes, int8_bytes=int8_bytes, computed_bytes=computed_bytes
+    )
     found = [*check_benefit(report), *_find_missing_shards(job), *report.suspects]
     found.sort(key=lambda suspect: not (suspect.headline and suspect.serious))
     return replace(report, suspects=tuple(found))

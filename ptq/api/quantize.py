@@ -25,6 +25,7 @@ from ptq.data.splits import SampleOptions
 from ptq.data.workers.cluster_adapters import Cluster
 from ptq.data.workers.start_workers import resolve_data, start_workers, stop_workers_at_end
 from ptq.evaluation.build_report import build_report
+from ptq.evaluation.early_task import require_fitting_task
 from ptq.evaluation.report.benefit_check import require_gain
 from ptq.evaluation.result import Result
 from ptq.evaluation.runs.outputs_ahead import run_float_ahead
@@ -211,6 +212,8 @@ def quantize(
         model, data, eval_data, reading, options, run, given=given, search=max_drop is not None
     )
     labels = options.labels.read(job.samples.evaluation, job.source)
+    request = TaskRequest.from_graph(task, job.source, labels)
+    require_fitting_task(job.source, job.samples.evaluation, request, run)
     run.expect(list_expected_stages(job))
     sessions, measured_on = SessionCache(run), job.samples.evaluation
     job, calibrated, draft = prepare_draft(
@@ -236,7 +239,7 @@ def quantize(
     report = build_report(
         finished, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
         inside=inside, metric=metric,
-        task=TaskRequest.from_graph(task, job.source, labels),
+        task=request,
         max_drop=options.max_drop, search=search, min_speedup=options.min_speedup,
         has_half_border=options.io == "float16",
     )  # fmt: skip

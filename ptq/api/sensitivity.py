@@ -26,8 +26,9 @@ from ptq.evaluation.checks.mode_check import check_mode
 from ptq.evaluation.checks.noise_check import check_noise
 from ptq.evaluation.checks.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.drop import Drop
+from ptq.evaluation.early_task import require_fitting_task
 from ptq.evaluation.ranking import NodeCost, Ranking
-from ptq.evaluation.tasks.task import TaskName
+from ptq.evaluation.tasks.task import TaskName, TaskRequest
 from ptq.evaluation.user_metric import Metric
 from ptq.kernels.thread_pool import use_given_threads
 from ptq.model.node import get_operator
@@ -129,10 +130,11 @@ def sensitivity(
     )
     data, eval_data = resolve_data(data, cluster), resolve_data(eval_data, cluster)
     job = open_job(model, data, eval_data, reading, options, run, search=True)
-    job, calibrated, draft = prepare_draft(job)
-    recipe = draft.recipe
     assert job.samples.search is not None
     chosen = job.samples.search.spread(MAX_SAMPLES)
+    require_fitting_task(job.source, chosen, TaskRequest.from_graph(task, job.source), run)
+    job, calibrated, draft = prepare_draft(job)
+    recipe = draft.recipe
     shift = InputShiftCheck(summarize_calibration_inputs(calibrated))
     held_out = list(run.track(chosen, "reading samples to measure on"))
     for sample in held_out:

@@ -34,6 +34,7 @@ Further files:
 
 budget               accuracy budgets: a measured drop compared with the largest loss that the user accepts
 diagnosis            one warning of a report: what was found, where, and what to do
+early_task           whether a task that is asked for fits the model, before the quantization
 form_titles          what the forms of a model are called in tables
 frontier             the trade of speed against error: points of a Pareto curve
 speed                speed of one model relative to another, measured in interleaved runs, with an interval

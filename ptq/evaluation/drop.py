@@ -148,8 +148,8 @@ class TaskChoice:
         asked: Whether it was asked for.
         assumed: Whether shapes alone show it and one class is nearly always the best one, so that the outputs may be
             numbers that decide nothing.
-        common: Share of the energy of scores, each sample's less its mean, that all samples have in common; 0 if
-            their values show that they are scores.
+        common: Share of the energy of scores, each sample's less its mean, that all samples have in common; None
+            if their values, labels or the user say that they are scores.
     """
 
     name: str
@@ -157,7 +157,7 @@ class TaskChoice:
     why: str
     asked: bool = False
     assumed: bool = False
-    common: float = 0.0
+    common: float | None = None
 
 
 def describe_drop(drop: Drop) -> str:

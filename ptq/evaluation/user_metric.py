@@ -12,6 +12,7 @@ compute in place.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
+from ptq.core.option_checks import require_callable
 from ptq.data import Sample
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import REPEATED, Drop
@@ -32,6 +34,27 @@ Metric = Callable[[list[dict[str, NDArray[Any]]], list[Sample]], Any]
 """A metric may declare wider types, such as ``Sequence[Mapping[str, NDArray[Any]]]``."""
 _TOLERANCE = 1e-9
 """Share of a value, or points of a small one, by which sums over samples in another order round."""
+
+
+def require_metric(metric: object) -> None:
+    """Check that a metric can be called with outputs and samples.
+
+    Raises:
+        UsageError: It is not callable, or does not take two arguments.
+    """
+    require_callable("metric", metric)
+    assert callable(metric)
+    try:
+        signature = inspect.signature(metric)
+    except (TypeError, ValueError):  # some functions of C say nothing of their arguments
+        return
+    try:
+        signature.bind([], [])
+    except TypeError as error:
+        raise UsageError(
+            f"metric {name_metric(metric)} cannot be called with two arguments ({error}); "
+            "write metric(outputs, samples)"
+        ) from None
 
 
 def measure_metric_drop(

@@ -9,7 +9,6 @@ from typing import Any, get_args
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
     MAX_BATCH,
-    require_callable,
     require_choice,
     require_count,
     require_flag,
@@ -23,7 +22,7 @@ from ptq.data.splits import SampleOptions, SampleSplit
 from ptq.evaluation.tasks.label_options import NO_LABEL_OPTIONS, LabelOptions
 from ptq.evaluation.tasks.request import require_task
 from ptq.evaluation.tasks.task import TaskName
-from ptq.evaluation.user_metric import Metric
+from ptq.evaluation.user_metric import Metric, require_metric
 from ptq.executor.arithmetics import ArithmeticName, get_kernels
 from ptq.observers import OBSERVERS
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, EffortName
@@ -110,7 +109,7 @@ class QuantizeOptions:
             points = require_number("max_drop", self.max_drop, least=0)
             object.__setattr__(self, "max_drop", points)
         if self.metric is not None:
-            require_callable("metric", self.metric)
+            require_metric(self.metric)
         require_task(self.task, self.metric)
         self.labels.check_task(self.task, self.metric)
         require_choice("opset", self.opset, get_args(OpsetOption))

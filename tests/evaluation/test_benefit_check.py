@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
+from networks import build_network
 
 from ptq.core.errors import NoGainError
 from ptq.core.wording import describe_size_ratio
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.report.benefit_check import check_benefit, check_opset, require_gain
+from ptq.evaluation.report.computed_constants import count_computed_bytes
 from ptq.evaluation.report.report_data import NodeRow
+from ptq.model.graph import Graph
+from ptq.rewrite.prepare.prepare import prepare
 
 FASTER, SLOWER, UNSURE = (1.5, (1.4, 1.6)), (0.5, (0.45, 0.55)), (0.9, (0.7, 1.1))
+FLOATS = (NodeRow("a", "Sin", "float", "operator Sin is not supported"),)
 BARELY = (0.97, (0.96, 0.98))
 
 
@@ -101,6 +107,37 @@ def test_a_result_without_integers_does_not_name_its_quantizers_as_cause() -> No
 def test_no_speed_of_noise_or_of_another_runtime_is_a_fault(speed: Any, target: str) -> None:
     assert list(check_benefit(report_of((4000, 1000), speed, target))) == []
     require_gain(report_of((1_000_000, 2_800_000), speed, target), None)
+
+
+def test_constants_that_float_computes_are_the_reason_and_refuse_nothing() -> None:
+    more = {"computed_bytes": 1_200_000}
+    report = report_of((1_000_000, 2_800_000), SLOWER, **more)
+    (found,) = check_benefit(report)
+    assert "(it stores constants that the float model computes, 1.2 MB; quantizers" in found.what
+    require_gain(report, None)
+    with pytest.raises(NoGainError):
+        require_gain(report_of((1_000_000, 3_300_000), SLOWER, **more), None)
+    (found,) = check_benefit(report_of((1_000_000, 1_000_001), SLOWER, nodes=FLOATS))
+    assert "no node computes on integers" in found.what
+    (found,) = check_benefit(report_of((1_000_000, 2_000_000), FASTER, **more))
+    assert found.advice == "use the float model"
+    (found,) = check_benefit(report_of((1_000_000, 2_000_000), nodes=FLOATS, **more))
+    assert "it stores constants" in found.what
+
+
+def test_bytes_of_evaluated_constants_are_counted_less_those_that_they_come_from() -> None:
+    network = build_network(
+        "t = Mul(row, column)\nwave = Cos(t)\nz = MatMul(x, wave)\nc = Cast <to = 1> (half)\ny = Add(z, c)",
+        {"x": (1, 32)},
+        row=np.arange(64, dtype=np.float32)[None] / 9,
+        column=np.arange(32, dtype=np.float32)[:, None] / 7,
+        half=np.zeros((1, 64), np.float16),
+    )  # fmt: skip
+    source = Graph.from_proto(network)
+    prepared = prepare(source).graph
+    waves, half = 4 * (64 * 32 - 64 - 32), (4 - 2) * 64
+    assert count_computed_bytes(prepared, source) == waves + half
+    assert count_computed_bytes(source, source) == 0
 
 
 def test_a_result_larger_and_slower_is_refused_and_the_error_carries_it() -> None:

@@ -62,6 +62,15 @@ def test_landmarks_are_doubted_where_their_largest_number_changes_in_spite_of_a_
     assert "may be numbers" not in words(evaluate(scores(), lambda x: np.round(x)))
 
 
+def test_numbers_are_doubted_where_most_largest_ones_change_in_spite_of_a_small_error() -> None:
+    flat = [5 + 0.01 * x for x in scores(classes=40)]
+    doubts = words(evaluate(flat, lambda x: np.round(x, 1)))
+    assert "dB, but 100.00 % of its best classes change: its values may be numbers" in doubts
+    labels: list[tuple[int, ...]] = [(int(x.argmax()),) for x in flat]
+    assert "numbers" not in words(evaluate(flat, lambda x: np.round(x, 1), labels=labels))
+    assert not words(evaluate(flat, lambda x: np.round(x, 4)))
+
+
 def test_sound_outputs_have_no_doubts() -> None:
     assert words(evaluate(scores(), lambda x: x + 0.01)) == ""
 

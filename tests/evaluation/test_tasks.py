@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from networks import build_network
 
 from ptq.core.errors import UsageError
 from ptq.data import Sample
@@ -19,6 +21,7 @@ from ptq.evaluation.tasks.request import recognize_task
 from ptq.evaluation.tasks.segment import SegmentTask
 from ptq.evaluation.tasks.sequence import SequenceTask
 from ptq.evaluation.tasks.task import Example, Task, TaskName, TaskRequest
+from ptq.model.graph import Graph
 
 RNG = np.random.default_rng(7)
 
@@ -165,6 +168,54 @@ def test_scores_of_as_many_positions_as_each_sample_has_are_called_so() -> None:
     ]
     said = "output start gives one score for each of 5 to 9 positions"
     assert recognize_task(TaskRequest(), examples)[1].why == said
+
+
+def _list_positions(*lengths: int, batch: tuple[int, ...] = (1,)) -> list[Example]:
+    """A probability at each moment of a sound."""
+    moments = [RNG.random((*batch, n)).astype(np.float32) for n in lengths]
+    return [Example({"sound": np.zeros((*p.shape, 16))}, {"speech": p}) for p in moments]
+
+
+@pytest.mark.parametrize(
+    ("examples", "axes"),
+    [
+        (_list_positions(40, 31), {}),
+        (_list_positions(40, 40), {"sound": (None, "t", None), "speech": (None, "t")}),
+        (_list_positions(40, batch=()), {"sound": ("t", None), "speech": ("t",)}),
+    ],
+    ids=["lengths that differ", "the name of an input's axis", "its axis 0"],
+)
+def test_values_over_time_are_no_scores_of_classes(
+    examples: list[Example], axes: dict[str, tuple[str | None, ...]]
+) -> None:
+    assert recognize_task(TaskRequest(axes=axes), examples)[0] is None
+    asked = TaskRequest("classify", axes=axes)
+    assert recognize_task(asked, examples)[1].name == "classify"
+    labelled = [replace(example, labels=(3,)) for example in examples]
+    assert recognize_task(TaskRequest(axes=axes), labelled, labelled=True)[1].name == "classify"
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"x": ("n", None, "h", "w"), "y": ("n", "classes")},
+        {"x": ("n", None, "n", "w"), "y": ("n", "n")},  # some exporters give all open axes one name
+        {"x": ("n", None, "n", "w"), "y": ("n",)},
+    ],
+)
+def test_scores_with_an_open_axis_of_another_length_are_classes(
+    axes: dict[str, tuple[str | None, ...]],
+) -> None:
+    scores = RNG.normal(size=(1, 10) if len(axes["y"]) > 1 else (10,)).astype(np.float32)
+    choice = recognize_task(TaskRequest(axes=axes), [Example(PIXELS, {"y": scores})])[1]
+    assert choice.name == "classify"
+
+
+def test_a_request_knows_the_names_of_a_models_axes() -> None:
+    model = build_network("y = Relu(x)", {"x": ("batch", 4, "time")})
+    axes = TaskRequest.from_graph(None, Graph.from_proto(model)).axes
+    assert axes["x"] == ("batch", None, "time")
+    assert {*axes} == {"x", "y"}
 
 
 def test_labels_of_classes_make_scores_classes_even_if_they_are_vectors_of_length_one() -> None:

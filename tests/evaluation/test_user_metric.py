@@ -16,7 +16,7 @@ from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.intervals import NO_INTERVAL
 from ptq.evaluation.metrics import Figure
 from ptq.evaluation.task_wording import describe_figures
-from ptq.evaluation.user_metric import measure_metric, measure_metric_drop
+from ptq.evaluation.user_metric import measure_metric, measure_metric_drop, require_metric
 
 COUNT = 40
 SAMPLES = [Sample(f"s{i}", {"x": np.float32([[i]])}, (i % 2,)) for i in range(COUNT)]
@@ -122,6 +122,17 @@ def test_what_a_metric_raises_is_one_line_and_names_it() -> None:
 
     with pytest.raises(DataError, match=r"^metric broken: raised KeyError: 'boxes'$"):
         measure_metric_drop(broken, BEFORE, AFTER, SAMPLES)
+
+
+@pytest.mark.parametrize("metric", [len, lambda outputs: 0.0])
+def test_a_metric_that_takes_no_two_arguments_is_refused(metric: Any) -> None:
+    with pytest.raises(UsageError, match=r"cannot be called with two arguments \(too many"):
+        require_metric(metric)
+
+
+@pytest.mark.parametrize("metric", [right, max, print, lambda *both, scale=1: 0.0])
+def test_a_metric_that_takes_two_arguments_is_none_to_refuse(metric: Any) -> None:
+    require_metric(metric)
 
 
 def test_a_metric_without_return_is_named_so() -> None:

@@ -1,4 +1,4 @@
-"""Files of one operator, built from the objects of LiteRT's schema."""
+"""Files of few operators, built from the objects of LiteRT's schema."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ptq.verification.node_status import list_node_statuses
 
 
 class FileBuilder:
-    """A file of one operator; int8 tensors have scale 0.05, and int32 biases the product of two."""
+    """A file in the making; int8 tensors have scale 0.05, and int32 biases the product of two."""
 
     def __init__(self) -> None:
         self.schema = load_schema()
         self.model = self.schema.ModelT()
         self.model.version = 3
-        self.model.buffers = [self.schema.BufferT()]
+        self.model.buffers, self.model.operatorCodes = [self.schema.BufferT()], []
         self.graph = self.schema.SubGraphT()
         self.graph.tensors, self.graph.operators = [], []
 
@@ -43,22 +43,36 @@ class FileBuilder:
         self.graph.tensors.append(tensor)
         return len(self.graph.tensors) - 1
 
-    def build(self, builtin: str, inputs: list[int], outputs: list[int], options: Any) -> bytes:
+    def add(self, builtin: str, inputs: list[int], outputs: list[int], options: Any = None) -> None:
         code, operator = self.schema.OperatorCodeT(), self.schema.OperatorT()
         code.builtinCode = getattr(self.schema.BuiltinOperator, builtin)
         code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+        operator.opcodeIndex = len(self.model.operatorCodes)
         operator.inputs, operator.outputs = inputs, outputs
         if options is not None:
             kind = type(options).__name__.removesuffix("T")
             operator.builtinOptionsType = getattr(self.schema.BuiltinOptions, kind)
             operator.builtinOptions = options
-        self.graph.operators = [operator]
-        self.graph.inputs = [i for i in inputs if not self.graph.tensors[i].buffer]
-        self.graph.outputs = outputs
-        self.model.operatorCodes, self.model.subgraphs = [code], [self.graph]
+        self.model.operatorCodes.append(code)
+        self.graph.operators.append(operator)
+
+    def pack(self) -> bytes:
+        """The file; its inputs are read and not written, its outputs those of the last operator."""
+        operators = self.graph.operators
+        written = {i for o in operators for i in o.outputs}
+        read = dict.fromkeys(i for o in operators for i in o.inputs)
+        tensors = self.graph.tensors
+        self.graph.inputs = [i for i in read if i not in written and not tensors[i].buffer]
+        self.graph.outputs = operators[-1].outputs
+        self.model.subgraphs = [self.graph]
         builder = flatbuffers.Builder()
         builder.Finish(self.model.Pack(builder), b"TFL3")
         return bytes(builder.Output())
+
+    def build(self, builtin: str, inputs: list[int], outputs: list[int], options: Any) -> bytes:
+        """A file of one operator."""
+        self.add(builtin, inputs, outputs, options)
+        return self.pack()
 
 
 def require_integers_of_litert(

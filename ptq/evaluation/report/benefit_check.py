@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ptq.core.errors import NoGainError
 from ptq.core.topics import Topic
-from ptq.core.wording import ABOUT_AS_LARGE, describe_size_ratio
+from ptq.core.wording import ABOUT_AS_LARGE, describe_size_ratio, format_size
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.report.report_data import ReportData
 
@@ -15,6 +15,7 @@ NOTICEABLY_SLOWER = 0.95
 HARMLESS_BYTES = 2**20
 """Growth of a file that does no harm: a small model grows by its quantizers and their names, whatever it computes."""
 _LARGER = "quantizers and float32 weights take more bytes than int8 saves"
+_COMPUTED = "it stores constants that the float model computes"
 _NO_INTEGERS = "no node computes on integers; only names and metadata were added"
 _SLOWER = "quantizers take more time than int8 saves"
 
@@ -40,11 +41,13 @@ def check_benefit(report: ReportData) -> Iterator[Diagnosis]:
     if not is_larger(report) and not is_slower(report):
         return
     slower = " and ".join(report.slow_causes) or _SLOWER
-    reasons = [_LARGER] * is_larger(report) + [slower] * is_slower(report)
+    larger = _describe_growth(report)
+    reasons = [larger] * is_larger(report) + [slower] * is_slower(report)
     gain = "; nothing is gained" if len(reasons) == 2 else ""
     topic: Topic = "slower-than-float" if is_slower(report) else "not-four-times-smaller"
     if not report.has_integers:
-        reasons, topic = [_NO_INTEGERS], "nothing-or-hardly-anything-is-quantized"
+        reasons = [_NO_INTEGERS if larger == _LARGER else larger]
+        topic = "nothing-or-hardly-anything-is-quantized"
     yield Diagnosis(
         f"{_describe_faults(report)} than float{gain} ({'; '.join(reasons)})",
         "the quantized model",
@@ -57,6 +60,8 @@ def check_benefit(report: ReportData) -> Iterator[Diagnosis]:
 def require_gain(report: ReportData, result: object) -> None:
     """Refuse a result that is slower than the float model and larger by more than `HARMLESS_BYTES`.
 
+    Constants that the float model computes do not count.
+
     Args:
         report: The report of a quantization.
         result: What the error carries as its ``result``.
@@ -64,9 +69,8 @@ def require_gain(report: ReportData, result: object) -> None:
     Raises:
         NoGainError: The result is larger and, for certain, slower.
     """
-    if report.int8_bytes - report.float_bytes > HARMLESS_BYTES and is_slower(
-        report, NOTICEABLY_SLOWER
-    ):
+    grown = report.int8_bytes - report.computed_bytes - report.float_bytes
+    if grown > HARMLESS_BYTES and is_slower(report, NOTICEABLY_SLOWER):
         raise NoGainError(
             f"the quantized model is {_describe_faults(report)} than float: nothing is gained; "
             f"{', '.join(_list_remedies(report))}, or take the result nevertheless (option force)",
@@ -74,8 +78,18 @@ def require_gain(report: ReportData, result: object) -> None:
         )
 
 
+def _describe_growth(report: ReportData) -> str:
+    """Why the quantized model is larger: what has most of the bytes."""
+    if 2 * report.computed_bytes > max(0, report.int8_bytes - report.float_bytes):
+        return f"{_COMPUTED}, {format_size(report.computed_bytes)}"
+    return _LARGER
+
+
 def _list_remedies(report: ReportData) -> list[str]:
-    fewer = ["keep its small layers in float (option skip)"] if report.has_integers else []
+    helps = is_slower(report) or _describe_growth(report) == _LARGER
+    fewer = (
+        ["keep its small layers in float (option skip)"] if report.has_integers and helps else []
+    )
     return ["use the float model", *fewer]
 
 

@@ -97,6 +97,7 @@ class ReportData:
         evaluation: Float, int8 and integers on the same samples; None if accuracy was not measured.
         float_bytes: File size of the float model.
         int8_bytes: File size of the quantized model.
+        computed_bytes: Bytes of it by which evaluated constants exceed what the float model computes them from.
         speed: Speed of int8 relative to float in ``speed_runtime`` with batch 1, measured in interleaved runs: the
             median (see `ptq.evaluation.speed`); None if not measured.
         speed_runtime: The runtime of the speed: that of the target if it is installed, else ONNX Runtime.
@@ -157,6 +158,7 @@ class ReportData:
     speed_runtime: str = ONNX_RUNTIME
     litert: LitertCheck | None = None
     slow_causes: tuple[str, ...] = ()
+    computed_bytes: int = 0
 
     @property
     def has_integers(self) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ptq.evaluation.drop import AGREEMENT
 from ptq.evaluation.metrics import find_best_class, is_scores, score_two_classes
+from ptq.evaluation.tasks.sequence import is_end_of_answer
 from ptq.evaluation.tasks.task import (
     LOGIT,
     PROBABILITY,
@@ -76,14 +77,17 @@ def has_threshold(task: Task | None) -> TypeGuard[ClassifyTask]:
 def find_classes(examples: Sequence[Example], request: TaskRequest) -> Found | None:
     """An output with one score for each class; one value if labels are 0 and 1, or if classes are asked for.
 
-    One score for each row of another output shows no classes, unless there are labels or classes are asked for.
+    One score for each row of another output, or for each position of an input, shows no classes, unless there are
+    labels or classes are asked for.
     Whether one value is two classes, and above which threshold, is decided again once all samples are known.
     """
-    labelled = any(example.labels for example in examples)
+    said = request.asked or any(example.labels for example in examples)
     for name in examples[0].outputs:
-        if not (request.asked or labelled) and has_scores_of_places(name, examples[0].outputs):
+        if not said and has_scores_of_places(name, examples[0].outputs):
             continue
         if all(is_scores(example.outputs[name]) for example in examples):
+            if not said and has_scores_of_positions(name, examples, request):
+                continue
             sizes = {example.outputs[name].size for example in examples}
             return ClassifyTask(name), describe_scores(name, min(sizes), max(sizes))
     labels = {label for example in examples for label in example.labels}
@@ -104,6 +108,33 @@ def has_scores_of_places(name: str, outputs: Arrays) -> bool:
             if other.ndim > 1
         )
     )
+
+
+def has_scores_of_positions(name: str, examples: Sequence[Example], request: TaskRequest) -> bool:
+    """Whether an output's scores count positions, such as moments of a sound, not classes.
+
+    Their number then differs between samples, or it is that of an input's axis of the same name. Of starts and ends
+    of answers the best position decides, as a class does.
+    """
+    if is_end_of_answer(name):
+        return False
+    if len({example.outputs[name].size for example in examples}) > 1:
+        return True
+    return all(_has_axis_of_input(name, example, request.axes) for example in examples)
+
+
+def _has_axis_of_input(
+    output: str, example: Example, axes: Mapping[str, tuple[str | None, ...]]
+) -> bool:
+    """Whether an input has an axis with the name and the length of the axis of an output's scores."""
+    size = example.outputs[output].size
+
+    def list_names(name: str, array: NDArray[Any]) -> set[str]:
+        pairs = zip(axes.get(name, ()), array.shape, strict=False)
+        return {axis for axis, length in pairs if axis is not None and length == size}
+
+    own = list_names(output, example.outputs[output])
+    return any(own & list_names(name, array) for name, array in example.feed.items())
 
 
 def find_two_classes(

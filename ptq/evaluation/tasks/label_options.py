@@ -59,6 +59,11 @@ class LabelOptions:
                 raise UsageError(f"a metric measures in place of `{name}`; give one of the two")
             if given is not None and task not in (None, needed):
                 raise UsageError(f"`{name}` are labels of task {needed}, not of task {task}")
+        if self.alphabet is not None and (metric is not None or task not in (None, "ctc")):
+            measure = f"task {task}" if metric is None else "a metric"
+            raise UsageError(
+                f"`alphabet` belongs to task ctc, and has no effect with {measure}; leave it out"
+            )
 
     def read(self, opened: Samples | None, graph: Graph) -> TaskLabels:
         """The labels of the samples.

@@ -71,8 +71,21 @@ def recognize_task(
         The task, or None where nothing shows one; and the choice in words.
 
     Raises:
-        UsageError: No output fits the task that is asked for, or that the labels belong to.
+        UsageError: No output fits the task that is asked for, or that the labels belong to; or an alphabet is given,
+            and the model reads no texts.
     """
+    task, choice = _recognize(request, examples, labelled=labelled)
+    if request.labels.alphabet and choice.name != "ctc":
+        raise UsageError(
+            f"`alphabet` has no effect: the model is no recognizer of texts (task {choice.name}); leave it out, or "
+            "give task ctc"
+        )
+    return task, choice
+
+
+def _recognize(
+    request: TaskRequest, examples: Sequence[Example], *, labelled: bool
+) -> tuple[Task | None, TaskChoice]:
     needed = request.labels.task
     if request.name is None and needed is not None:
         found = _FINDERS[needed](examples, request)

@@ -76,6 +76,11 @@ class SequenceTask:
         return CountsMeter(self)
 
 
+def is_end_of_answer(output: str) -> bool:
+    """Whether an output's name says that it scores starts or ends of an answer in a text."""
+    return _ENDS.search(output) is not None
+
+
 def find_positions(feed: Arrays, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Positions that are not padding: those of the attention mask, if the model has one of this shape."""
     fitting = {name: array for name, array in feed.items() if array.shape == shape}
@@ -109,7 +114,7 @@ def find_tokens(examples: Sequence[Example], request: TaskRequest) -> Found | No
     for name, values in examples[0].outputs.items():
         arrays = [example.outputs[name] for example in examples]
         fits = values.shape in lengths and values.shape[-1] > 1 and values.dtype.kind == "f"
-        named = _SCORES.search(name) and not _ENDS.search(name)
+        named = _SCORES.search(name) and not is_end_of_answer(name)
         by_token = MASK in examples[0].feed or len({array.shape for array in arrays}) > 1
         if fits and (request.asked or (named and by_token)):
             threshold = choose_threshold(arrays)

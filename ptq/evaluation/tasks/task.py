@@ -21,6 +21,7 @@ from ptq.evaluation.drop import Drop
 from ptq.evaluation.intervals import Interval
 from ptq.evaluation.metrics import Figure
 from ptq.model.graph import Graph
+from ptq.model.node import get_axis_names, get_name
 
 TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence", "none"]
 """``none`` is no task: outputs are numbers that decide nothing."""
@@ -96,18 +97,21 @@ class TaskRequest:
         name: The task that is asked for; None to recognize it.
         metadata: The metadata of the model; exporters write the task into it.
         labels: Labelled boxes or texts.
+        axes: Names of the open axes of inputs and outputs, by name; None for each other axis.
     """
 
     name: TaskName | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     labels: TaskLabels = NO_LABELS
+    axes: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_graph(
         cls, name: TaskName | None, graph: Graph, labels: TaskLabels = NO_LABELS
     ) -> TaskRequest:
-        """The request for a model, with its metadata."""
-        return cls(name, dict(graph.metadata), labels)
+        """The request for a model, with its metadata and the names of its axes."""
+        axes = {get_name(v): get_axis_names(v) for v in (*graph.inputs, *graph.outputs)}
+        return cls(name, dict(graph.metadata), labels, axes)
 
     @property
     def asked(self) -> bool:

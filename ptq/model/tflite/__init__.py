@@ -14,4 +14,5 @@ Further files:
 - ``image_operators``: LiteRT's convolutions, products, pools and resizing as ONNX nodes.
 - ``moving_operators``: its operators that move elements.
 - ``options``: which options of an operator are read; others are refused.
+- ``sparse``: sparse constants as dense ones.
 """

@@ -7,6 +7,7 @@ operators read it through a DequantizeLinear. Image operators read and write tra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ class GraphBuilder:
 
     def __init__(self, model: ParsedModel) -> None:
         self.model = model
+        self._tensors = [*model.tensors]
         self._nodes: list[Any] = []
         self._constants: dict[str, Any] = {}
         self._real: dict[int, str] = {}
@@ -50,7 +52,11 @@ class GraphBuilder:
 
     def tensor(self, number: int) -> ParsedTensor:
         """A tensor of the file by its number."""
-        return self.model.tensors[number]
+        return self._tensors[number]
+
+    def set_constant(self, number: int, content: NDArray[Any]) -> None:
+        """Let a tensor that an operator writes be a constant."""
+        self._tensors[number] = replace(self._tensors[number], content=content)
 
     def constant_of(self, number: int) -> NDArray[Any]:
         """The elements of a constant.
@@ -100,9 +106,7 @@ class GraphBuilder:
 
     def _read_constant(self, tensor: ParsedTensor) -> str:
         assert tensor.content is not None
-        array = tensor.content
-        if is_index(tensor):
-            array = array.astype(np.int64)
+        array = tensor.content.astype(np.int64) if is_index(tensor) else tensor.content
         name = self.literal(array, tensor.name)
         return name if tensor.params is None else self._dequantize(name, tensor)
 
@@ -123,11 +127,9 @@ class GraphBuilder:
         return name if tensor.params is None else self._dequantize(name, tensor, axis)
 
     def _dequantize(self, integers: str, tensor: ParsedTensor, axis: int | None = None) -> str:
-        params = tensor.params
-        assert params is not None
-        if params.axis is not None:
-            axis = params.axis if axis is None else axis
-        more = {} if params.axis is None else {"axis": axis}
+        assert tensor.params is not None
+        own = tensor.params.axis
+        more = {} if own is None else {"axis": own if axis is None else axis}
         return self.add(
             "DequantizeLinear", [integers, *self._parameters(tensor)],
             self.unique(f"{integers}_dequantized"), **more,
@@ -240,18 +242,16 @@ class GraphBuilder:
         """The model, with inputs and outputs in the axes of the ONNX model where the metadata say them."""
         inputs = [self._describe(name, number) for name, number in self.model.inputs.items()]
         outputs = [
-            helper.make_tensor_value_info(
-                self._write_output(name, number), *self._kind(number), None
-            )
-            for name, number in self.model.outputs.items()
+            helper.make_tensor_value_info(self._write_output(name, n), self._kind(n), None)
+            for name, n in self.model.outputs.items()
         ]
         graph = helper.make_graph(
             self._nodes, "tflite", inputs, outputs, [*self._constants.values()]
         )
         wide = any(t.params is not None and t.dtype == np.int16 for t in self.model.tensors)
         opset = WIDE_QUANTIZER_OPSET if wide else OPSET
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-        model.ir_version = _IR_VERSIONS[opset]
+        imports = [helper.make_opsetid("", opset)]
+        model = helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSIONS[opset])
         helper.set_model_props(model, dict(self.model.metadata))
         return model
 
@@ -286,14 +286,14 @@ class GraphBuilder:
             return name
         return self.add_helper("Identity", [value], name)
 
-    def _kind(self, number: int) -> tuple[int]:
+    def _kind(self, number: int) -> int:
         tensor = self.tensor(number)
         is_real = tensor.params is not None or tensor.dtype == np.float16
-        return (helper.np_dtype_to_tensor_dtype(FLOAT32 if is_real else tensor.dtype),)
+        return int(helper.np_dtype_to_tensor_dtype(FLOAT32 if is_real else tensor.dtype))
 
     def _describe(self, name: str, number: int) -> Any:
         tensor, order = self.tensor(number), self.model.orders.get(name)
         shape: list[Any] = ["N" if length == -1 else length for length in tensor.signature]
         if order is not None and len(order) == len(shape):
             shape = [shape[order.index(axis)] for axis in range(len(shape))]
-        return helper.make_tensor_value_info(name, *self._kind(number), shape)
+        return helper.make_tensor_value_info(name, self._kind(number), shape)

@@ -59,7 +59,10 @@ def read_metadata(content: bytes) -> dict[str, str]:
 
 
 def parse_model(content: bytes) -> Any:
-    """A file as the objects of its schema.
+    """A file as the objects of its schema, each operator's code in ``builtinCode``.
+
+    Converters before TensorFlow 2.4 wrote only ``deprecatedBuiltinCode``; later ones write both. The larger one is
+    the code, as in LiteRT.
 
     Raises:
         ModelError: The bytes are no `.tflite` file.
@@ -68,11 +71,14 @@ def parse_model(content: bytes) -> Any:
         raise ModelError("the bytes are no .tflite file: they lack the mark TFL3")
     schema = load_schema()
     try:
-        return schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+        model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
     except Exception as error:  # flatbuffers read damaged offsets without a check of their own
         raise ModelError(
             f"the .tflite file is damaged ({shorten_message(error)}); write it again"
         ) from None
+    for code in model.operatorCodes or ():
+        code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
+    return model
 
 
 class LitertModel:

@@ -113,8 +113,17 @@ def _read_cast(b: GraphBuilder, o: ParsedOperator) -> None:
     b.write(o.outputs[0], b.add("Cast", [value], to=helper.np_dtype_to_tensor_dtype(kind)))
 
 
+def _read_densify(b: GraphBuilder, o: ParsedOperator) -> None:
+    """DENSIFY; sparse constants are dense from the beginning."""
+    b.set_constant(o.outputs[0], b.constant_of(o.inputs[0]))
+
+
 def _read_dequantize(b: GraphBuilder, o: ParsedOperator) -> None:
-    if b.tensor(o.inputs[0]).dtype == np.float16:
+    """DEQUANTIZE; a float16 constant becomes one of float32, as weights of a Conv have to be constants."""
+    source = b.tensor(o.inputs[0])
+    if source.dtype == np.float16 and source.content is not None:
+        b.set_constant(o.outputs[0], source.content.astype(np.float32))
+    elif source.dtype == np.float16:
         b.write(o.outputs[0], b.add("Cast", [b.read(o.inputs[0])], to=1))
     else:
         b.alias(o.outputs[0], o.inputs[0])
@@ -212,6 +221,7 @@ ROWS: Mapping[str, Row] = {
     "CUMSUM": _read_with_constants("CumSum", "exclusive", "reverse"),
     "DEPTHWISE_CONV_2D": read_conv,
     "DEPTH_TO_SPACE": read_regrouping("DepthToSpace"),
+    "DENSIFY": _read_densify,
     "DEQUANTIZE": _read_dequantize,
     "FULLY_CONNECTED": read_fully_connected,
     "GATHER": read_gather,

@@ -14,6 +14,7 @@ from ptq.core.errors import ModelError, UnsupportedError
 from ptq.core.types import QType, QuantParams
 from ptq.model.tflite.interpreter import ORDERS, list_signature_names, parse_model, read_metadata
 from ptq.model.tflite.schema import load_schema
+from ptq.model.tflite.sparse import to_dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class ParsedTensor:
         signature: Its shape, with −1 for an axis of any length.
         dtype: Its element type.
         params: Scale and zero point; None if it is not quantized.
-        content: Its elements if it is a constant.
+        content: Its elements if it is a constant, those of a sparse one too.
     """
 
     name: str
@@ -133,7 +134,11 @@ def _read_tensors(model: Any, graph: Any) -> tuple[ParsedTensor, ...]:
         data = model.buffers[tensor.buffer].data
         content = None
         if data is not None and len(data):
-            content = np.frombuffer(np.asarray(data, np.uint8).tobytes(), dtype).reshape(shape)
+            content = np.frombuffer(np.asarray(data, np.uint8).tobytes(), dtype)
+            sparsity = tensor.sparsity
+            content = (
+                content.reshape(shape) if sparsity is None else to_dense(content, shape, sparsity)
+            )
         signature = tuple(int(n) for n in given) if len(given) else shape
         params = _read_params(tensor, dtype)
         found.append(ParsedTensor(name, signature, dtype, params, content))

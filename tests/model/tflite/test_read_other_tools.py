@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptq.core.errors import UnsupportedError
+from ptq.core.errors import ModelError, UnsupportedError
+from ptq.executor.executor import Executor
 from ptq.model.open import open_model
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
 
 from tflite_file import FileBuilder, require_integers_of_litert
+
+from ptq.model.tflite.interpreter import LitertModel
 
 RNG = np.random.default_rng(3)
 
@@ -133,3 +136,79 @@ def test_a_choice_by_a_condition_of_another_shape_is_refused() -> None:
     x, z, y = (b.tensor(name, (2, 3), np.float32) for name in "xzy")
     with pytest.raises(UnsupportedError, match="SELECT of y by a condition of another shape"):
         open_model(b.build("SELECT", [which, x, z], [y], b.schema.SelectOptionsT()))
+
+
+def test_a_code_of_an_old_converter_is_the_operator() -> None:
+    b = FileBuilder()
+    x, z, y = (b.tensor(name, (2, 4), np.float32) for name in "xzy")
+    b.add("MUL", [x, z], [y], b.schema.MulOptionsT())
+    b.model.operatorCodes[0].builtinCode = 0  # before TensorFlow 2.4, deprecatedBuiltinCode alone
+    feed = {name: RNG.normal(0, 2, (2, 4)).astype(np.float32) for name in "xz"}
+    require_integers_of_litert(b.pack(), feed, integers=False)
+
+
+def _add_weight(b: FileBuilder, sparsity: Any) -> int:
+    """A weight of float32 as converters write one of float16: DENSIFY and DEQUANTIZE make it of a constant."""
+    content = RNG.normal(0, 1, 24 if sparsity is None else 8).astype(np.float16)
+    half = b.tensor("half", (4, 6), np.float16, content)
+    weight = b.tensor("weight", (4, 6), np.float32)
+    if sparsity is not None:
+        b.graph.tensors[half].sparsity = sparsity
+        dense = b.tensor("dense", (4, 6), np.float16)
+        b.add("DENSIFY", [half], [dense], b.schema.DensifyOptionsT())
+        half = dense
+    b.add("DEQUANTIZE", [half], [weight])
+    return weight
+
+
+def _describe_sparsity(b: FileBuilder, levels: list[Any], blocks: list[int]) -> Any:
+    """Levels in their order, a number for a full one, else segments and positions."""
+    found = b.schema.SparsityParametersT()
+    found.traversalOrder, found.blockMap, found.dimMetadata = range(len(levels)), blocks, []
+    for level in levels:
+        kind = b.schema.DimensionMetadataT()
+        if isinstance(level, int):
+            kind.format, kind.denseSize = b.schema.DimensionType.DENSE, level
+        else:
+            kind.format = b.schema.DimensionType.SPARSE_CSR
+            kind.arraySegments, kind.arrayIndices = b.schema.Int32VectorT(), b.schema.Int32VectorT()
+            kind.arraySegments.values, kind.arrayIndices.values = map(np.int32, level)
+            kind.arraySegmentsType = kind.arrayIndicesType = b.schema.SparseIndexVector.Int32Vector
+        found.dimMetadata.append(kind)
+    return found
+
+
+SPARSE = {
+    "dense": None,
+    "rows": ([4, ([0, 3, 3, 7, 8], [0, 2, 5, 1, 2, 3, 4, 5])], []),
+    "blocks": ([2, ([0, 1, 2], [1, 0]), 2, 2], [0, 1]),
+}
+"""Stored elements of a weight of 4 x 6: levels and the axes of blocks."""
+
+
+@pytest.mark.parametrize("stored", SPARSE)
+def test_a_weight_of_float16_is_a_constant(stored: str) -> None:
+    b = FileBuilder()
+    given = SPARSE[stored]
+    weight = _add_weight(b, None if given is None else _describe_sparsity(b, *given))
+    x, y = b.tensor("x", (2, 6), np.float32), b.tensor("y", (2, 4), np.float32)
+    b.add("FULLY_CONNECTED", [x, weight], [y], b.schema.FullyConnectedOptionsT())
+    feed = {"x": RNG.normal(0, 2, (2, 6)).astype(np.float32)}
+    content = b.pack()
+    [expected] = LitertModel(content).run(feed).values()
+    [found] = Executor(open_model(content)).run(feed).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_sparse_constant_of_too_few_elements_is_damaged() -> None:
+    b = FileBuilder()
+    weight = _add_weight(
+        b, _describe_sparsity(b, [4, ([0, 3, 3, 6, 7], [0, 2, 5, 1, 2, 3, 4])], [])
+    )
+    b.add(
+        "FULLY_CONNECTED",
+        [b.tensor("x", (2, 6), np.float32), weight],
+        [b.tensor("y", (2, 4), np.float32)],
+    )
+    with pytest.raises(ModelError, match="sparse constant has another number of elements"):
+        open_model(b.pack())
