@@ -41,6 +41,8 @@ def portability(
     Raises:
         ModelError: The model cannot be read, or is a float model.
         DataError: A sample is missing, unreadable or does not fit.
+        UsageError: An option makes no sense.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     run = RunOptions(threads=threads, progress=progress)
     graph = require_quantized(open_model(model))

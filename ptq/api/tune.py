@@ -93,6 +93,7 @@ def tune(
     Raises:
         ModelError: A model cannot be read or prepared.
         UsageError: No kernel of the models can be timed.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     run = RunOptions(threads=threads, progress=progress)
     if seconds is not None:
