@@ -68,9 +68,10 @@ def ptq(
 ) -> None:
     """Post-training quantization for ONNX models, with measured accuracy.
 
-    Exit codes: 0 done; 1 problem with the model or the data, a difference that verify found, or an error
-    that lint found; 2 wrong usage; 3 accuracy budget exceeded (with --strict also undecided), slower than
-    --min-speedup, or result larger and slower than float; 130 interrupted; 143 terminated.
+    Exit codes: 0 done; 1 problem with the model or the data, a difference that verify found, an error
+    that lint found, an output that cannot be written, or internal error; 2 wrong usage; 3 accuracy budget
+    exceeded (with --strict also undecided), slower than --min-speedup, or result larger and slower than
+    float; 130 interrupted; 143 terminated.
     """
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())

@@ -1,9 +1,11 @@
 """Process boundary: exit code, one error line on standard error, standard streams.
 
 0    done
-1    problem with the model or the data, or internal error
+1    problem with the model or the data, a difference that verify found, an error that lint found, an output that
+     cannot be written, or internal error
 2    wrong usage
-3    accuracy budget exceeded, or with --strict not decided; quantized model larger and slower than float
+3    accuracy budget exceeded, or with --strict not decided; slower than --min-speedup; quantized model larger and
+     slower than float
 130  interrupted (SIGINT)
 143  terminated (SIGTERM)
 """

@@ -51,8 +51,9 @@ def benchmark(
     """Time models in turns, in one process and on the same inputs.
 
     The speed of each model is relative to the first, which usually is the float model. It is the
-    median over rounds, with a 95 % interval. Without --data, inputs are made from the shapes of the
-    first model. Usual reasons for slow integers are named. If one model is a .tflite file, all run in LiteRT.
+    median over rounds, with a 95 % interval. With --data, 16 samples run, or --samples. Without, inputs
+    are made from the shapes of the first model. Usual reasons for slow integers are named. If one model
+    is a .tflite file, all run in LiteRT.
     """
     from ptq.api import benchmark as verb
 

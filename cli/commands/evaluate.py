@@ -50,6 +50,7 @@ def evaluate(
     summary: o.SummaryFile = None,
     page: o.Page = None,
     json: o.Json = None,
+    no_clobber: o.NoClobber = False,
     images: Images = None,
 ) -> None:
     """Measure a model on samples.
@@ -77,7 +78,9 @@ def evaluate(
     if against is None and task is not None and boxes is None and transcripts is None:
         raise UsageError(verb.NEEDS_FLOAT_MODEL)
     gates.require_gate(strict, max_drop)
-    outputs.check_outputs([model, data, against], [page], json, appended=summary)
+    replaced = outputs.check_outputs(
+        [model, data, against], [page], json, appended=summary, no_clobber=no_clobber
+    )
     with show_progress() as progress:
         evaluation = verb.evaluate(
             model, data, against=against, engine=engine, runtime=runtime, arithmetic=arithmetic,
@@ -107,5 +110,6 @@ def evaluate(
     )
     if not write_document(json, evaluation, **more):
         render_evaluation(evaluation, model, arithmetic)
+    outputs.print_replaced(replaced)
     if evaluation.budget is not None:
         gates.exit_if_exceeded(evaluation.budget, strict=strict)

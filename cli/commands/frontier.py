@@ -64,7 +64,8 @@ def frontier(
         typer.Option(
             "--save",
             metavar="FOLDER",
-            help="Write a plan for each point and the statistics; ptq quantize --plan --stats takes them.",
+            help="Write a plan for each point and the statistics, which ptq quantize --plan --stats takes, and the "
+            "list of points, frontier.json.",
         ),
     ] = None,
     plot: Annotated[

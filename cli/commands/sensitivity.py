@@ -48,7 +48,7 @@ def sensitivity(
 ) -> None:
     """Rank nodes by the accuracy regained when each stays in float.
 
-    All nodes are estimated from a few dozen runs of the float model with quantization errors added.
+    All nodes are estimated from up to about a hundred runs of the float model with quantization errors added.
     The first few are measured. To keep a row in float, give ptq quantize a --skip for each of its
     nodes, or use --max-drop.
     """

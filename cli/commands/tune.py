@@ -21,7 +21,7 @@ def tune(
         list[Path] | None,
         typer.Argument(
             metavar="[MODEL]...",
-            help="Float models, .onnx files; without any, a standard grid of 82 common kernels.",
+            help="Float models, .onnx files; without any, a standard grid of 78 common kernels.",
         ),
     ] = None,
     output: Annotated[

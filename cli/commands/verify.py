@@ -53,6 +53,7 @@ def verify(
     summary: o.SummaryFile = None,
     page: o.Page = None,
     json: o.Json = None,
+    no_clobber: o.NoClobber = False,
     images: Images = None,
 ) -> None:
     """Compare ONNX Runtime and the executor, tensor by tensor.
@@ -83,7 +84,9 @@ def verify(
     from ..render.runtime import render_runtime_check
     from ..render.verification import render_portability, render_verification
 
-    outputs.check_outputs([quantized, data], [page], json, appended=summary)
+    replaced = outputs.check_outputs(
+        [quantized, data, against], [page], json, appended=summary, no_clobber=no_clobber
+    )
     risks, graph = None, open_with_float_border(quantized)
     is_tflite = read_tflite_content(quantized) is not None
     reading = SampleOptions(images, samples, skip_bad_samples, cache=cache)
@@ -120,6 +123,7 @@ def verify(
         if risks is not None:
             render_portability(risks)
     outputs.print_skipped(verification.skipped)
+    outputs.print_replaced(replaced)
     if not verification.passed:
         github.write_annotations("error", [f"{quantized}: integers differ"])
         raise typer.Exit(1)

@@ -2,9 +2,9 @@
 
 shared          arguments and options of several commands
 preprocessing   preprocessing of images, audio and text
-labels          labels, classes and the task
+labels          class labels, boxes, transcripts and alphabets
 runtimes        what runs a model
-tflite          LiteRT files
+tflite          inputs, outputs and batch, of .tflite and ONNX files
 workers         worker processes, clusters and shards
 verbosity       options ``-v`` and ``-q`` of the commands that run models; lines of the log
 parsers         texts → numbers, with the errors of ptq

@@ -190,8 +190,8 @@ Threads = Annotated[
         "--threads",
         metavar="N",
         parser=parse_count("threads", most=1024),
-        help="Threads of ONNX Runtime and of ptq itself; 0 means one for each core, and one for each "
-        "process with --workers or --cluster.",
+        help="Threads of ONNX Runtime and of ptq itself; 0 means one for each core, and where several "
+        "processes share the samples one for each.",
     ),
 ]
 Checkpoint = Annotated[

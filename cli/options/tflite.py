@@ -9,10 +9,10 @@ import typer
 from .parsers import parse_count
 
 _IO = Literal["float", "int8", "float16"]
-_TYPES = (
-    "Element type of inputs and outputs. int8: the integers of the target, such as uint8, without the quantizers at "
-    "the border. float16: halves."
-)
+_KIND = "Element type of inputs and outputs. int8:"
+_HALVES = "without the quantizers at the border. float16: halves."
+_TYPES = f"{_KIND} the integers of the target, such as uint8, {_HALVES}"
+_TFLITE_TYPES = f"Only for .tflite files. {_KIND} its integers, {_HALVES}"
 _BATCH = (
     "Batch of the quantized model. Without it the batch stays open; a .tflite file has 1 if an operator does not "
     "allow that."
@@ -30,5 +30,5 @@ def _describe_batch(text: str) -> Any:
 
 InputOutputType = Annotated[_IO, _describe_io(_TYPES)]
 StaticBatch = Annotated[int | None, _describe_batch(_BATCH)]
-ConvertedType = Annotated[_IO, _describe_io(f"Only for .tflite files. {_TYPES}")]
+ConvertedType = Annotated[_IO, _describe_io(_TFLITE_TYPES)]
 ConvertedBatch = Annotated[int | None, _describe_batch(f"Only for .tflite files. {_BATCH}")]

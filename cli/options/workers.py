@@ -22,7 +22,8 @@ Cluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="URL",
-        help="Run samples on the workers of a cluster: tcp://host:port of a Dask scheduler, or ray://host:port. They "
-        "read the data themselves; the result stays the same, bit for bit.",
+        help="Run samples on the workers of a cluster: tcp://host:port of a Dask scheduler (tls:// with certificates "
+        "in Dask's settings), or ray://host:port. They read the data themselves; the result stays the same, bit for "
+        "bit.",
     ),
 ]

@@ -151,6 +151,7 @@ def benchmark(
         DataError: A sample is missing, unreadable or does not fit, or a model fails on inputs made from shapes.
         UsageError: An option makes no sense.
         UnsupportedError: The runtime is not installed.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     if runtime is not None:
         require_choice("runtime", runtime, [n for n in get_args(RuntimeName) if n != "integer"])

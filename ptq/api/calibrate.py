@@ -88,6 +88,7 @@ def calibrate(
         DataError: A sample is missing, unreadable or does not fit.
         StatsError: The checkpoint belongs to another model or to other samples.
         UsageError: Options contradict each other, or ``memory`` is below what the model needs.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     require_choice("opset", opset, get_args(OpsetOption))
     reading = SampleOptions(preprocess, samples, skip_bad_samples, shard, cache)

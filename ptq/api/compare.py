@@ -98,6 +98,7 @@ def compare(
         ModelError: A model cannot be read or run, or the two have different inputs or outputs.
         DataError: A sample is missing, unreadable or does not fit.
         UsageError: An option makes no sense.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     asked = AccuracyOptions(max_drop, metric, task, LabelOptions(boxes, transcripts, alphabet))
     run = start_workers(

@@ -98,7 +98,8 @@ def evaluate(
         boxes: Labels of boxes: COCO's JSON file, or a folder of YOLO's text files. mAP50 and mAP50-95 are measured.
         transcripts: Labels of texts: a table of samples and texts, or a text for each sample on a line. Exact lines
             and wrong characters are measured.
-        alphabet: The characters of a recognizer's classes, one a line; by default those of the model's metadata.
+        alphabet: The characters of a recognizer's classes, one a line, or a JSON vocabulary; by default those of the
+            model's metadata.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Returns:
@@ -110,6 +111,7 @@ def evaluate(
         DataError: A sample is missing, unreadable or does not fit.
         UnsupportedError: The runtime is not installed.
         UsageError: An option makes no sense.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     require_choice("engine", engine, get_args(EngineName))
     asked = AccuracyOptions(max_drop, metric, task, LabelOptions(boxes, transcripts, alphabet))

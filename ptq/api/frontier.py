@@ -126,6 +126,7 @@ def frontier(
         ModelError: The model cannot be read, prepared or run.
         DataError: A sample is missing, unreadable or does not fit.
         UsageError: An option makes no sense, nothing of the model is quantized, or no times are known for the target.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     options = QuantizeOptions(
         target, method, per_tensor=per_tensor, skip=skip, equalize=equalize, effort=effort, prefer=prefer,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from ptq.core.option_checks import (
-    refuse_unknown_options,
-)
+from ptq.core.option_checks import refuse_unknown_options
 from ptq.core.run_options import Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.kernels.thread_pool import use_given_threads
-from ptq.model.open import Model, open_model
+from ptq.model.open import Model, open_model, require_quantized
 from ptq.model.session.failure import explain_failure
 from ptq.verification.portability import Portability, measure_portability
 
@@ -41,11 +39,13 @@ def portability(
         progress: Called with each stage and its steps.
 
     Raises:
-        ModelError: The model cannot be read.
+        ModelError: The model cannot be read, or is a float model.
         DataError: A sample is missing, unreadable or does not fit.
+        UsageError: An option makes no sense.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     run = RunOptions(threads=threads, progress=progress)
-    graph = open_model(model)
+    graph = require_quantized(open_model(model))
     with explain_failure(graph):
         opened = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache).open(data, graph)
         return measure_portability(graph, run.track(opened, "checking portability"))

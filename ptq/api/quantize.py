@@ -166,7 +166,8 @@ def quantize(
             text files. mAP50 and mAP50-95 are measured.
         transcripts: Labels of texts of these samples: a table of samples and texts, or a text for each sample on a
             line. Exact lines and wrong characters are measured.
-        alphabet: The characters of a recognizer's classes, one a line; by default those of the model's metadata.
+        alphabet: The characters of a recognizer's classes, one a line, or a JSON vocabulary; by default those of the
+            model's metadata.
         metadata: Record preprocessing and provenance in the metadata of the quantized model.
         force: Return a result even if it is more than 1 MiB larger than the float model and slower.
         io: Element type of inputs and outputs: ``float``; ``int8``, the integers of the target without quantizers

@@ -118,6 +118,7 @@ def sensitivity(
         ModelError: The model cannot be read, prepared or run.
         DataError: A sample is missing, unreadable or does not fit.
         UsageError: An option makes no sense, or nothing of the model is quantized.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     options = QuantizeOptions(
         target, method, per_tensor=per_tensor, skip=skip, equalize=equalize, metric=metric, task=task, opset=opset,

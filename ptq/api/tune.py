@@ -41,7 +41,7 @@ _LEAST_CALLS = 4
 """How many times as long as a call a kernel must take in both forms to tell anything of larger ones. In a text-line
 classifier, layers of one pixel made integers look twice as fast as they are in all pointwise layers."""
 GRID_SECONDS = 60.0
-"""Time after which no further kernel of the standard grid is started; the 82 kernels take about 20 s."""
+"""Time after which no further kernel of the standard grid is started; the 78 kernels take about 20 s."""
 LATE = "the time limit had passed"
 """Why a kernel was not timed for which no time was left."""
 
@@ -93,6 +93,7 @@ def tune(
     Raises:
         ModelError: A model cannot be read or prepared.
         UsageError: No kernel of the models can be timed.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     run = RunOptions(threads=threads, progress=progress)
     if seconds is not None:

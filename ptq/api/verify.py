@@ -71,6 +71,8 @@ def verify(
         ModelError: The model cannot be read, or has no integers.
         DataError: A sample is missing, unreadable or does not fit.
         UnsupportedError: The runtime is not installed.
+        UsageError: An option makes no sense.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     get_kernels(arithmetic)
     optimize = require_flag("optimize", optimize)

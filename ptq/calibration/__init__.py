@@ -8,7 +8,7 @@ identify            which samples were counted, and which versions and processor
 collect_shards      the same on workers: each counts shards, merged as they arrive
 shard_checkpoint    the file that an interrupted calibration on workers continues from
 channel_spreads     extremes and mean squares by channel, for equalization and outlier splitting
-measured_tensors    values of tensors from which the statistics of forms with scaled channels follow
+measured_tensors    values of tensors from which the statistics of candidates with scaled channels follow
 covariance_job      covariances of layer inputs over a part of the samples, as a job for all processes
 input_covariance    a second pass: covariances of layer inputs, for second-order weight rounding
 rounding_samples    the samples of that pass, which error compensation runs too

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from ptq.core.ops import LINEAR_OPS
+from ptq.core.ops import LINEAR_OPS, OPS
 from ptq.core.option_checks import require_choice
 from ptq.core.target import Target
 from ptq.core.types import INT8, INT8_WEIGHT, INT16, UINT8, UINT16
@@ -40,12 +40,13 @@ WIDE_LITERT_OPS = frozenset(
 
 OUTSIDE_XNNPACK = frozenset(
     [
-        "Abs", "AveragePool", "Elu", "Erf", "HardSigmoid", "HardSwish", "Max", "Neg", "PRelu", "Softmax", "Softplus",
-        "Sqrt",
+        "Abs", "AveragePool", "Elu", "Exp", "Gelu", "HardSwish", "Log", "Max", "Min", "PRelu", "Softmax", "Sqrt",
+        *(spec.op for spec in OPS.values() if spec.is_unary_function and spec.litert is None),
     ]
-)  # fmt: skip
+) - {"Erf", "ThresholdedRelu"}  # fmt: skip
 """Operators that split a `.tflite` file in several parts of XNNPACK if they are integers, found with LiteRT 2.3.0. A
-HardSwish takes ten times as long as in float. Functions without an operator of LiteRT are tables (GATHER)."""
+HardSwish takes ten times as long as in float. Functions without an operator of LiteRT are tables (CAST, ADD, GATHER):
+three integer passes take longer than the float function. LiteRT has no float form of Erf and ThresholdedRelu."""
 
 
 _LITERT = Target(

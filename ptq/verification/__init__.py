@@ -11,7 +11,7 @@ ulp_order            distance between floats in units in the last place
 portability          headroom, saturation and ties: other integers on other processors
 conversion           QDQ ↔ QLinear operators
 equivalence          proof that two quantized graphs compute the same integers
-lint                 a quantized model against LiteRT's specification
+lint                 a quantized model against the rules of LiteRT, TensorRT or XNNPACK
 wording              a verification in sentences
 html                 a verification as one HTML page
 lint_rules           the rules for one operator

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from networks import build_network, gaussian_array
+from ptq_cli.main import app
+from typer.testing import CliRunner
 
 import ptq
 from ptq.api import kernel_times
 from ptq.api.kernel_times import find_channel_block, list_layout_changes
-from ptq.api.tune import fit_scales
+from ptq.api.tune import _collect_kernels, fit_scales
 from ptq.core.ops import OPS
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
@@ -169,7 +171,7 @@ def test_without_a_model_common_kernels_of_all_kinds_are_timed_within_the_limit(
     start = perf_counter()
     found = ptq.tune(seconds=0.5, threads=1)
     assert perf_counter() - start < 20  # the limit, the kernel that runs then, and a busy machine
-    assert 0 < found.timed < 82
+    assert 0 < found.timed < 78
     assert found.timed + len(found.left_out) > 75
     assert "the time limit had passed" in found.left_out[-1][1]
 
@@ -182,6 +184,13 @@ def test_the_grid_holds_kernels_of_common_networks_by_the_keys_of_their_exports(
     )
     assert {bottleneck, "MatMul 1×128×768 c768×3072 → 1×128×3072"} <= keys
     assert None not in keys
+
+
+def test_every_kernel_of_the_grid_is_timed_and_counted_in_the_help() -> None:
+    keys = {build_kernel_key(graph.nodes[0]) for graph in build_kernel_grid()}
+    assert set(_collect_kernels(None)) == keys
+    shown = CliRunner().invoke(app, ["tune", "--help"], env={"COLUMNS": "200"}).output.split()
+    assert f"a standard grid of {len(keys)} common kernels" in " ".join(shown)
 
 
 def test_estimates_of_a_kind_are_scaled_by_the_median_of_its_timed_kernels() -> None:

@@ -340,6 +340,28 @@ def test_an_address_that_does_not_answer_or_is_none_is_one_line(
         calibrate(place, "tcp://127.0.0.1:9", workers=2)
 
 
+@pytest.mark.remote
+def test_an_encrypted_cluster_without_certificates_names_the_settings(
+    place: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    import dask
+
+    settings = r"; set Dask's distributed\.comm\.tls\.ca-file, client\.cert and client\.key"
+    address, tls = "tls://127.0.0.1:9", "distributed.comm.tls."
+    with pytest.raises(UsageError, match=f"^cluster {address}: no certificate is set{settings}"):
+        calibrate(place, address)
+    names = {tls + name: str(tmp_path / "none.pem") for name in ("ca-file", "client.cert")}
+    with (
+        dask.config.set(names),
+        pytest.raises(UsageError, match=f"a file does not exist{settings}"),
+    ):
+        calibrate(place, address)
+    (tmp_path / "none.pem").write_text("no certificate")
+    with dask.config.set(names), pytest.raises(UsageError, match=f"refuses the certi.*{settings}"):
+        calibrate(place, address)
+
+
 @pytest.mark.parametrize(("scheme", "package"), [("tcp", "distributed"), ("ray", "ray")])
 def test_a_missing_package_is_one_line_with_the_command(
     place: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, package: str

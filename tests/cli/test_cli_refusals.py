@@ -87,6 +87,8 @@ def test_a_mean_of_pixels_beside_a_scale_of_0_to_1_is_refused_before_a_run(ptq, 
         (("calibrate", "-o", "stats.npz", "--data"), "stats.npz"),
         (("sensitivity", "--report", "page.html", "--data"), "page.html"),
         (("compare", "{model}", "--json", "c.json", "--data"), "c.json"),
+        (("evaluate", "--json", "e.json", "--data"), "e.json"),
+        (("verify", "--report", "v.html", "--data"), "v.html"),
     ],
 )
 def test_s14_no_clobber_refuses_an_existing_output_before_a_run(
@@ -101,6 +103,15 @@ def test_s14_no_clobber_refuses_an_existing_output_before_a_run(
     )
     assert Path(output).read_text() == "good"
     assert os.listdir() == [output]
+
+
+def test_no_output_of_verify_replaces_what_it_compares_with(ptq, model, data):
+    Path("other.onnx").write_bytes(Path(model).read_bytes())
+    given = ["--data", data, "--runtime", "qnn", "--against", "other.onnx"]
+    result = ptq("verify", model, *given, "--json", "other.onnx")
+    assert result.code == USAGE
+    assert "other.onnx" in result.line
+    assert Path("other.onnx").read_bytes() == Path(model).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers, random_samples
-from networks import gaussian_array
+from networks import build_network, gaussian_array
 from old_runtime import skip_before
 
 from ptq.api.portability import portability
-from ptq.core.errors import DataError
+from ptq.core.errors import DataError, ModelError
 from ptq.data import Sample
 from ptq.executor.executor import Executor
 from ptq.kernels.thread_pool import get_thread_count
@@ -230,3 +230,9 @@ def test_portability_uses_as_many_threads_as_are_given() -> None:
 
     portability(graph, read, threads=1)
     assert {*used} == {1}
+
+
+def test_a_float_model_is_refused_before_a_sample_is_read() -> None:
+    model = build_network("y = Conv(x, w)", w=gaussian_array(4, 3, 1, 1))
+    with pytest.raises(ModelError, match="has no integer tensor; quantize it first"):
+        portability(model, lambda: pytest.fail("a sample was read"))

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from ssl import SSLError
 from typing import Any
 
 from ptq.core.errors import PtqError, UsageError
@@ -48,18 +49,35 @@ def _hold_garbage() -> Iterator[None]:
             gc.enable()
 
 
+def _build_certificate_error(address: str, error: Exception) -> UsageError:
+    """Dask has no certificates for an address, or cannot use them; without any it raises TypeError."""
+    fault = {TypeError: "no certificate is set", FileNotFoundError: "a file does not exist"}.get(
+        type(error), "its scheduler or Dask refuses the certificates"
+    )
+    return UsageError(
+        f"cluster {redact(address)}: {fault}; set Dask's distributed.comm.tls.ca-file, client.cert and client.key "
+        "(docs/cluster.md)",
+        "cluster",
+    )
+
+
 class DaskAdapter:
     """A scheduler of Dask. Each worker gets parts of its own, so that it opens a job once."""
 
     def __init__(self, address: str) -> None:
-        """Connect; raise UsageError if the package is missing, or nobody answers."""
+        """Connect; raise UsageError if a package or a certificate is missing, or nobody answers."""
         try:
             from distributed import Client
+            from distributed.comm.core import FatalCommClosedError
         except ImportError as error:
             raise build_missing_package_error("dask", address) from error
         try:
             with _hold_garbage():
                 self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (TypeError, FileNotFoundError, SSLError, FatalCommClosedError) as error:
+            if not address.startswith("tls://"):
+                raise
+            raise _build_certificate_error(address, error) from error
         except (OSError, TimeoutError) as error:
             raise build_no_answer_error(address, CONNECT_SECONDS) from error
         self._address, self._is_silent = redact(address), False

@@ -40,7 +40,7 @@ _PRODUCTS = (
 _LAST_LAYERS = ((512, 1000), (1280, 1000), (2048, 1000))
 _ELEMENTWISE = ((64, 56), (256, 28), (384, 14), (1280, 7))
 """Channels, and pixels of a side."""
-_UNARY = ("Relu", "Sigmoid", "HardSwish", "Tanh", "LeakyRelu")
+_UNARY = ("Relu", "Sigmoid", "HardSwish", "LeakyRelu")
 _POOLED = ((64, 112), (192, 56), (512, 14))
 Weights = dict[str, NDArray[np.float32]]
 

@@ -1,7 +1,7 @@
 """Precision of nodes for a target: quantized, or float with the reason.
 
 kernel_limits: the uses of an operator that its integer kernels do not cover.
-normalization_pattern: normalizations written in several operators, which stay float.
+normalization_pattern: normalizations written in several operators: float, or 16 bits on qnn.
 cost_table: measured times of ONNX Runtime's kernels.
 cost_table_file: a table of times as a file.
 shipped_tables: the tables that ptq ships, and which serves a processor.
