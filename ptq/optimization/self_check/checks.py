@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -129,15 +128,14 @@ def check_with_floor(
 ) -> CheckFailure | None:
     """Check a quantized model for a required SQNR; None if it passes.
 
-    If values decide the length of an output, the boundary tensors are checked in its place. If the preparation in
-    float changed it, the output fails.
+    If values decide the length of an output, the boundary tensors are checked in its place.
     """
     failure = check_graph(quantized.quantized_graph, against, required_db)
     against.advance()
     if failure is None or not failure.only_lengths:
         return failure
     between = find_integer_to_float_tensors(quantized)
-    if not between or has_changed_shapes(quantized.calibrated_model, against):
+    if not between:
         return failure
     run = against.sessions.run
     try:
@@ -147,12 +145,6 @@ def check_with_floor(
     except (ModelError, DataError):
         # a boundary value is not a tensor, or the model is too large to be loaded twice
         return failure
-
-
-def has_changed_shapes(model: CalibratedModel, against: CheckReference) -> bool:
-    """Whether an output of the prepared float model has another shape than the float model's on each sample."""
-    failure = check_graph(model.prepared.graph, against, -math.inf)
-    return failure is not None and failure.on_every_sample
 
 
 def get_required_sqnr_db(quantized: QuantizedModel) -> float:

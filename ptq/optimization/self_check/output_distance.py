@@ -24,7 +24,6 @@ class CheckFailure:
         by_values: Whether rounding errors can be the only cause: values are too far from float, or decide the
             length of an output.
         only_lengths: Whether only lengths of outputs differ.
-        on_every_sample: Whether an output has another length on each sample, which rounding in float cannot cause.
         boundary_tensors: The tensors that ``error_shares`` belong to; empty for the outputs.
     """
 
@@ -33,7 +32,6 @@ class CheckFailure:
     max_share: float = math.inf
     by_values: bool = False
     only_lengths: bool = False
-    on_every_sample: bool = False
     boundary_tensors: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -57,7 +55,7 @@ def compare_outputs(
         outputs: The outputs of the quantized model on each sample.
         required_db: The required SQNR.
     """
-    max_share, other_shape, everywhere = 10 ** (-required_db / 10), "", False
+    max_share, other_shape = 10 ** (-required_db / 10), ""
     signal, noise = np.zeros(len(names)), np.zeros(len(names))
     for index, name in enumerate(names):
         pairs = [(r[index], o[index]) for r, o in zip(reference, outputs, strict=False)]
@@ -67,9 +65,7 @@ def compare_outputs(
                 if r.ndim != o.ndim:
                     return CheckFailure(message)
                 other_shape = other_shape or message
-        differs = [r.shape != o.shape for r, o in pairs]
-        if any(differs):
-            everywhere = everywhere or all(differs)
+        if any(r.shape != o.shape for r, o in pairs):
             continue
         for r, o in pairs:
             if r.dtype.kind != "f":
@@ -92,6 +88,4 @@ def compare_outputs(
             f"({required_db:.0f} dB required)"
         )
         return CheckFailure(message, shares, max_share, by_values=True)
-    if not other_shape:
-        return None
-    return CheckFailure(other_shape, by_values=True, only_lengths=True, on_every_sample=everywhere)
+    return CheckFailure(other_shape, by_values=True, only_lengths=True) if other_shape else None
