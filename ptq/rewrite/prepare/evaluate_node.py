@@ -5,7 +5,7 @@ Results that are too large to store as weights are not computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -14,17 +14,34 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from ptq.model.node import Node, get_constant, get_dtype, get_operator, get_shape
+from ptq.model.node import (
+    Node,
+    get_attributes,
+    get_constant,
+    get_dtype,
+    get_operator,
+    get_shape,
+)
 from ptq.model.random_nodes import is_random
 
 MAX_BYTES = 64 * 2**20
 _QUANTIZERS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
 """They are never folded: their constant inputs stay in the graph."""
-_MISJUDGED = frozenset(
-    ["AveragePool", "GRU", "LSTM", "LpNormalization", "LpPool", "MaxPool", "RNN"]
-)
-"""The reference evaluator computes some of their forms otherwise than the specification says: `sequence_lens`,
-`clip`, `auto_pad` and the sum of magnitudes."""
+_MISJUDGED: Mapping[str, Callable[[Node], bool]] = {
+    "AveragePool": lambda node: "auto_pad" in node.attributes,
+    "GRU": lambda node: _has_input(node, 4),
+    "LRN": lambda node: True,
+    "LSTM": lambda node: "clip" in node.attributes or _has_input(node, 4),
+    "LpNormalization": lambda node: get_attributes(node).get("p", 2) != 2,
+    "LpPool": lambda node: "auto_pad" in node.attributes,
+    "MaxPool": lambda node: "auto_pad" in node.attributes,
+    "RNN": lambda node: _has_input(node, 4),
+    "Resize": lambda node: _has_input(node, 2),
+    "Slice": lambda node: _has_start_before_its_data(node),
+    "Swish": lambda node: True,
+}
+"""The forms that the reference evaluator computes otherwise than the specification and ONNX Runtime: `auto_pad`,
+`sequence_lens`, `clip`, sums of magnitudes, and lengths by `scales`, which it rounds in float64."""
 
 
 def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
@@ -36,7 +53,7 @@ def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
     if not inputs or not all(v.is_initializer() for v in inputs) or not _can_fold(node):
         return None
     arrays = [a for a in map(get_constant, inputs) if a is not None]
-    if len(arrays) < len(inputs) or _has_start_before_its_data(node):
+    if len(arrays) < len(inputs):
         return None
     limit = max(MAX_BYTES, sum(a.nbytes for a in arrays))
     if _estimate_bytes(node, arrays) > limit:
@@ -59,16 +76,22 @@ def is_repeatable(node: Node) -> bool:
 
 
 def _can_fold(node: Node) -> bool:
+    is_misjudged = _MISJUDGED.get(node.op_type)
     return (
         is_repeatable(node)
-        and node.op_type not in _QUANTIZERS | _MISJUDGED
+        and node.op_type not in _QUANTIZERS
+        and not (is_misjudged is not None and is_misjudged(node))
         and not any(v.is_graph_output() for v in node.outputs)
     )
 
 
+def _has_input(node: Node, position: int) -> bool:
+    return len(node.inputs) > position and node.inputs[position] is not None
+
+
 def _has_start_before_its_data(node: Node) -> bool:
     """Whether a Slice may read backwards from before its data; the reference evaluator does not clamp its start."""
-    if get_operator(node) != "Slice" or len(node.inputs) < 5:
+    if len(node.inputs) < 5:
         return False
     data, starts, _, _, steps = map(get_constant, node.inputs)
     if data is None or starts is None or steps is None:

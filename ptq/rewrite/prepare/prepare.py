@@ -84,27 +84,25 @@ PREPARE: tuple[Rewrite, ...] = (
     infer_shapes,
 )
 """All rewrites of a float model, in their order."""
-NEWER: Mapping[str, Rewrite] = {
-    "fold_where": fold_where,
-    "einsum_to_matmul": rewrite_einsum_to_matmul,
-    "cancel_transposes": cancel_transposes,
-    "separate_pieces": separate_pieces,
-    "fuse_prelu": fuse_prelu,
-    "move_views": move_views,
-    "cancel_views": move_views,
-}
-"""By kind of change: whole rewrites that version 0.2.0 did not have.
+NEWER: frozenset[Rewrite] = frozenset(
+    [
+        fold_where,
+        rewrite_einsum_to_matmul,
+        cancel_transposes,
+        separate_pieces,
+        fuse_prelu,
+        move_views,
+    ]
+)
+"""Rewrites that version 0.2.0 did not have.
 
 Statistics and plans of that version still apply to a model that these alone prepare otherwise. They are refused if an
 older rewrite now fuses more.
 """
-OLDER_FORMS: Mapping[str, tuple[Rewrite, Rewrite]] = {
-    "matmul_add_to_gemm": (
-        rewrite_matmul_add_to_gemm,
-        partial(rewrite_matmul_add_to_gemm, allow_empty=False),
-    ),
+OLDER_FORMS: Mapping[Rewrite, Rewrite] = {
+    rewrite_matmul_add_to_gemm: partial(rewrite_matmul_add_to_gemm, allow_empty=False),
 }
-"""By kind of change: rewrites that version 0.2.0 had in another form, and that form."""
+"""The rewrites that version 0.2.0 had in another form, and that form."""
 KEEPING_OPSET: Mapping[Rewrite, Rewrite] = {
     fuse_layer_norm: partial(fuse_layer_norm, keep_opset=True),
     fuse_softmax: partial(fuse_softmax, keep_opset=True),
@@ -170,7 +168,7 @@ def prepare(
         keep_opset: Do not raise the opset. Functions whose operator needs a newer one stay in several operators,
             in float.
         per_tensor: Weights get one scale, which an opset from 10 on can be kept for.
-        newer: Apply the rewrites of `NEWER` too, and none in a form of `OLDER_FORMS`.
+        newer: Apply the rewrites of `NEWER`. If not, those of `OLDER_FORMS` have their older form.
         float_functions: Only layers will have integers: no opset is raised for an activation function.
 
     Raises:
@@ -183,9 +181,9 @@ def prepare(
     if keep_opset:
         forms[upgrade_opset] = partial(upgrade_opset, keep_opset=True, per_tensor=per_tensor)
     if not newer:
-        forms.update(OLDER_FORMS.values())
+        forms |= OLDER_FORMS
     for rewrite in PREPARE:
-        if not newer and rewrite in NEWER.values():
+        if not newer and rewrite in NEWER:
             continue
         changes += forms.get(rewrite, rewrite)(prepared)
     reasons = {name: change.declined for change in changes for name in change.stay_float}
@@ -231,9 +229,7 @@ def open_and_prepare(
             if digest is None or lean.graph.digest() == digest:
                 return graph, lean
         prepared = prepare(graph, keep_opset=keep_opset, per_tensor=per_tensor)
-        newer = NEWER.keys() | OLDER_FORMS.keys()
-        changed = any(change.kind in newer for change in prepared.changes)
-        if digest is not None and changed and prepared.graph.digest() != digest:
+        if digest is not None and prepared.graph.digest() != digest:
             older = prepare(graph, keep_opset=keep_opset, per_tensor=per_tensor, newer=False)
             missing = set(known) - _list_names(prepared.graph)
             if older.graph.digest() == digest or missing & _list_names(older.graph):

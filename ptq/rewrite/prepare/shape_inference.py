@@ -110,8 +110,8 @@ Rule = Callable[[list[Elements], Mapping[str, Any]], Any]
 def _apply(rule: Rule, inputs: list[Elements], attrs: Mapping[str, Any]) -> Elements | None:
     try:
         return np.asarray(rule(inputs, attrs), dtype=object)
-    except (TypeError, IndexError, ValueError, NotImplementedError):
-        return None  # an unknown index, or a form that no exporter writes
+    except (TypeError, IndexError, ValueError, OverflowError, NotImplementedError):
+        return None  # an unknown index, a number beyond 64 bits, or a form that no exporter writes
 
 
 def _require_integers(elements: Elements) -> list[int]:

@@ -65,6 +65,8 @@ def test_what_is_random_quantized_or_huge_stays_a_node(call, parsed, operators):
     [
         "Slice(w, far, far, zero, minus)",
         "LpNormalization<p = 1>(w)",
+        "LRN<size = 3>(image)",
+        'Resize<mode = "nearest">(six, , scales)',
         'MaxPool<kernel_shape = [2], strides = [2], auto_pad = "SAME_LOWER">(w)',
         "GRU<hidden_size = 1>(w, k, r, , length)",
         'LSTM<hidden_size = 1, direction = "bidirectional", clip = 0.1>(w, lk, lr)',
@@ -73,13 +75,25 @@ def test_what_is_random_quantized_or_huge_stays_a_node(call, parsed, operators):
 def test_a_constant_is_what_onnx_runtime_computes(call, parsed, same_function, rng):
     text = f"g (float[1] x) => (float[k] y) {{ t = {call} y = Mul(x, t) }}"
     shapes = {"w": (3, 1, 5), "k": (1, 3, 5), "r": (1, 3, 1), "lk": (2, 4, 5), "lr": (2, 4, 1)}
+    shapes["image"] = (1, 5, 2, 2)
     constants = {
         name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
     }
+    constants |= {"six": np.arange(6, dtype=np.float32), "scales": np.float32([7 / 6])}
     constants |= {"far": i64(-9), "zero": i64(0), "minus": i64(-1), "length": np.int32([2])}
     used = {name: array for name, array in constants.items() if name in call}
     before, after = parsed(text, **used), parsed(text, **used)
     fold_constants(after)
+    same_function(before, after, {"x": np.float32([1])})
+
+
+@pytest.mark.parametrize("call", ["LpNormalization(w)", "MaxPool<kernel_shape = [2]>(w)"])
+def test_forms_that_the_evaluator_computes_rightly_are_folded(call, parsed, same_function, rng):
+    text = f"g (float[1] x) => (float[k] y) {{ t = {call} y = Mul(x, t) }}"
+    w = rng.standard_normal((3, 1, 5)).astype(np.float32)
+    before, after = parsed(text, w=w), parsed(text, w=w)
+    fold_constants(after)
+    assert [node.op_type for node in after.nodes] == ["Mul"]
     same_function(before, after, {"x": np.float32([1])})
 
 

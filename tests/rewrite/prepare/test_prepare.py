@@ -204,8 +204,7 @@ def test_a_plan_applies_whose_dense_layers_allow_no_empty_axis(parsed, rng, monk
     model = parsed(text, **{k: v.astype(np.float32) for k, v in constants.items()}).to_proto()
     samples = [{"x": rng.standard_normal((1, 5, 4)).astype(np.float32)} for _ in range(4)]
     with monkeypatch.context() as before:
-        forms = dict(OLDER_FORMS.values())
-        older = tuple(forms.get(r, r) for r in PREPARE if r not in NEWER.values())
+        older = tuple(OLDER_FORMS.get(r, r) for r in PREPARE if r not in NEWER)
         before.setattr("ptq.rewrite.prepare.prepare.PREPARE", older)
         old = ptq.quantize(model, samples, force=True)
     again = ptq.quantize(model, samples, plan=old.plan, force=True)

@@ -61,6 +61,15 @@ def test_symbols_pass_through_what_cannot_change_them(call, expected, parsed):
     assert values.visit(graph.nodes[1]).tolist() == expected
 
 
+def test_a_number_beyond_64_bits_is_unknown(parsed):
+    graph = parsed(
+        "g (float[N,3] x) => (int64[2] y) { s = Shape(x) m = Mul(s, huge) y = Cast<to=6>(m) }",
+        huge=np.array([2**63 - 1], np.int64),
+    )
+    values = ShapeValues()
+    assert [values.visit(node) is None for node in graph.nodes] == [False, False, True]
+
+
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
