@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from ptq.core.opset_changes import CLIP_INPUTS_OPSET
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
@@ -26,8 +27,6 @@ from ptq.rewrite.edit import replace_node
 from ptq.rewrite.prepare.last_bits import find_deciding_values
 
 _BOUND_OPS = ("Max", "Min")
-_MIN_CLIP_WITH_INPUTS = 11
-"""Before this opset, the bounds of a Clip are attributes, and an absent one cuts infinity."""
 
 
 def simplify_constant_ops(graph: Graph) -> list[Change]:
@@ -93,7 +92,7 @@ def _rewrite_max_min_to_clip(graph: Graph, node: Node) -> bool:
     """Replace a Max or Min of a tensor and one number by Clip; whether the node is one."""
     if len(node.inputs) != 2 or get_dtype(node.outputs[0]) not in FLOAT_TYPES:
         return False
-    if graph.opset < _MIN_CLIP_WITH_INPUTS:
+    if graph.opset < CLIP_INPUTS_OPSET:
         return False
     for x, other in (node.inputs, reversed(node.inputs)):
         bound, shape = get_constant(other), None if x is None else get_shape(x)
