@@ -29,14 +29,16 @@ def decompose_float_prelu(graph: Graph, floats: Collection[str]) -> None:
     """Replace each float PRelu of a large tensor by four operators, in place."""
     for node in graph.nodes:
         x, y = node.inputs[0] if node.inputs else None, node.outputs[0]
+        dtype = get_dtype(y)
         if get_operator(node) != "PRelu" or node.name not in floats or x is None:
             continue
-        if get_dtype(y) not in FLOAT_TYPES or _is_small(get_shape(y)):
+        # an unknown type comes first: NumPy takes None for float64
+        if dtype is None or dtype not in FLOAT_TYPES or _is_small(get_shape(y)):
             continue
 
         def insert(op: str, inputs: list[Value | None], what: str, **attrs: float) -> Value:
             return graph.insert(
-                op, inputs, attrs=attrs, before=node, output=f"{get_name(y)}_{what}", dtype=get_dtype(y), shape_like=y  # noqa: B023
+                op, inputs, attrs=attrs, before=node, output=f"{get_name(y)}_{what}", dtype=dtype, shape_like=y  # noqa: B023
             )  # fmt: skip
 
         positive = insert("Relu", [x], "above")
@@ -44,7 +46,7 @@ def decompose_float_prelu(graph: Graph, floats: Collection[str]) -> None:
             negative = insert("Clip", [x], "below", **_BOUNDS)
         else:
             bounds = [
-                graph.add_constant(np.asarray(bound, get_dtype(y)), f"{get_name(y)}_{which}")
+                graph.add_constant(np.asarray(bound, dtype), f"{get_name(y)}_{which}")
                 for which, bound in _BOUNDS.items()
             ]
             negative = insert("Clip", [x, *bounds], "below")

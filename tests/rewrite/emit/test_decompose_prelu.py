@@ -53,3 +53,10 @@ def test_a_small_one_stays_one_node() -> None:
     graph = Graph.from_proto(build_network("y = PRelu(x, s)", s=gaussian_array(3, 1, 1)))
     decompose_float_prelu(graph, [node.name or "" for node in graph.nodes])
     assert [node.op_type for node in graph.nodes] == ["PRelu"]
+
+
+def test_one_of_unknown_type_stays_one_node() -> None:
+    model = build_network("p = PRelu(x, s)\ny = Relu(p)", LARGE, s=gaussian_array(3, 1, 1))
+    graph = Graph.from_proto(model)
+    decompose_float_prelu(graph, [node.name or "" for node in graph.nodes])
+    assert [node.op_type for node in graph.nodes] == ["PRelu", "Relu"]
