@@ -58,6 +58,8 @@ def test_other_divisions_stay(kind, body, divisor, parsed) -> None:
         "g = LeakyRelu(q)  y = Floor(g)",
         "g = PRelu(q, slopes)  y = Floor(g)",
         "m = MatMul(x, w)  g = Concat<axis=0>(q, m)  y = Floor(g)",
+        "b = Not(no)  y = If(b) <then_branch = t () => (float[2,3] a) { a = Floor(q) }, "
+        "else_branch = e () => (float[2,3] a) { a = Neg(q) }>",
     ],
 )
 def test_a_division_stays_where_the_last_bit_of_the_quotient_decides(behind, parsed) -> None:
@@ -65,6 +67,7 @@ def test_a_division_stays_where_the_last_bit_of_the_quotient_decides(behind, par
     constants = {
         "one": np.float32(1),
         "zero": np.uint8(0),
+        "no": np.array(False),
         "s": np.array([3, 2]),
         "e": np.array([[0, 1, 2]]),
         "k": np.array([1]),
