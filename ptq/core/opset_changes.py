@@ -26,3 +26,5 @@ SCALAR_INPUTS = frozenset(["max", "min", "value"])
 """Those of them that are values of the tensor's own type."""
 WIDE_QUANTIZER_OPSET = 21
 """From this opset on, quantizers take integers of 16 bits."""
+CLIP_INPUTS_OPSET = 11
+"""From this opset on, the bounds of a Clip are inputs; an absent attribute cuts infinity."""

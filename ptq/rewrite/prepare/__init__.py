@@ -34,6 +34,7 @@ Fusion and constants:
 - ``fuse_layer_norm``, ``fuse_softmax``, ``fuse_activations``, ``fuse_prelu``: elementary operators → one operator.
   They use ``layer_norm_pattern`` and ``activation_pattern``.
 - ``simplify_constant_ops``: Div, PRelu, Max and Min with a constant → Mul, LeakyRelu and Clip.
+  It uses ``last_bits`` (where the last bit of a quotient decides).
 - ``move_views``: Reshape, Squeeze and Transpose between a layer and its activation → behind the activation.
 - ``fold_scale_forward``, ``fold_shift_forward``: Mul and Add with constants → the layers behind.
 """

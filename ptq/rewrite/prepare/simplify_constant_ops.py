@@ -5,9 +5,11 @@ Div by a constant → Mul,   PRelu with one slope → LeakyRelu,   Max or Min wi
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
-from ptq.core.ops import ELEMENTWISE
+from ptq.core.opset_changes import CLIP_INPUTS_OPSET
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
@@ -18,22 +20,13 @@ from ptq.model.node import (
     get_name,
     get_operator,
     get_shape,
-    get_spec,
     is_constant,
-    list_consumers,
 )
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
+from ptq.rewrite.prepare.last_bits import find_deciding_values
 
 _BOUND_OPS = ("Max", "Min")
-_STEPS = frozenset(
-    ["Ceil", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod", "Round"]
-)
-"""Operators whose result may jump where a value changes in its last bit; so does a Cast to integers."""
-_KEEPS_ROUND_VALUES = ELEMENTWISE | {"Abs", "Cast", "Clip", "Concat", "Neg", "Relu", "Where"}
-"""Operators through which round values, such as whole quotients, stay round, as through data movement."""
-_MIN_CLIP_WITH_INPUTS = 11
-"""Before this opset, the bounds of a Clip are attributes, and an absent one cuts infinity."""
 
 
 def simplify_constant_ops(graph: Graph) -> list[Change]:
@@ -41,10 +34,11 @@ def simplify_constant_ops(graph: Graph) -> list[Change]:
 
     A quotient may change in its last bit if the reciprocal is not exact; where that bit can decide, the Div stays.
     """
+    deciding = find_deciding_values(graph)
     divisions = [
         node
         for node in graph.nodes
-        if get_operator(node) == "Div" and _rewrite_div_to_mul(graph, node)
+        if get_operator(node) == "Div" and _rewrite_div_to_mul(graph, node, deciding)
     ]
     slopes = [
         node
@@ -67,7 +61,7 @@ def simplify_constant_ops(graph: Graph) -> list[Change]:
     ]
 
 
-def _rewrite_div_to_mul(graph: Graph, node: Node) -> bool:
+def _rewrite_div_to_mul(graph: Graph, node: Node, deciding: Collection[Value]) -> bool:
     x, divisor = node.inputs[0], get_constant(node.inputs[1])
     if x is None or is_constant(x) or divisor is None or divisor.dtype not in FLOAT_TYPES:
         return False
@@ -76,25 +70,11 @@ def _rewrite_div_to_mul(graph: Graph, node: Node) -> bool:
     if not (np.isfinite(inverse) & (np.abs(inverse) >= np.finfo(divisor.dtype).tiny)).all():
         return False
     is_exact = bool((np.abs(np.frexp(divisor)[0]) == 0.5).all())
-    if not is_exact and _has_step_behind(node.outputs[0]):
+    if not is_exact and node.outputs[0] in deciding:
         return False
     factor = graph.add_constant(inverse, f"{get_name(node.outputs[0])}_factor")
     _replace_with(graph, node, "Mul", [x, factor])
     return True
-
-
-def _has_step_behind(value: Value) -> bool:
-    """Whether the last bit of a value can decide: in 41 · 3 · (1 / 41), just below 3, Floor finds 2."""
-    waiting, seen = [value], {value}
-    while waiting:
-        for node in list_consumers(waiting.pop()):
-            op, spec = get_operator(node), get_spec(node)
-            if op in _STEPS or (op == "Cast" and get_dtype(node.outputs[0]) not in FLOAT_TYPES):
-                return True
-            if op in _KEEPS_ROUND_VALUES or (spec is not None and spec.moves_integers):
-                waiting += [output for output in node.outputs if output not in seen]
-                seen.update(node.outputs)
-    return False
 
 
 def _rewrite_prelu_to_leaky_relu(graph: Graph, node: Node) -> bool:
@@ -112,7 +92,7 @@ def _rewrite_max_min_to_clip(graph: Graph, node: Node) -> bool:
     """Replace a Max or Min of a tensor and one number by Clip; whether the node is one."""
     if len(node.inputs) != 2 or get_dtype(node.outputs[0]) not in FLOAT_TYPES:
         return False
-    if graph.opset < _MIN_CLIP_WITH_INPUTS:
+    if graph.opset < CLIP_INPUTS_OPSET:
         return False
     for x, other in (node.inputs, reversed(node.inputs)):
         bound, shape = get_constant(other), None if x is None else get_shape(x)

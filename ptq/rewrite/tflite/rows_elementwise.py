@@ -13,7 +13,7 @@ import numpy as np
 from ptq.core.errors import UnsupportedError
 from ptq.rewrite.tflite.emitter import Emitter, find_common_order
 from ptq.rewrite.tflite.operations import Operation
-from ptq.rewrite.tflite.orders import Order, order_channels_last, order_naturally, permute_shape
+from ptq.rewrite.tflite.orders import Order, order_naturally, permute_shape
 
 _BINARY: Mapping[str, tuple[str, str | None]] = {
     "Add": ("ADD", "AddOptions"),
@@ -102,9 +102,7 @@ def _read_operand(e: Emitter, name: str, order: Order, dtype: np.dtype[Any] | No
     if e.dtype(name).kind == "b":
         dtype = None
     rank = e.rank(name)
-    if rank == 0 or (
-        order != order_channels_last(len(order)) and order == order_naturally(len(order))
-    ):
+    if rank == 0 or (len(order) > 2 and order == order_naturally(len(order))):
         return e.read(name, order_naturally(rank), dtype=dtype)
     return e.read(name, order, rank=len(order), dtype=dtype)
 

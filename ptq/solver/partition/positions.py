@@ -26,6 +26,7 @@ from ptq.model.node import (
     get_spec,
     is_float32,
 )
+from ptq.rewrite.prepare.last_bits import WHOLE_FUNCTIONS
 
 _REASON = "it computes with positions, which in larger inputs exceed any calibrated range"
 _SUM_REASON = (
@@ -36,10 +37,7 @@ _ALL_INPUTS = ELEMENTWISE | {"Concat", "MatMul", "Range"}
 _SUMS = frozenset(
     ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceProd", "ReduceSum", "ReduceSumSquare"]
 )
-_FIRST_INPUT = _SUMS | {
-    "Abs", "Cast", "Ceil", "CumSum", "Exp", "Floor", "LeakyRelu", "Log", "Neg", "PRelu", "ReduceLogSumExp",
-    "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Round", "Softplus",
-}  # fmt: skip
+_FIRST_INPUT = _SUMS | WHOLE_FUNCTIONS | {"Exp", "Log", "ReduceLogSumExp", "ReduceMean", "Softplus"}
 _KEEPING_NUMBERS = frozenset(["Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
 _SOME_INPUTS = {"ScatterElements": (0, 2), "ScatterND": (0, 2), "Where": (1, 2)}
 

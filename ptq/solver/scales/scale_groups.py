@@ -248,9 +248,9 @@ def _list_fused_bounds(
 ) -> frozenset[tuple[float, float]]:
     """The bounds of the fused activations that write tensors of the group."""
     producers = [groups.values[member].producer() for member in groups.members_of(name)]
-    names = [get_node_name(node) for node in producers if node is not None]
+    writers = [get_node_name(node) for node in producers if node is not None]
     return frozenset(
-        find_clamp_bounds(assignment.quantized_nodes[name])
-        for name in names
-        if name in assignment.fused_activations
+        find_clamp_bounds(assignment.quantized_nodes[writer])
+        for writer in writers
+        if writer in assignment.fused_activations
     )

@@ -20,12 +20,13 @@ SIDE = 64
 LARGE = {"x": (1, 3, SIDE, SIDE)}
 
 
+@pytest.mark.parametrize("opset", [10, 17])
 @pytest.mark.parametrize("shape", [(3, 1, 1), (3, SIDE, SIDE), (1,)])
-def test_the_pieces_compute_the_same_bits(shape: tuple[int, ...]) -> None:
-    model = build_network("y = PRelu(x, s)", LARGE, s=gaussian_array(*shape))
+def test_the_pieces_compute_the_same_bits(shape: tuple[int, ...], opset: int) -> None:
+    model = build_network("y = PRelu(x, s)", LARGE, opset=opset, s=gaussian_array(*shape))
     graph = Graph.from_proto(model)
     decompose_float_prelu(graph, [node.name or "" for node in graph.nodes])
-    assert [node.op_type for node in graph.nodes] == ["Relu", "Min", "Mul", "Add"]
+    assert [node.op_type for node in graph.nodes] == ["Relu", "Clip", "Mul", "Add"]
     feed = {"x": gaussian_array(1, 3, SIDE, SIDE, seed=4)}
     feed["x"][0, 0, 0, :6] = 0.0, -0.0, -np.float32(1e-42), np.inf, -np.inf, np.nan
     one, other = (Session(g, threads=1).run(feed)[0] for g in (Graph.from_proto(model), graph))
@@ -52,3 +53,10 @@ def test_a_small_one_stays_one_node() -> None:
     graph = Graph.from_proto(build_network("y = PRelu(x, s)", s=gaussian_array(3, 1, 1)))
     decompose_float_prelu(graph, [node.name or "" for node in graph.nodes])
     assert [node.op_type for node in graph.nodes] == ["PRelu"]
+
+
+def test_one_of_unknown_type_stays_one_node() -> None:
+    model = build_network("p = PRelu(x, s)\ny = Relu(p)", LARGE, s=gaussian_array(3, 1, 1))
+    graph = Graph.from_proto(model)
+    decompose_float_prelu(graph, [node.name or "" for node in graph.nodes])
+    assert [node.op_type for node in graph.nodes] == ["PRelu", "Relu"]

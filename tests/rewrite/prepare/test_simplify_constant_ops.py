@@ -46,21 +46,78 @@ def test_other_divisions_stay(kind, body, divisor, parsed) -> None:
         "h = Sub(q, one)  b = Less(h, x)  y = Where(b, q, h)",
         "a = Relu(q)  y = Mod<fmod=1>(a, one)",
         "r = Round(q)  y = MatMul(q, w)",
+        "h = Sub(q, one)  y = Sign(h)",
+        "y = QuantizeLinear(q, one, zero)",
+        "g = GatherND(q, s)  y = Floor(g)",
+        "g = GatherElements(q, e)  y = Floor(g)",
+        "g = ScatterND(q, e, w)  y = Floor(g)",
+        "g = ScatterElements(q, e, e)  y = Floor(g)",
+        "g, i = TopK(q, k)  y = Floor(g)",
+        "g = CumSum(q, k)  y = Floor(g)",
+        "g = ReduceSum(q, k)  y = Floor(g)",
+        "g = LeakyRelu(q)  y = Floor(g)",
+        "g = PRelu(q, slopes)  y = Floor(g)",
+        "m = MatMul(x, w)  g = Concat<axis=0>(q, m)  y = Floor(g)",
+        "b = Not(no)  y = If(b) <then_branch = t () => (float[2,3] a) { a = Floor(q) }, "
+        "else_branch = e () => (float[2,3] a) { a = Neg(q) }>",
     ],
 )
 def test_a_division_stays_where_the_last_bit_of_the_quotient_decides(behind, parsed) -> None:
     text = f"g (float[2,3] x) => (float y) {{ q = Div(x, d)  {behind} }}"
-    constants = {"one": np.float32(1), "s": np.array([3, 2]), "w": np.eye(3, dtype=np.float32)}
+    constants = {
+        "one": np.float32(1),
+        "zero": np.uint8(0),
+        "no": np.array(False),
+        "s": np.array([3, 2]),
+        "e": np.array([[0, 1, 2]]),
+        "k": np.array([1]),
+        "w": np.eye(3, dtype=np.float32),
+        "slopes": np.float32([1, 2, 3]),
+    }
     inexact, exact = (parsed(text, d=np.float32(d), **constants).with_shapes() for d in (41, 0.25))
     assert simplify_constant_ops(inexact) == []
     assert simplify_constant_ops(exact) == [Change("simplify_constant_ops", 1, "Div", "Mul")]
 
 
-def test_whole_quotients_keep_their_floor_in_the_prepared_model(parsed) -> None:
-    text = "g (float[N] x) => (float[N] y) { q = Div(x, d)  y = Floor(q) }"
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "y = Floor(q)",
+        "h = Sub(q, two)  y = Sign(h)",
+        "c = CumSum(q, zero)  y = Floor(c)",
+        "t, i = TopK(q, all)  y = Floor(t)",
+    ],
+)
+def test_whole_quotients_keep_their_step_in_the_prepared_model(behind, parsed) -> None:
+    text = f"g (float[N] x) => (float[N] y) {{ q = Div(x, d)  {behind} }}"
     rows = np.arange(1000, dtype=np.float32)
-    prepared = prepare(parsed(text, d=np.float32(41)))
-    np.testing.assert_array_equal(Session(prepared.graph).run({"x": 41 * rows})[0], rows)
+    given = parsed(
+        text, d=np.float32(41), two=np.float32(2), zero=np.int64(0), all=np.array([1000])
+    )
+    before, after = (Session(g).run({"x": 41 * rows})[0] for g in (given, prepare(given).graph))
+    np.testing.assert_array_equal(after, before)
+
+
+@pytest.mark.parametrize(
+    ("before", "stays"),
+    [
+        ("m = MatMul(x, w)  p = Sigmoid(m)", False),
+        ("m = MatMul(x, w)  p = Add(x, m)", False),
+        ("m = MatMul(x, w)  p = Round(m)", True),
+        ("p = Mul(x, x)", True),
+        ("m = MatMul(x, w)  i = ArgMax(m)  p = Cast<to=1>(i)", True),
+        ("m = MatMul(x, w)  v, i = TopK(m, k)  p = Cast<to=1>(i)", True),
+        ("m = MatMul(x, w)  b = Less(m, x)  p = Where(b, x, one)", True),
+        ("s = Shape(x)  p = Cast<to=1>(s)", True),
+    ],
+)
+def test_a_division_stays_for_whole_dividends_alone(before, stays, parsed) -> None:
+    text = f"g (float[2,3] x) => (bool y) {{ {before}  q = Div(p, d)  y = Greater(q, one) }}"
+    constants = {"w": np.eye(3, dtype=np.float32), "one": np.float32(1), "k": np.array([1])}
+    graph = parsed(text, d=np.float32(3), **constants).with_shapes()
+    assert simplify_constant_ops(graph) == (
+        [] if stays else [Change("simplify_constant_ops", 1, "Div", "Mul")]
+    )
 
 
 def test_a_division_before_a_layer_or_a_smooth_function_is_a_multiplication(parsed) -> None:
