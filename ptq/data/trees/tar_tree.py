@@ -55,7 +55,7 @@ class TarTree:
         self._only_input = only_input
         self._files: dict[str, TarSample] = {}
         self.shard_of: dict[str, str] = {}
-        self.labels: dict[str, tuple[str, ...]] = {}
+        self.labels: dict[str, tuple[str | int, ...]] = {}
         self._labels_of_arrays: dict[str, NDArray[Any]] = {}
         shards, contents = list[list[TarSample]](), list[Mapping[str, bytes]]()
         for place in places:
@@ -81,7 +81,9 @@ class TarTree:
         self.label_notes = reader.notes
         require_safe_names(self._files, self.title)
 
-    def _keep_label(self, name: str, label: tuple[str, ...] | None, reader: TarLabels) -> None:
+    def _keep_label(
+        self, name: str, label: tuple[str | int, ...] | None, reader: TarLabels
+    ) -> None:
         if label is None:
             return
         if not name.lower().endswith(_ARRAYS):
