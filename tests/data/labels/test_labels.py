@@ -809,6 +809,39 @@ def test_numbers_in_records_of_shards_are_no_names(
     assert [sample.labels for sample in samples] == [(0,), (1,), (2,)]
 
 
+@pytest.mark.parametrize("source", ["classes_txt", "labels_txt", "npz"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_names_that_begin_with_the_numbers_of_classes_are_refused(
+    tmp_path: Path, source: str, first: int
+) -> None:
+    names = [f"{first} cat", f"{first + 1} dog"]
+
+    def read(listing: str) -> list[tuple[int, ...]]:
+        if source == "npz":
+            folder_of(tmp_path, classes_txt=listing)
+            np.savez(tmp_path / "d.npz", x=ROWS[:2], labels=np.array(names))
+            return [sample.labels for sample in open_samples(tmp_path / "d.npz", [ROW])]
+        root = folder_of(tmp_path, *(f"{name}/a.png" for name in names), **{source: listing})
+        return [sample.labels for sample in open_samples(root, [FREE])]
+
+    with pytest.raises(DataError, match=r"may be the class numbers, .* as in '0 . (cat|dog)'"):
+        read("\n".join(names[::-1]))
+    if first:
+        with pytest.raises(DataError, match="may be the class numbers"):
+            read("\n".join(names))
+    else:
+        assert read("\n".join(names)) == [(0,), (1,)]
+    assert read(f"0 {names[1]}\n1 {names[0]}\n") == [(1,), (0,)]
+
+
+def test_a_list_of_classes_is_read_in_one_way_for_all_samples(tmp_path: Path) -> None:
+    folder_of(tmp_path, classes_txt="100 euro\n200 pound\n")
+    for name, label in (("a", "euro"), ("b", "100 euro")):
+        np.savez(tmp_path / f"{name}.npz", x=ROWS[:1], labels=np.array([label]))
+    with pytest.raises(DataError, match=r"gives label 'euro' of an earlier sample another class"):
+        list(open_samples(tmp_path, [ROW]))
+
+
 @pytest.mark.parametrize(
     ("names", "listing"),
     [
