@@ -41,8 +41,8 @@ def parse_class_list(
     texts = [line.strip().strip('"').strip() for line in lines]
     matches = [_NUMBERED.fullmatch(text) for text in texts if text]
     numbered = bool(matches) and all(matches)
-    if numbered and (used := next((text for text in texts if text in known), "")):
-        _require_measures(texts, used, where)
+    if numbered and (used := {*texts}.intersection(known)):
+        _require_measures(texts, min(used), where)
         numbered = False
     numbers: dict[str, int] = {}
     for index, text in enumerate(texts):
@@ -70,8 +70,8 @@ def _require_measures(lines: Sequence[str], name: str, where: str) -> None:
     is_counted = sorted(numbers.values()) in ([*range(count)], [*range(1, count + 1)])
     if is_counted and any(position != number for position, number in numbers.items()):
         raise DataError(
-            f"{where}: the numbers that begin its lines may be the class numbers, or parts of names such as {name!r}; "
-            f"to keep the names, write the class number before each, as in '0 {name}'"
+            f"{where}: the numbers that begin its lines may be the class numbers, or parts of names such as "
+            f"{name!r}; to keep the names, write the class number before each, as in '0 {name}'"
         )
 
 
