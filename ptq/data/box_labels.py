@@ -30,7 +30,7 @@ def read_box_labels(
     applied: Preprocess,
     class_names: Sequence[str],
 ) -> BoxLabels:
-    """The labelled boxes of images.
+    """The labelled boxes of images; none of an image whose size cannot be read, since its sample is refused.
 
     Args:
         labels: COCO's JSON file, or a folder of YOLO's text files, which may be that of the images, or the data set
@@ -55,11 +55,12 @@ def read_box_labels(
     if not any(map(len, found.images.values())):
         raise DataError(f"{labels}: no box belongs to an image of {images}; names must be the same")
     placed = {
-        name: _place_boxes(boxes, images / name, applied, shares=labels.is_dir())
+        name: _place_boxes(boxes, size, applied, shares=labels.is_dir())
         for name, boxes in found.images.items()
+        if (size := _find_size(images / name)) is not None
     }
     cut = sum(count for _, count in placed.values())
-    total = sum(map(len, found.images.values()))
+    total = sum(len(found.images[name]) for name in placed)
     note = f"{cut} of {total} labelled boxes lie outside the crop and are left out of mAP"
     return replace(
         found,
@@ -68,15 +69,22 @@ def read_box_labels(
     )
 
 
+def _find_size(image: Path) -> tuple[int, int] | None:
+    """Width and height of an image; None if it cannot be read, as its sample then says."""
+    try:
+        return read_size(image)
+    except DataError:
+        return None
+
+
 def _place_boxes(
-    boxes: LabelledBoxes, image: Path, applied: Preprocess, *, shares: bool
+    boxes: LabelledBoxes, size: tuple[int, int], applied: Preprocess, *, shares: bool
 ) -> tuple[LabelledBoxes, int]:
     """The boxes where the preprocessing moves them, and how many a crop leaves out.
 
     A crop cuts boxes. One that lies in it by less than `MIN_VISIBLE` is ignored.
     """
     corners = boxes.corners
-    size = read_size(image)
     if shares:
         corners = corners * np.tile(size, 2)
     placed = place_image(size, applied)

@@ -64,7 +64,7 @@ class FolderListing:
     kind: Kind = "images"
     is_selection: bool = False
     parts: tuple[ListingPart, ...] = ()
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    labels: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
 
     @property
     def known(self) -> Container[str]:

@@ -101,16 +101,17 @@ def match_files(pattern: str) -> tuple[Path, list[str]]:
     """
     first, rest = remote.split_pattern(pattern)
     base = Path(first or ("/" if pattern.startswith("/") else "."))
-    found: dict[tuple[str, str], str] = {}
-    folders: dict[str, str] = {}
+    found: dict[tuple[str, str], tuple[int, str]] = {}
+    folders: dict[str, tuple[str, int]] = {}
     names = glob.glob(rest, root_dir=base, recursive=True)
     for name in {Path(name).as_posix() for name in names if (base / name).is_file()}:
         folder, file = os.path.split(name)
         if folder not in folders:
-            folders[folder] = os.path.realpath(base / folder)
-        own = folders[folder], file
-        found[own] = min(found.get(own, name), name, key=lambda way: (_count_links(base, way), way))
-    return base, sorted(found.values())
+            folders[folder] = os.path.realpath(base / folder), _count_links(base, name)
+        real, links = folders[folder]
+        way = links, name
+        found[real, file] = min(found.get((real, file), way), way)
+    return base, sorted(name for _, name in found.values())
 
 
 def _count_links(base: Path, name: str) -> int:

@@ -19,6 +19,8 @@ from ptq.core.errors import StatsError
 from ptq.observers.npz_bytes import have_equal_arrays
 
 _FRACTION = 2.0**40
+_CARRY_BIT = 62
+"""Fractions from 2^62 on, of 2^22 samples and more, are whole numbers, so that no fraction exceeds int64."""
 _LARGEST = 2.0**52
 """Largest sum of one sample. Above it, float64 has no bits for the fraction."""
 _WAITING = 2**13
@@ -113,7 +115,7 @@ class ChannelSums:
         for each in (self, other):
             if each.sums is not None:
                 both._check_channels(each.sums.shape[1])
-                both._sums = each.sums if both._sums is None else both._sums + each.sums
+                both._add_sums(each.sums)
                 both._count += each.count
         return both
 
@@ -144,7 +146,12 @@ class ChannelSums:
         floor = np.floor(sums[kept])
         fraction = np.rint((sums[kept] - floor) * _FRACTION).astype(np.int64)
         found = np.stack([floor.astype(np.int64).sum(axis=0), fraction.sum(axis=0)])
-        self._sums = found if self._sums is None else self._sums + found
+        self._add_sums(found)
+
+    def _add_sums(self, sums: NDArray[np.int64]) -> None:
+        whole, fraction = sums if self._sums is None else self._sums + sums
+        carried = (fraction >> _CARRY_BIT) * int(2**_CARRY_BIT / _FRACTION)
+        self._sums = np.stack([whole + carried, fraction & (2**_CARRY_BIT - 1)])
 
     @property
     def mean(self) -> NDArray[np.float64] | None:

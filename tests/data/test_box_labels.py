@@ -14,6 +14,7 @@ from PIL import Image
 import ptq
 from ptq.core.errors import DataError
 from ptq.data.box_labels import read_box_labels
+from ptq.data.formats.decode import decode, read_size
 from ptq.data.labels.labelled_boxes import BoxLabels, LabelledBoxes
 
 
@@ -305,6 +306,35 @@ def test_boxes_move_as_the_pixels_do(
     seen = np.argwhere(sample.feed["x"][0, 0] > 0.5)[:, ::-1]
     corners = [*seen.min(axis=0), *(seen.max(axis=0) + 1)]
     np.testing.assert_allclose(found.images[f"a.{kind}"].corners, [corners], atol=0.6)
+
+
+@pytest.mark.parametrize("kind", ["tif", "png"])
+def test_boxes_of_an_image_that_cannot_be_read_end_no_run(folder: Path, kind: str) -> None:
+    images = folder / "images"
+    Image.fromarray(np.full((64, 64), 70000, np.int32)).save(images / "c.tif")
+    Image.effect_noise((64, 64), 50).save(images / "c.png")
+    content = bytearray((images / "c.png").read_bytes())
+    content[400:600] = bytes(200)
+    (images / "c.png").write_bytes(content)
+    for name in ("a", "c"):
+        (folder / "labels" / f"{name}.txt").write_text("0 0.5 0.5 0.2 0.4\n")
+    found = read_all(folder / "labels", images, ["a.png", f"c.{kind}"], BOX).images
+    # a TIFF of 32 bits has a size, but no pixels
+    assert [name for name, boxes in found.items() if len(boxes)] == {
+        "png": ["a.png"],
+        "tif": ["a.png", "c.tif"],
+    }[kind]
+    spec = ptq.data.InputSpec("x", np.dtype(np.float32), (None, 3, 64, 64))
+    samples = ptq.open_samples(images, [spec], BOX, skip_bad=True)
+    assert [sample.name for sample in samples] == ["a.png", "b.png"]
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_size_of_a_tiff_is_that_of_its_upright_pixels(tmp_path: Path, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.new("RGB", (7, 4)).save(tmp_path / "a.tif", exif=exif)
+    assert read_size(tmp_path / "a.tif") == decode(tmp_path / "a.tif", "RGB").size
 
 
 def test_a_crop_cuts_boxes_and_leaves_out_those_outside(folder: Path) -> None:

@@ -64,6 +64,15 @@ def test_sums_are_exact_to_forty_binary_places() -> None:
     assert all(abs(a - b) <= Fraction(3, 2**41) for a, b in zip(kept, exact, strict=True))
 
 
+def test_the_fractions_of_very_many_samples_are_carried() -> None:
+    both = one = summed([np.full((1, 1), 1 - 2**-24, np.float32)])
+    for _ in range(25):
+        both = both.merge(both)
+    assert both.count == 2**25
+    assert both.mean == [1 - 2**-24]
+    assert both.merge(one) == one.merge(both)
+
+
 def test_a_sample_that_is_not_finite_makes_the_mean_unknown() -> None:
     sums = summed([np.array([[1.0, np.inf]], np.float32)])
     assert sums.skipped_samples == 1

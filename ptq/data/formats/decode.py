@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, TiffImagePlugin, UnidentifiedImageError
 
 from ptq.core import files
 from ptq.core.errors import DataError
@@ -49,14 +49,17 @@ def decode(path: Path, channels: str) -> Image.Image:
 
 
 def read_size(path: Path) -> tuple[int, int]:
-    """Width and height of the image that `decode` gives, without its pixels if possible; with the errors of it."""
+    """Width and height of the image that `decode` gives, from its header; raise DataError if that cannot be read."""
     with _open(path) as opened:
-        if (
-            opened.format == "TIFF"
-        ):  # whether a size that is not loaded is upright depends on Pillow's version
-            return decode(path, "GRAY").size
-        turned = opened.getexif().get(ExifTags.Base.Orientation) in _TURNED
-        return opened.size[::-1] if turned else opened.size
+        size, turned = opened.size, opened.getexif().get(ExifTags.Base.Orientation) in _TURNED
+        if isinstance(opened, TiffImagePlugin.TiffImageFile):
+            # whether Pillow gives the size of a TIFF upright before its pixels are loaded depends on the version
+            size = (
+                opened.tag_v2[TiffImagePlugin.IMAGEWIDTH],
+                opened.tag_v2[TiffImagePlugin.IMAGELENGTH],
+            )
+            turned = opened.tag_v2.get(ExifTags.Base.Orientation) in _TURNED
+        return size[::-1] if turned else size
 
 
 @contextmanager

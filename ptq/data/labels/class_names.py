@@ -36,11 +36,14 @@ def parse_class_list(
         known: Names that data use. A line that is one of them, such as ``100 euro``, does not start with a number.
 
     Raises:
-        DataError: A name or a number is listed twice.
+        DataError: A name or a number is listed twice. Or lines that data use as names start with the class numbers.
     """
     texts = [line.strip().strip('"').strip() for line in lines]
     matches = [_NUMBERED.fullmatch(text) for text in texts if text]
-    numbered = bool(matches) and all(matches) and not {*texts}.intersection(known)
+    numbered = bool(matches) and all(matches)
+    if numbered and (used := {*texts}.intersection(known)):
+        _require_measures(texts, min(used), where)
+        numbered = False
     numbers: dict[str, int] = {}
     for index, text in enumerate(texts):
         if not text:
@@ -53,6 +56,23 @@ def parse_class_list(
             raise DataError(f"{where} line {index + 1}: {what} is listed twice")
         numbers[name] = number
     return numbers
+
+
+def _require_measures(lines: Sequence[str], name: str, where: str) -> None:
+    """Refuse names that start with numbers, such as ``name``, if these may be the class numbers, not the positions.
+
+    Raises:
+        DataError: They are 0 to n − 1, or 1 to n, and differ from the positions of their lines.
+    """
+    found = enumerate(map(_NUMBERED.fullmatch, lines))
+    numbers = {position: int(match.group(1)) for position, match in found if match is not None}
+    count = len(numbers)
+    is_counted = sorted(numbers.values()) in ([*range(count)], [*range(1, count + 1)])
+    if is_counted and any(position != number for position, number in numbers.items()):
+        raise DataError(
+            f"{where}: the numbers that begin its lines may be the class numbers, or parts of names such as "
+            f"{name!r}; to keep the names, write the class number before each, as in '0 {name}'"
+        )
 
 
 def read_class_list(root: Path, known: Collection[str] = ()) -> dict[str, int] | None:

@@ -37,6 +37,7 @@ from ptq.data.labels.found_label_files import (
     read_label_file,
 )
 from ptq.data.labels.label_files import LabelFile, Labels, accept_labels
+from ptq.data.labels.label_numbers import is_number
 
 _SHARDS = "the shards"
 """Source of labels that shards hold beside their samples."""
@@ -215,10 +216,14 @@ def _list_empty_classes(listing: FolderListing) -> tuple[str, ...]:
 def _find_class_numbers(
     listed: Mapping[str, int] | None, folders: Sequence[str], root: Path
 ) -> Mapping[str, int]:
-    """Class number by name, for names in a file of labels; none by folders that a pattern selects."""
+    """Class number by name, for names in a file of labels; none by folders that a pattern selects.
+
+    Folders of digits, such as the parts of a large data set, are no names: digits are class numbers without a list.
+    """
     if listed is not None:
         return listed
     try:
-        return number_folders(folders, None, root).classes if len(folders) > 1 else {}
+        numbers = number_folders(folders, None, root).classes if len(folders) > 1 else {}
     except DataError:  # folders that give no labels
         return {}
+    return {name: number for name, number in numbers.items() if not is_number(name)}

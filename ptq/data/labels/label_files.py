@@ -18,7 +18,7 @@ import numpy as np
 from ptq.core.errors import DataError
 from ptq.data.folder import SAMPLE_SUFFIXES
 from ptq.data.labels.class_names import CLASS_LIST
-from ptq.data.labels.label_numbers import is_number, number_text
+from ptq.data.labels.label_numbers import choose_names, is_number, number_text
 from ptq.data.labels.label_rows import ONE_HOT_CONVERTED, convert_one_hot, list_unique_classes
 
 PATH_COLUMNS = frozenset(
@@ -56,6 +56,15 @@ class _Header:
     separator: str
 
 
+@dataclass(frozen=True)
+class _Row:
+    """Labels of an image, and where they stand: by the place in a file, and for errors."""
+
+    place: str
+    where: str
+    labels: Sequence[str | int]
+
+
 def parse_label_file(
     lines: Sequence[str],
     path: Path,
@@ -76,8 +85,7 @@ def parse_label_file(
         DataError: A line is damaged, or a column is unknown. The text names it.
     """
     header = _read_header(lines, path, images)
-    rows: dict[str, tuple[str, Sequence[int]]] = {}
-    names: dict[str, int] = {}
+    rows: dict[str, _Row] = {}
     outside: list[int] = []
     for number, line in enumerate(lines, start=1):
         where = f"{path} line {number}"
@@ -99,15 +107,14 @@ def parse_label_file(
                 f"{where}: image {name!r} has {cells} labels, but the header names one column of labels; keep one, "
                 "or remove the header if all are accepted classes or one-hot rows"
             )
-        rows[name] = (f"line {number}", _number_labels(texts, f"{where}: image {name!r}", classes))
-        names |= _list_names(texts, classes)
+        rows[name] = _Row(f"line {number}", f"{where}: image {name!r}", texts)
     if outside:
         raise DataError(f"{path} line {outside[0]}: does not name an image")
-    return _accept_classes(rows, names, path, selected) if rows else None
+    return _accept_classes(rows, classes, path, selected) if rows else None
 
 
 def accept_labels(
-    labels: Mapping[str, Sequence[str]],
+    labels: Mapping[str, Sequence[str | int]],
     path: Path,
     classes: Mapping[str, int],
     selected: Container[str],
@@ -115,7 +122,7 @@ def accept_labels(
     """Accepted classes by image, of labels that stand beside each image: numbers, or a name.
 
     Args:
-        labels: The labels by image.
+        labels: The labels by image. Integers are numbers; a text of digits may be a name.
         path: What holds them, for errors.
         classes: Class number by name; may be empty.
         selected: The images that are read.
@@ -123,38 +130,35 @@ def accept_labels(
     Raises:
         DataError: A label is neither a number nor a known name.
     """
-    rows: dict[str, tuple[str, Sequence[int]]] = {}
-    names: dict[str, int] = {}
-    for name, texts in labels.items():
-        if not texts:
+    rows: dict[str, _Row] = {}
+    for name, of_image in labels.items():
+        if not of_image:
             raise DataError(f"{path}: image {name!r} has no label")
-        numbers = _number_labels(texts, f"{path}: image {name!r}", classes)
-        rows[name] = (f"image {name!r}", numbers)
-        names |= _list_names(texts, classes)
-    return _accept_classes(rows, names, path, selected)
-
-
-def _list_names(texts: Sequence[str], classes: Mapping[str, int]) -> dict[str, int]:
-    return {text: classes[text] for text in texts if text in classes and text != str(classes[text])}
+        rows[name] = _Row(f"image {name!r}", f"{path}: image {name!r}", of_image)
+    return _accept_classes(rows, classes, path, selected)
 
 
 def _accept_classes(
-    rows: Mapping[str, tuple[str, Sequence[int]]],
-    names: Mapping[str, int],
+    rows: Mapping[str, _Row],
+    classes: Mapping[str, int],
     path: Path,
     selected: Container[str],
 ) -> LabelFile:
-    """Accepted classes from the place and the labels of each image; rows of names are no one-hot rows.
+    """Accepted classes from the labels of each image; rows of names are no one-hot rows.
 
-    All rows decide whether they are one-hot, also those of images that are not read.
+    All rows decide whether digits are names, and whether rows are one-hot, also those of images that are not read.
 
     Raises:
-        DataError: Some rows are one-hot and others are not, or they may be lists of accepted classes too.
+        DataError: A label is no class. Or some rows are one-hot and others are not, or two readings fit.
     """
-    places = [place for place, _ in rows.values()]
-    table = np.full((len(rows), max(len(labels) for _, labels in rows.values())), -1, np.int64)
-    for row, (_, labels) in zip(table, rows.values(), strict=True):
-        row[: len(labels)] = labels
+    places = [row.place for row in rows.values()]
+    width = max(len(row.labels) for row in rows.values())
+    texts = {label for row in rows.values() for label in row.labels if isinstance(label, str)}
+    known = choose_names(texts, classes, str(path), has_lists=width > 1)
+    names = {text: known[text] for text in texts & known.keys()}
+    table = np.full((len(rows), width), -1, np.int64)
+    for numbers, row in zip(table, rows.values(), strict=True):
+        numbers[: len(row.labels)] = _number_labels(row, known)
     numbers, converted = table, False
     if not names:
         numbers, converted = convert_one_hot(table, str(path), lambda row: places[row])
@@ -166,19 +170,20 @@ def _accept_classes(
     return LabelFile(accepted, names, (ONE_HOT_CONVERTED,) if converted else ())
 
 
-def _number_labels(texts: Sequence[str], where: str, classes: Mapping[str, int]) -> Sequence[int]:
+def _number_labels(row: _Row, names: Mapping[str, int]) -> Sequence[int]:
     numbers = []
-    for text in texts:
-        number = number_text(text, where, classes)
+    for label in row.labels:
+        number = label if isinstance(label, int) else number_text(label, names)
         if number is None:
+            unknown = " and no known class" if names else ""
             raise DataError(
-                f"{where}: {text!r} is no class number{' and no known class' if classes else ''}; give numbers, or "
-                f"list the class names in the model's order in {CLASS_LIST}"
+                f"{row.where}: {label!r} is no class number{unknown}; give numbers, or list the class names "
+                f"in the model's order in {CLASS_LIST}"
             )
         numbers.append(number)
     if min(numbers) < -1:
         raise DataError(
-            f"{where}: label {min(numbers)} is negative; only -1 is allowed, for no label"
+            f"{row.where}: label {min(numbers)} is negative; only -1 is allowed, for no label"
         )
     return numbers
 

@@ -6,7 +6,7 @@ A value is an integer, a whole float, a boolean, digits or a name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -90,7 +90,7 @@ def _number_texts(values: NDArray[Any], where: str, classes: Mapping[str, int] |
     """Numbers of texts: all are numbers, or each is a name or a number."""
     numbers = np.empty(values.shape, np.int64)
     for index, text in np.ndenumerate(values):
-        number = number_text(str(text), where, classes or {})
+        number = number_text(str(text), classes or {})
         numbers[index] = _refuse_name(str(text), where, classes) if number is None else number
     return numbers
 
@@ -100,33 +100,50 @@ def is_number(text: str) -> bool:
     return re.fullmatch(r"-?[0-9]{1,9}", text) is not None
 
 
-def number_text(text: str, where: str, classes: Mapping[str, int]) -> int | None:
-    """The class of a label that is a text: a name, or a number; None if it is neither.
+def choose_names(
+    texts: Collection[str], classes: Mapping[str, int], where: str, *, has_lists: bool
+) -> Mapping[str, int]:
+    """The names that the labels of a source may use: without those of digits, if its digits are class numbers.
 
-    Digits may be a name, such as a year. They are it unless another class has that number.
+    A list may name classes by digits, such as years. All digits of a source are names, or all are numbers. They are
+    numbers if one is not listed, and names if one exceeds the classes. Lists of accepted classes and one-hot rows are
+    numbers too.
 
     Args:
-        text: The label; blanks at its ends do not count.
-        where: Name of the array, sample or line in the error.
-        classes: Class number by name; may be empty.
+        texts: All labels of the source that are texts.
+        classes: Class number by name, from a list.
+        where: Name of the source in the error.
+        has_lists: Whether a sample has several labels.
 
     Raises:
-        DataError: The label is the name of one class and the number of another, or of no label.
+        DataError: Both readings fit, and give other classes.
+    """
+    others = {name: number for name, number in classes.items() if not is_number(name)}
+    digits = {text for text in map(str.strip, texts) if is_number(text)}
+    if "-1" not in classes:  # no label, whatever the others are
+        digits -= {"-1"}
+    if not digits <= classes.keys():
+        return others
+    if not all(-1 <= int(text) <= max(classes.values()) for text in digits):
+        return classes
+    different = sorted(text for text in digits if int(text) != classes[text])
+    if has_lists or not different:
+        return others
+    text = different[0]
+    other = "no label" if text == "-1" else f"class {int(text)}"
+    raise DataError(
+        f"{where}: label {text!r} may be {other}, or class {classes[text]}, whose name it is; if labels are names, "
+        f"write class_{text} here and in {CLASS_LIST}; if they are numbers, in {CLASS_LIST} alone"
+    )
+
+
+def number_text(text: str, names: Mapping[str, int]) -> int | None:
+    """The class of a label that is a text: one of the ``names``, or a number; None if it is neither.
+
+    Blanks at its ends do not count.
     """
     text = text.strip()
-    named = classes.get(text)
-    if not is_number(text):
-        return named
-    number = int(text)
-    if named is None or named == number:
-        return number
-    if number == -1 or number in classes.values():
-        other = "no label" if number == -1 else f"class {number}"
-        raise DataError(
-            f"{where}: label {text!r} may be {other}, or class {named}, whose name it is; give class numbers, "
-            f"and remove {CLASS_LIST}"
-        )
-    return named
+    return names.get(text, int(text) if is_number(text) else None)
 
 
 def _refuse_name(text: str, where: str, classes: Mapping[str, int] | None) -> NoReturn:

@@ -5,7 +5,7 @@ One-hot rows are converted. Rows that two readings fit are refused: no label may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
-from ptq.data.labels.class_names import read_class_list
-from ptq.data.labels.label_numbers import Integers, to_class_numbers
+from ptq.data.labels.class_names import CLASS_LIST, read_class_list
+from ptq.data.labels.label_numbers import (
+    Integers,
+    choose_names,
+    number_text,
+    to_class_numbers,
+)
 
 ONE_HOT_CONVERTED = "one-hot rows converted to class numbers"
 """Note of reports."""
@@ -110,6 +115,9 @@ class LabelReader:
         self.notes: set[str] = set() if notes is None else notes
         self.names: dict[str, int] = {}
         self._folder = folder
+        self._known: Mapping[str, int] | None = None
+        self._read: dict[str, int | None] = {}
+        self._has_lists = False
         self._signed = False
         self._padded_list = ""
 
@@ -173,14 +181,34 @@ class LabelReader:
             )
         if values.dtype.kind == "S":
             values = _decode(values, where)
-        texts = [v for v in values.flat if isinstance(v, str)] if values.dtype.kind in "OU" else []
-        classes = None
-        if texts and self._folder is not None:
-            classes = read_class_list(self._folder, texts)
-        numbers = to_class_numbers(values, where, classes)
-        if classes is not None:
-            self.names |= {text: classes[text] for text in map(str, texts) if text in classes}
-        return numbers
+        if values.dtype.kind in "OU":
+            texts = {v.strip() for v in values.flat if isinstance(v, str)}
+            self._number_names(texts, where, has_lists=width > 1)
+        return to_class_numbers(values, where, self._known)
+
+    def _number_names(self, texts: set[str], where: str, *, has_lists: bool) -> None:
+        """Read ``classes.txt`` in the way that all labels so far show.
+
+        Raises:
+            DataError: It cannot be read, two ways fit, or an earlier label was read in another way.
+        """
+        if self._folder is None or (texts <= self._read.keys() and has_lists <= self._has_lists):
+            return
+        every = texts | self._read.keys()
+        classes = read_class_list(self._folder, every)
+        if classes is None:
+            return
+        self._has_lists |= has_lists
+        known = choose_names(every, classes, where, has_lists=self._has_lists)
+        found = {text: number_text(text, known) for text in every}
+        changed = next((text for text, old in self._read.items() if found[text] != old), None)
+        if changed is not None:
+            raise DataError(
+                f"{where}: with this label {CLASS_LIST} gives label {changed!r} of an earlier sample another class; "
+                "give class numbers in all samples"
+            )
+        self._known, self._read = known, found
+        self.names |= {text: known[text] for text in texts & known.keys()}
 
     def _is_binary_one_hot(self, values: NDArray[Any], where: str) -> bool:
         """Whether a row of 0 and 1 is a one-hot row; two integers are a list, such as [1, 1]."""

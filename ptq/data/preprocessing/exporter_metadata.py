@@ -44,7 +44,7 @@ def read_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the classes, in the model's order, that Ultralytics writes into the metadata; empty without.
 
     They are a list, or the name by the number of the class, which JSON writes as a text. A class that has no name is
-    named by its number.
+    named by its number. Where no class has the number 0, the numbers only give the order.
     """
     names = read_literal(metadata.get("names", ""))
     if not isinstance(names, dict):
@@ -52,7 +52,9 @@ def read_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
     if not all(re.fullmatch("[0-9]{1,6}", str(key)) for key in names):
         return ()
     numbered = {int(key): str(name) for key, name in names.items()}
-    return tuple(numbered.get(k, str(k)) for k in range(1 + max(numbered, default=-1)))
+    last = max(numbered) if 0 in numbered else -1
+    unnamed = {number: str(number) for number in range(last + 1)}
+    return tuple(name for _, name in sorted((unnamed | numbered).items()))
 
 
 def _read_size(text: str) -> list[int] | None:

@@ -100,8 +100,10 @@ def split_label(label: Any, count: int, where: str) -> Sequence[Any]:
 
 def take_single(label: Any) -> Any:
     """The label of a batch of one row; it may have a batch axis of its own."""
-    if isinstance(label, list) and len(label) == 1 and isinstance(label[0], list):
-        return label[0]
+    if isinstance(label, list) and len(label) == 1:
+        row = label[0]
+        if (isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1) and len(row):
+            return row
     if isinstance(label, np.ndarray) and label.ndim > 1 and len(label) == 1:
         return label[0]
     return label

@@ -137,7 +137,8 @@ def _list_pieces(member: tarfile.TarInfo) -> tuple[tuple[int, int], ...] | None:
     if not member.issparse():
         return None
     listed: Any = member.sparse  # stubs call it bytes
-    pieces = tuple((offset, length) for offset, length in listed if length)  # a header is filled up
+    # empty entries fill up a header
+    pieces = tuple((offset, length) for offset, length in listed if length)
     end = 0
     for offset, length in pieces:
         if not end <= offset <= offset + length <= member.size:

@@ -29,7 +29,7 @@ _MAX = 10**9
 class TarLabels:
     """Reads the labels of samples, and counts those that are not read.
 
-    Labels are texts, as in a file of labels: class numbers, or a name.
+    Labels are integers, or texts as in a file of labels: class numbers, or a name.
     """
 
     def __init__(self, *, has_class_list: bool) -> None:
@@ -47,7 +47,7 @@ class TarLabels:
         )
         return (*sorted(self._reader.notes), *unread)
 
-    def read(self, sample: TarSample, small: Mapping[str, bytes]) -> tuple[str, ...] | None:
+    def read(self, sample: TarSample, small: Mapping[str, bytes]) -> tuple[str | int, ...] | None:
         """The label of a sample; None without one.
 
         Args:
@@ -75,18 +75,19 @@ class TarLabels:
             self._unread.setdefault(reason, []).append(name)
         return None
 
-    def to_array(self, label: Collection[str], sample: TarSample) -> NDArray[Any] | None:
+    def to_array(self, label: Collection[str | int], sample: TarSample) -> NDArray[Any] | None:
         """A label for the ``labels`` of an .npz; None if it is a text that nothing numbers, such as a caption."""
-        is_name = self._has_class_list and len(label) == 1
-        if label and not is_name and all(map(is_number, label)):
+        texts = [entry for entry in label if isinstance(entry, str)]
+        is_name = self._has_class_list and len(texts) == 1
+        if label and not is_name and all(map(is_number, texts)):
             return np.array([[int(number) for number in label]])
         if self._has_class_list:
-            return np.array(" ".join(label))
+            return np.array(" ".join(texts))
         reason = f"holds a text, which is no class without {CLASS_LIST}"
         self._unread.setdefault(reason, []).append(sample.labels[0].name)
         return None
 
-    def _read_json(self, text: str, member: TarMember) -> tuple[tuple[str, ...] | None, str]:
+    def _read_json(self, text: str, member: TarMember) -> tuple[tuple[str | int, ...] | None, str]:
         """The label of a record, or why it has none that can be read; both empty if it has no label."""
         try:
             record = json.loads(text)
@@ -112,4 +113,4 @@ class TarLabels:
             DataError
         ):  # scores of quality, and the boxes of a detector, are labels of another kind
             return None, "has a label that is no class"
-        return tuple(map(str, numbers)) or ("-1",), ""
+        return numbers or (-1,), ""

@@ -22,7 +22,6 @@ from ptq.data.trees.tar_index import TarMember
 LABEL_SUFFIXES = (".cls", ".json")
 """Suffixes of members that hold labels, the surest first."""
 _ARRAY = ".npy"
-_OTHER_SAMPLES = (".npz", ".txt")
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,7 @@ class TarSample:
         parts: Its member, or the arrays of its key.
         labels: Members that may hold its label, the surest first.
         unused: Name of a .cls of its key that is no label, if there is none that is; else empty.
+        repeated: Name that another member has too, of its parts or labels; else empty.
     """
 
     name: str
@@ -42,6 +42,7 @@ class TarSample:
     parts: tuple[TarMember, ...]
     labels: tuple[TarMember, ...]
     unused: str
+    repeated: str
 
     @property
     def joins_arrays(self) -> bool:
@@ -57,22 +58,12 @@ def list_tar_samples(members: Sequence[TarMember], place: str) -> list[TarSample
         place: Path or URL of the shard.
 
     Raises:
-        DataError: Two members have one name, or it is uncertain which of several members is the sample or its label.
+        DataError: It is uncertain which of several members is the sample or its label.
     """
-    often = Counter(member.name for member in members if _is_sample_or_label(member.name))
-    twice = next((name for name, count in often.items() if count > 1), None)
-    if twice is not None:
-        raise DataError(
-            f"{remote.redact(place)}: has two members named {twice}; give each sample a key of its own"
-        )
     grouped: dict[str, list[TarMember]] = {}
     for member in members:
         grouped.setdefault(_find_key(member.name), []).append(member)
     return [sample for key, group in grouped.items() for sample in _list_of_key(key, group, place)]
-
-
-def _is_sample_or_label(name: str) -> bool:
-    return name.lower().endswith((*SAMPLE_SUFFIXES, _ARRAY, *_OTHER_SAMPLES, *LABEL_SUFFIXES))
 
 
 def _find_key(name: str) -> str:
@@ -84,6 +75,7 @@ def _list_of_key(key: str, group: Sequence[TarMember], place: str) -> Iterator[T
     labels = _index_labels(group, place)
     looks = [member.name for (_, suffix), member in labels.items() if suffix == LABEL_SUFFIXES[0]]
     split = _split_group(key, group, labels, place)
+    often = Counter(member.name for member in group)
     for inner, members in split.items():
         stems = [inner]
         while stems[-1] != key:
@@ -92,7 +84,8 @@ def _list_of_key(key: str, group: Sequence[TarMember], place: str) -> Iterator[T
         found = tuple(labels[way] for way in ways if way in labels)
         unused = looks[0] if looks and not found and len(split) == 1 else ""
         for name, parts in _list_files(inner, members, place).items():
-            yield TarSample(name, inner, parts, found, unused)
+            repeated = next((m.name for m in (*parts, *found) if often[m.name] > 1), "")
+            yield TarSample(name, inner, parts, found, unused, repeated)
 
 
 def _index_labels(group: Sequence[TarMember], place: str) -> dict[tuple[str, str], TarMember]:
@@ -103,7 +96,7 @@ def _index_labels(group: Sequence[TarMember], place: str) -> dict[tuple[str, str
         way = (stem, f".{last.lower()}")
         if way[1] not in LABEL_SUFFIXES:
             continue
-        if way in labels:
+        if way in labels and labels[way].name != member.name:
             raise DataError(
                 f"{remote.redact(place)}: has both {labels[way].name} and {member.name}; keep one label for each key"
             )

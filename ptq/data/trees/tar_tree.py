@@ -45,8 +45,8 @@ class TarTree:
             only_input: The input that ``key.npy`` feeds; None if the model has several inputs.
 
         Raises:
-            DataError: A shard cannot be read, is truncated, is no uncompressed tar file, or is given twice. Or two of
-                its members have one name. Or a label cannot be understood.
+            DataError: A shard cannot be read, is truncated, is no uncompressed tar file, or is given twice. Or a
+                sample has the name of another one. Or a label cannot be understood.
         """
         self.title = remote.redact(places[0]) + (
             f" … {len(places)} shards" if len(places) > 1 else ""
@@ -55,7 +55,7 @@ class TarTree:
         self._only_input = only_input
         self._files: dict[str, TarSample] = {}
         self.shard_of: dict[str, str] = {}
-        self.labels: dict[str, tuple[str, ...]] = {}
+        self.labels: dict[str, tuple[str | int, ...]] = {}
         self._labels_of_arrays: dict[str, NDArray[Any]] = {}
         shards, contents = list[list[TarSample]](), list[Mapping[str, bytes]]()
         for place in places:
@@ -69,7 +69,7 @@ class TarTree:
         named = often.keys() if repeated & samples else (often.keys() - samples if repeated else ())
         prefixes = _name_shards(places) if repeated else [""] * len(places)
         reader = TarLabels(has_class_list=CLASS_LIST in often)
-        for shard, small, prefix in zip(shards, contents, prefixes, strict=True):
+        for place, shard, small, prefix in zip(places, shards, contents, prefixes, strict=True):
             for sample in shard:
                 name = sample.name
                 if sample.name in named:
@@ -77,11 +77,14 @@ class TarTree:
                     self.shard_of[name] = prefix
                 self._files[name] = sample
                 if sample.name in samples:
+                    _require_single(sample, place)
                     self._keep_label(name, reader.read(sample, small), reader)
         self.label_notes = reader.notes
         require_safe_names(self._files, self.title)
 
-    def _keep_label(self, name: str, label: tuple[str, ...] | None, reader: TarLabels) -> None:
+    def _keep_label(
+        self, name: str, label: tuple[str | int, ...] | None, reader: TarLabels
+    ) -> None:
         if label is None:
             return
         if not name.lower().endswith(_ARRAYS):
@@ -128,6 +131,14 @@ class TarTree:
                     f"{self.title} member {part.name}: not an array: {reason}"
                 ) from error
         return encode_arrays(arrays)
+
+
+def _require_single(sample: TarSample, place: str) -> None:
+    """Refuse a sample that has the name of another one of its shard; of other files, the last one counts."""
+    if sample.repeated:
+        raise DataError(
+            f"{remote.redact(place)}: has two members named {sample.repeated}; give each sample a key of its own"
+        )
 
 
 def _name_shards(places: Sequence[str]) -> list[str]:

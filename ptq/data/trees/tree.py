@@ -30,7 +30,7 @@ class FileTree(Protocol):
         ...
 
     @property
-    def labels(self) -> Mapping[str, tuple[str, ...]]:
+    def labels(self) -> Mapping[str, tuple[str | int, ...]]:
         """Labels that the tree itself holds, by name of the file; numbers or class names."""
         ...
 

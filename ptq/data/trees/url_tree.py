@@ -16,7 +16,7 @@ class UrlTree:
 
     is_remote = True
     label_notes: tuple[str, ...] = ()
-    labels: Mapping[str, tuple[str, ...]] = {}
+    labels: Mapping[str, tuple[str | int, ...]] = {}
     shard_of: Mapping[str, str] = {}
 
     def __init__(self, url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tarfile
 from pathlib import Path
@@ -744,11 +745,101 @@ def test_digits_that_are_names_mean_one_class_everywhere(tmp_path: Path, source:
                     archive.add(tmp_path / f"a.{kind}", f"{k}.{kind}")
         return [sample.labels for sample in open_samples(tmp_path / "d.tar", [ROW])]
 
-    assert read("2019\n2020\ncat\n", "2020", "2019", "2", "cat") == [(1,), (0,), (2,), (2,)]
+    assert read("2019\n2020\ncat\n", "2020", "2019", "-1", "cat") == [(1,), (0,), (), (2,)]
     assert read("0\n1\n2\n", "2", "0", "1") == [(2,), (0,), (1,)]
+    # a digit that is no name shows that all are numbers
+    assert read("1\n2\n3\n", "0", "2", "1") == [(0,), (2,), (1,)]
+    assert read("3\n\n\n\n", "1", "3", "2") == [(1,), (3,), (2,)]
     for label in ("2", "-1"):
-        with pytest.raises(DataError, match=f"label '{label}' may be .*; give class numbers"):
+        with pytest.raises(DataError, match=f"label '{label}' may be .*; .* write class_{label} "):
             read("0\n2\n1\n-1\n", "0", label)
+    # one that exceeds the classes shows that all are names; a reader of single samples sees it first or never
+    assert read("1\n2\n3\n", "3", "1", "2") == [(2,), (0,), (1,)]
+    if source == "tar":
+        for labels in (("10", "1"), ("5", "0")):
+            with pytest.raises(DataError, match=f"gives label '{labels[0]}' of an earlier sample "):
+                read("5\n10\n15\n", *labels)
+
+
+def test_rows_of_several_digits_are_numbers(tmp_path: Path) -> None:
+    images = ("a.png", "b.png", "c.png")
+    root = folder_of(tmp_path, *images, classes_txt="2\n1\n0\n")
+    for text, expected in (
+        ("a.png 1 0 0\nb.png 0 0 1\nc.png 0 1 0\n", [(0,), (2,), (1,)]),
+        ("a.png 0 1\nb.png 2\nc.png -1\n", [(0, 1), (2,), ()]),
+    ):
+        (root / "labels.txt").write_text(text)
+        assert [sample.labels for sample in open_samples(root, [FREE])] == expected
+
+
+@pytest.mark.parametrize(
+    ("folders", "labels"),
+    [
+        (["1", "2", "10", "misc"], [0, 1, 2, 3]),
+        (["10", "20", "misc"], [10, 20, 5]),
+        ([f"{k:02x}" for k in range(24)], [k % 13 for k in range(24)]),
+    ],
+    ids=["refused", "relabelled", "hexadecimal"],
+)
+def test_folders_of_digits_do_not_name_the_numbers_of_a_table(
+    tmp_path: Path, folders: list[str], labels: list[int]
+) -> None:
+    rows = [f"{name}/a.png,{label}" for name, label in zip(folders, labels, strict=True)]
+    images = [f"{name}/a.png" for name in folders]
+    root = folder_of(tmp_path, *images, labels_csv="\n".join(["path,label", *rows]))
+    found = labels_of(open_samples(root, [FREE]))
+    assert [found[image] for image in images] == [(label,) for label in labels]
+
+
+@pytest.mark.parametrize("kind", ["png", "npy"])
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_numbers_in_records_of_shards_are_no_names(
+    tmp_path: Path, kind: str, one_hot: bool
+) -> None:
+    folder_of(tmp_path, "a.png", classes_txt="2\n1\n0\n")
+    np.save(tmp_path / "a.npy", ROWS[:1])
+    with tarfile.open(tmp_path / "d.tar", "w") as archive:
+        archive.add(tmp_path / "classes.txt", "classes.txt")
+        for k in range(3):
+            label = np.eye(3, dtype=int)[k].tolist() if one_hot else k
+            (tmp_path / "a.json").write_text(json.dumps({"label": label}))
+            for suffix in (kind, "json"):
+                archive.add(tmp_path / f"a.{suffix}", f"{k}.{suffix}")
+    samples = open_samples(tmp_path / "d.tar", [FREE if kind == "png" else ROW])
+    assert [sample.labels for sample in samples] == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("source", ["classes_txt", "labels_txt", "npz"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_names_that_begin_with_the_numbers_of_classes_are_refused(
+    tmp_path: Path, source: str, first: int
+) -> None:
+    names = [f"{first} cat", f"{first + 1} dog"]
+
+    def read(listing: str) -> list[tuple[int, ...]]:
+        if source == "npz":
+            folder_of(tmp_path, classes_txt=listing)
+            np.savez(tmp_path / "d.npz", x=ROWS[:2], labels=np.array(names))
+            return [sample.labels for sample in open_samples(tmp_path / "d.npz", [ROW])]
+        root = folder_of(tmp_path, *(f"{name}/a.png" for name in names), **{source: listing})
+        return [sample.labels for sample in open_samples(root, [FREE])]
+
+    with pytest.raises(DataError, match=r"may be the class numbers, .* as in '0 . (cat|dog)'"):
+        read("\n".join(names[::-1]))
+    if first:
+        with pytest.raises(DataError, match="may be the class numbers"):
+            read("\n".join(names))
+    else:
+        assert read("\n".join(names)) == [(0,), (1,)]
+    assert read(f"0 {names[1]}\n1 {names[0]}\n") == [(1,), (0,)]
+
+
+def test_a_list_of_classes_is_read_in_one_way_for_all_samples(tmp_path: Path) -> None:
+    folder_of(tmp_path, classes_txt="100 euro\n200 pound\n")
+    for name, label in (("a", "euro"), ("b", "100 euro")):
+        np.savez(tmp_path / f"{name}.npz", x=ROWS[:1], labels=np.array([label]))
+    with pytest.raises(DataError, match=r"gives label 'euro' of an earlier sample another class"):
+        list(open_samples(tmp_path, [ROW]))
 
 
 @pytest.mark.parametrize(

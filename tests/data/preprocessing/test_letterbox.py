@@ -180,6 +180,8 @@ def test_arrays_do_not_differ_from_what_the_exporter_says_of_images() -> None:
     [
         (json.dumps({str(k): f"class {k}" for k in range(12)}), [f"class {k}" for k in range(12)]),
         ("{3: 'd', 0: 'a'}", ["a", "1", "2", "d"]),
+        ("{2: 'b', 1: 'a'}", ["a", "b"]),
+        ("{'10': 'c', '9': 'b'}", ["b", "c"]),
         ("['a', 'b']", ["a", "b"]),
         ("{'cat': 0, 'dog': 1}", []),
         ("{-1: 'none', 0: 'a'}", []),

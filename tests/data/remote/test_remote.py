@@ -15,7 +15,7 @@ import ptq
 from ptq.core import files, remote
 from ptq.core.errors import DataError, PtqError
 from ptq.data.list_objects import StoredObject
-from ptq.data.places import expand_braces
+from ptq.data.places import expand_braces, match_files
 from ptq.data.trees import url_tree
 from ptq.model.open import read_tflite_content
 
@@ -112,6 +112,19 @@ def test_a_pattern_selects_each_file_once(tmp_path: Path) -> None:
     assert len(select("**/**/*.tar")) == 3
     (tmp_path / "b" / "loop").symlink_to(tmp_path / "b")
     assert select("b/**/*.npz") == ["0.npz", "1.npz", "c/2.npz"]
+
+
+def test_a_pattern_asks_for_links_once_for_each_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        for k in range(20):
+            (tmp_path / folder / f"{k}.png").touch()
+    asked, is_symlink = [], Path.is_symlink
+    monkeypatch.setattr(Path, "is_symlink", lambda path: asked.append(path) or is_symlink(path))
+    assert len(match_files(f"{tmp_path}/*/*.png")[1]) == 40
+    assert sorted(path.name for path in asked) == ["a", "b", *[tmp_path.name] * 2]
 
 
 def test_a_pattern_of_this_machine_selects_files(tmp_path: Path) -> None:

@@ -549,6 +549,21 @@ def test_two_members_of_one_name_are_refused(tmp_path: Path, kind: str) -> None:
         ptq.open_samples(write_tar(tmp_path / "x.tar", members), SPECS)
 
 
+@pytest.mark.parametrize("name", ["README.txt", "classes.txt", "a.txt", "a.mask.npy", "info.json"])
+def test_other_files_may_be_stored_twice(tmp_path: Path, name: str) -> None:
+    image = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(image, "PNG")
+    members = [(name, b"old"), (name, b"x\ny\n")]
+    for key, label in (("a", b"1"), ("b", b"0")):
+        members += [(f"{key}.png", image.getvalue()), (f"{key}.cls", label)]
+    place = write_tar(tmp_path / "x.tar", [members[0], *members[2:], members[1]])
+    found = ptq.open_samples(place, SPECS, PREPROCESS)
+    assert {s.name: s.labels for s in found} == {"a.png": (1,), "b.png": (0,)}
+    write_tar(place, [*members, ("a.cls", b"0")])
+    with pytest.raises(DataError, match=r"has two members named a\.cls; give each sample"):
+        ptq.open_samples(place, SPECS, PREPROCESS)
+
+
 @pytest.mark.parametrize(
     "name", ["a\\b", 'q"q', " lead", "c,d", "e;1", "n\nl", "x 1", "tab\tz", "7", "#h", "caf\udce9"]
 )

@@ -79,3 +79,12 @@ def test_a_sample_without_a_batch_axis_gets_one() -> None:
 def test_a_batch_of_one_row_has_a_one_hot_label_as_others_have(kind: Callable[..., Any]) -> None:
     items = [(X[:2], kind([[0, 0, 1], [0, 1, 0]])), (X[:1], kind([[1, 0, 0]]))]
     assert [s.labels for s in open_samples(items, [FREE])] == [(2,), (1,), (0,)]
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+def test_a_list_of_the_one_label_of_a_batch_may_hold_any_row(kind: Callable[..., Any]) -> None:
+    (sample,) = open_samples([(X[:1], [kind([0, 0, 1])])], [FREE])
+    assert sample.labels == (2,)
+    for wrong in ([kind([])], [[[1], [1, 2]]]):
+        with pytest.raises(DataError, match="is not one label; give a whole number"):
+            list(open_samples([(X[:1], wrong)], [FREE]))
