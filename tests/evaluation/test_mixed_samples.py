@@ -15,6 +15,11 @@ from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.model.graph import Graph
 from ptq.model.size_values import SizeValues
 
+FROM_SPACE = (
+    "c = Concat<axis = 1>(x, x); r = Unsqueeze(c, more); t = Transpose<perm = [1, 0, 2, 3]>(r); "
+    "s = SpaceToDepth<blocksize = 2>(t); a = Transpose<perm = [1, 0, 2, 3]>(s); "
+)
+"""tf2onnx's SpaceToBatchND: each place of a block becomes a sample of its own."""
 CONSTANTS = {
     "wx": gaussian_array(1, 12, 6, seed=1),
     "wr": gaussian_array(1, 12, 4, seed=2),
@@ -50,6 +55,7 @@ CONSTANTS = {
     "double": np.array([2, 1, 1], np.float32),
     "halved": np.array([0.5, 1, 1], np.float32),
     "longer": np.array([1, 2, 1], np.float32),
+    "window": gaussian_array(1, 1, 3, 3, seed=6),
 }
 MIXED = {
     "the largest of all": "a = Abs(x); m = ReduceMax<keepdims = 0>(a); y = Div(x, m)",
@@ -117,6 +123,12 @@ MIXED = {
         "c = Concat<axis = 2>(x, x); r = Reshape(c, side); "
         "d = SpaceToDepth<blocksize = 2>(r); y = Reshape(d, double_rows)"
     ),
+    "places of a block that become samples": FROM_SPACE + "y = Reshape(a, double_rows)",
+    "places of a block that become space in another order": (
+        FROM_SPACE + "d = Transpose<perm = [1, 0, 2, 3]>(a); "
+        'e = DepthToSpace<blocksize = 2, mode = "CRD">(d); f = Transpose<perm = [1, 0, 2, 3]>(e); '
+        "y = Squeeze(f, more)"
+    ),
     "samples between samples": (
         'd = Resize<mode = "linear">(x, , double); y = Resize<mode = "linear">(d, , halved)'
     ),
@@ -183,6 +195,11 @@ APART = {
     "channels that become space": (
         "c = Concat<axis = 2>(x, x); r = Reshape(c, pixels); "
         "d = DepthToSpace<blocksize = 2>(r); y = Reshape(d, double_rows)"
+    ),
+    "a dilated convolution": (
+        FROM_SPACE
+        + "b = Conv<pads = [1, 1, 1, 1]>(a, window); d = Transpose<perm = [1, 0, 2, 3]>(b); "
+        "e = DepthToSpace<blocksize = 2>(d); f = Transpose<perm = [1, 0, 2, 3]>(e); y = Squeeze(f, more)"
     ),
     "a product of features": 'y = Einsum<equation = "nij,jk->nik">(x, square)',
 }

@@ -38,7 +38,6 @@ _WINDOWS = frozenset(
         "AveragePool",
         "Conv",
         "ConvTranspose",
-        "DepthToSpace",
         "GlobalAveragePool",
         "GlobalMaxPool",
         "GroupNormalization",
@@ -47,7 +46,6 @@ _WINDOWS = frozenset(
         "LpPool",
         "MaxPool",
         "Resize",
-        "SpaceToDepth",
         "Upsample",
     ]
 )
