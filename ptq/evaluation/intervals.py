@@ -152,11 +152,13 @@ def widen_equal_draws(
     """
     if not all(math.isclose(end, value, rel_tol=_ROUNDING) for end in interval):
         return interval
-    if value not in ((-1, 0, 1) if gains else (0, 1)):
+    extreme = float(np.rint(value))
+    is_extreme = extreme in ((-1, 0, 1) if gains else (0, 1))
+    if not is_extreme or not math.isclose(value, extreme, rel_tol=_ROUNDING):
         return NO_INTERVAL if samples == 1 else interval
     if gains:
-        return compute_tango_interval(samples * (value > 0), samples * (value < 0), samples)
-    return compute_clopper_pearson_interval(round(value * samples), samples)
+        return compute_tango_interval(samples * (extreme > 0), samples * (extreme < 0), samples)
+    return compute_clopper_pearson_interval(extreme * samples, samples)
 
 
 def bootstrap_sums(columns: NDArray[np.float64]) -> NDArray[np.float64]:

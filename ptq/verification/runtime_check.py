@@ -34,8 +34,8 @@ NO_SAMPLES = "no sample to verify on; give at least one"
 
 LIMIT_DB = 20.0
 """A tensor with a lower signal-to-noise ratio diverges."""
-_MISMATCH_DB = -60.0
-"""Stands for an infinite error, which JSON cannot tell from none."""
+_FLOOR_DB = -60.0
+"""The lowest ratio: JSON has no infinity, and null says that nothing differs."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,9 @@ class RuntimeTensor:
         node: Name of the node that computes it.
         op: Operator of that node.
         elements: Number of values.
-        sqnr_db: Energy of the tensor over energy of the difference, in decibels; None if nothing differs. It is −60
-            if the shape, a NaN or an infinity is another one.
+        sqnr_db: Energy of the tensor over energy of the difference, in decibels, at least −60; None if nothing
+            differs.
+        mismatch: Whether the shape, a NaN or an infinity is another one; the ratio is then −60.
     """
 
     tensor: str
@@ -56,6 +57,7 @@ class RuntimeTensor:
     op: str
     elements: int
     sqnr_db: float | None
+    mismatch: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,7 @@ class _EnergyTally:
         # LiteRT's reference kernels clamp infinities to the largest finite number
         expected, given = (array.clip(-largest, largest) for array in (expected, given))
         usual = (np.abs(expected) < largest) & (np.abs(given) < largest)
-        if not np.allclose(
-            expected[~usual], given[~usual], 10 ** (-LIMIT_DB / 20), 0, equal_nan=True
-        ):
+        if not np.array_equal(expected[~usual], given[~usual], equal_nan=True):
             self.mismatch = True
         self.signal += float((expected[usual] ** 2).sum())
         self.noise += float(((expected[usual] - given[usual]) ** 2).sum())
@@ -124,8 +124,8 @@ class _EnergyTally:
     def ratio(self) -> float | None:
         """Signal over noise in decibels; None if there is no noise."""
         if self.mismatch:
-            return _MISMATCH_DB
-        return to_sqnr_db(self.signal, self.noise) if self.noise else None
+            return _FLOOR_DB
+        return max(to_sqnr_db(self.signal, self.noise), _FLOOR_DB) if self.noise else None
 
 
 def check_in_runtime(
@@ -178,7 +178,12 @@ def check_in_runtime(
         limit_db=LIMIT_DB,
         tensors=tuple(
             RuntimeTensor(
-                name, tally.node.name or "", get_operator(tally.node), tally.elements, tally.ratio()
+                name,
+                tally.node.name or "",
+                get_operator(tally.node),
+                tally.elements,
+                tally.ratio(),
+                tally.mismatch,
             )
             for name, tally in tallies.items()
         ),
@@ -202,10 +207,9 @@ def describe_failure(check: RuntimeCheck) -> str:
     if first is None or first.sqnr_db is None:
         return ""
     title = RUNTIMES[check.runtime].title
-    return (
-        f"{title} diverges first at {first.tensor} ({first.op} {first.node}): {first.sqnr_db:.1f} dB, "
-        f"below {check.limit_db:g}"
-    )
+    ratio = f"{first.sqnr_db:.1f} dB, below {check.limit_db:g}"
+    reason = "another shape, NaN or infinity" if first.mismatch else ratio
+    return f"{title} diverges first at {first.tensor} ({first.op} {first.node}): {reason}"
 
 
 def _list_quantized_tensors(graph: Graph) -> Mapping[str, tuple[Node, QuantParams | None]]:

@@ -371,8 +371,9 @@ def test_without_equal_boxes_there_is_no_mean_overlap() -> None:
     assert [figure.name for figure in meter.measure_figures()] == ["boxes that float does not have"]
 
 
-def test_one_image_with_boxes_has_no_interval_of_its_mean_overlap() -> None:
-    rows = np.array([[0, 3, 0, 3, 2.7]] + [[0] * 5] * 5)
+@pytest.mark.parametrize("other", [[0, 0, 0, 0, 0], [2, 2, 0, 0, 0], [0, 0, 1, 1, 0]])
+def test_one_image_with_equal_boxes_has_no_interval_of_its_mean_overlap(other: list[int]) -> None:
+    rows = np.array([[0, 3, 0, 3, 2.7]] + [other] * 5)
     [_, overlap] = DetectTask.ratios
     value, interval = measure_ratio(rows, overlap.compute)
     assert (value, interval) == (pytest.approx(0.9), NO_INTERVAL)

@@ -9,12 +9,18 @@ import onnxruntime
 import pytest
 from networks import build_network, gaussian_array
 from numpy.typing import NDArray
+from onnx import TensorProto
 
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.evaluation.batching.batch_size import choose_batch
 from ptq.model.graph import Graph
 from ptq.model.size_values import SizeValues
 
+FROM_SPACE = (
+    "c = Concat<axis = 1>(x, x); r = Unsqueeze(c, more); t = Transpose<perm = [1, 0, 2, 3]>(r); "
+    "s = SpaceToDepth<blocksize = 2>(t); a = Transpose<perm = [1, 0, 2, 3]>(s); "
+)
+"""tf2onnx's SpaceToBatchND: each place of a block becomes a sample of its own."""
 CONSTANTS = {
     "wx": gaussian_array(1, 12, 6, seed=1),
     "wr": gaussian_array(1, 12, 4, seed=2),
@@ -50,7 +56,14 @@ CONSTANTS = {
     "double": np.array([2, 1, 1], np.float32),
     "halved": np.array([0.5, 1, 1], np.float32),
     "longer": np.array([1, 2, 1], np.float32),
+    "window": gaussian_array(1, 1, 3, 3, seed=6),
+    "larger": np.array([1, 1, 2, 2], np.float32),
 }
+NUMBERS = (
+    "s = Shape(x); n = Gather(s, zero); r = Range(zero, n, one); u = Unsqueeze(r, edges); "
+    "q = Cast<to = 7>(x); k = Mul(q, zero); "
+)
+"""The number of each sample, and zeros that samples decide."""
 MIXED = {
     "the largest of all": "a = Abs(x); m = ReduceMax<keepdims = 0>(a); y = Div(x, m)",
     "the mean of samples": "m = ReduceMean<axes = [0]>(x); y = Sub(x, m)",
@@ -97,13 +110,20 @@ MIXED = {
         "m = ReduceMean<axes = [1, 2], keepdims = 0>(x); q = Cast<to = 7>(m); k = Mul(q, zero); "
         "g = Gather<axis = 0>(x, k); y = Sub(x, g)"
     ),
-    "a row of a table by the number of the sample": (
-        "s = Shape(x); n = Gather(s, zero); r = Range(zero, n, one); u = Unsqueeze(r, edges); "
-        "q = Cast<to = 7>(x); k = Mul(q, zero); p = Add(k, u); y = Gather<axis = 0>(table, p)"
-    ),
+    **{
+        f"a row of a table by the number of the sample, {how}": f"{NUMBERS}{p}; y = Gather<axis = 0>(table, p)"
+        for how, p in {
+            "added": "p = Add(k, u)",
+            "subtracted": "p = Sub(k, u)",
+            "as the larger one": "p = Max(k, u)",
+            "as the smaller one": "e = Add(k, one); p = Min(e, u)",
+            "chosen": "z = Equal(q, k); p = Where(z, u, k)",
+            "added, then multiplied": "m = Add(k, u); o = Mul(m, u); f = Gather(s, one); p = Mod(o, f)",
+            "which chooses": "m = Add(k, u); z = Less(m, one); p = Where(z, k, one)",
+        }.items()
+    },
     "a step by the number of the sample": (
-        "s = Shape(x); n = Gather(s, zero); r = Range(zero, n, one); u = Unsqueeze(r, edges); "
-        "q = Cast<to = 7>(x); k = Mul(q, zero); p = Add(k, u); y = GatherElements<axis = 1>(x, p)"
+        NUMBERS + "p = Add(k, u); y = GatherElements<axis = 1>(x, p)"
     ),
     "the number of the sample and its values": (
         "s = Shape(x); n = Gather(s, zero); r = Range(zero, n, one); u = Unsqueeze(r, edges); "
@@ -116,6 +136,12 @@ MIXED = {
     "space of samples that becomes channels": (
         "c = Concat<axis = 2>(x, x); r = Reshape(c, side); "
         "d = SpaceToDepth<blocksize = 2>(r); y = Reshape(d, double_rows)"
+    ),
+    "places of a block that become samples": FROM_SPACE + "y = Reshape(a, double_rows)",
+    "places of a block that become space in another order": (
+        FROM_SPACE + "d = Transpose<perm = [1, 0, 2, 3]>(a); "
+        'e = DepthToSpace<blocksize = 2, mode = "CRD">(d); f = Transpose<perm = [1, 0, 2, 3]>(e); '
+        "y = Squeeze(f, more)"
     ),
     "samples between samples": (
         'd = Resize<mode = "linear">(x, , double); y = Resize<mode = "linear">(d, , halved)'
@@ -158,6 +184,12 @@ APART = {
         "n = Gather(s, zero); r = Range(zero, n, one); five = Gather(s, one); k = Mul(r, five); "
         "i = Add(k, a); f = Reshape(x, flat); y = Gather<axis = 0>(f, i)"
     ),
+    "the largest step of each, among all, where negative places count from the end": (
+        "m = ReduceMax<axes = [2], keepdims = 0>(x); a = ArgMax<axis = 1, keepdims = 0>(m); s = Shape(x); "
+        "n = Gather(s, zero); r = Range(zero, n, one); five = Gather(s, one); k = Mul(r, five); i = Add(k, a); "
+        "z = Less(i, zero); o = Mul(n, five); j = Add(i, o); p = Where(z, j, i); f = Reshape(x, flat); "
+        "y = Gather<axis = 0>(f, p)"
+    ),
     "steps of all samples as rows": (
         "t = Transpose<perm = [1, 0, 2]>(x); f = Reshape(t, flat); m = MatMul(f, square); "
         "r = Reshape(m, steps_first); y = Transpose<perm = [1, 0, 2]>(r)"
@@ -180,9 +212,18 @@ APART = {
         "u = Unsqueeze(x, last_axis); d = DFT<axis = 1>(u); y = ReduceSum<keepdims = 0>(d, last_axis)"
     ),
     "steps between steps": 'y = Resize<mode = "linear">(x, , longer)',
+    "space beside samples as channels": (
+        "u = Unsqueeze(x, more); t = Transpose<perm = [1, 0, 2, 3]>(u); "
+        'd = Resize<mode = "nearest">(t, , larger); y = Squeeze(d, first)'
+    ),
     "channels that become space": (
         "c = Concat<axis = 2>(x, x); r = Reshape(c, pixels); "
         "d = DepthToSpace<blocksize = 2>(r); y = Reshape(d, double_rows)"
+    ),
+    "a dilated convolution": (
+        FROM_SPACE
+        + "b = Conv<pads = [1, 1, 1, 1]>(a, window); d = Transpose<perm = [1, 0, 2, 3]>(b); "
+        "e = DepthToSpace<blocksize = 2>(d); f = Transpose<perm = [1, 0, 2, 3]>(e); y = Squeeze(f, more)"
     ),
     "a product of features": 'y = Einsum<equation = "nij,jk->nik">(x, square)',
 }
@@ -214,6 +255,26 @@ def test_samples_that_no_node_mixes_run_at_once(text: str) -> None:
     graph = load(text)
     assert not differs_in_a_batch(graph)
     assert choose_batch(DEFAULT_RUN, graph) == DEFAULT_RUN.evaluation_batch
+
+
+@pytest.mark.parametrize(("length", "batch"), [("u", 1), ("k", DEFAULT_RUN.evaluation_batch)])
+def test_integers_with_the_number_of_the_sample_may_be_an_output(length: str, batch: int) -> None:
+    text = f"{NUMBERS}y = Add(k, {length})".replace("; ", "\n")
+    constants = {name: CONSTANTS[name] for name in ("zero", "one", "edges")}
+    model = build_network(text, {"x": ("n", 5, 6)}, **constants)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    graph = Graph.from_proto(model)
+    assert differs_in_a_batch(graph) == (batch == 1)
+    assert choose_batch(DEFAULT_RUN, graph) == batch
+
+
+@pytest.mark.parametrize(("axis", "batch"), [(0, 1), (1, DEFAULT_RUN.evaluation_batch)])
+def test_the_axis_of_a_dft_may_be_an_array(axis: int, batch: int) -> None:
+    shape = {"x": ("n", 5, 6, 2)}
+    model = build_network("y = DFT(x, , axis)", shape, opset=20, axis=np.array([axis]))
+    model.graph.output[0].type.CopyFrom(model.graph.input[0].type)  # nobody infers a shape here
+    graph = Graph.from_proto(model)
+    assert choose_batch(DEFAULT_RUN, graph) == batch
 
 
 def test_a_softmax_before_opset_13_reads_all_axes_behind_its_own() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ptq.model.node import Node, Value, get_attributes, get_constant, get_operator, get_shape
 
 _RESHAPES = frozenset(["Flatten", "Reshape"])
+_BLOCKS = frozenset(["DepthToSpace", "SpaceToDepth"])
 
 
 class BatchLayout:
@@ -54,6 +55,8 @@ class BatchLayout:
         length, after = old[before] or 0, new[axis] or 0
         if op in _RESHAPES:
             return _reshape(count, old[:before], new[:axis])
+        if op in _BLOCKS and before:
+            return _move_blocks(node, count) if before == 1 else None
         if op == "Concat" and _get_axis(node, new) == axis:
             # pieces of one length; what else is joined has another length, which is no multiple of the batch
             same = all(
@@ -81,6 +84,16 @@ def _reshape(count: int, old: tuple[int | None, ...], new: tuple[int | None, ...
         return 1  # lengths that only samples show
     before, after = count * math.prod(known_old), math.prod(known_new)
     return before // after if after and before % after == 0 else None
+
+
+def _move_blocks(node: Node, count: int) -> int | None:
+    """How often all samples repeat along the channels after each place of a block became channels, or the reverse."""
+    attributes = get_attributes(node)
+    places = int(attributes["blocksize"]) ** 2
+    if get_operator(node) == "SpaceToDepth":
+        return count * places
+    is_cut = attributes.get("mode", "DCR") == "CRD" or count % places
+    return None if is_cut else count // places
 
 
 def _get_lengths(value: Value) -> tuple[int | None, ...]:

@@ -38,7 +38,6 @@ _WINDOWS = frozenset(
         "AveragePool",
         "Conv",
         "ConvTranspose",
-        "DepthToSpace",
         "GlobalAveragePool",
         "GlobalMaxPool",
         "GroupNormalization",
@@ -46,9 +45,6 @@ _WINDOWS = frozenset(
         "LRN",
         "LpPool",
         "MaxPool",
-        "Resize",
-        "SpaceToDepth",
-        "Upsample",
     ]
 )
 """Their first axis is the batch; they read several positions of the other axes."""
@@ -116,8 +112,7 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
     if op == "MeanVarianceNormalization":
         return [int(axis) for axis in attributes.get("axes", (0, 2, 3))]
     if op == "CumSum":
-        axes = get_constant(node.inputs[1])
-        return range(rank) if axes is None else [int(axis) for axis in axes.reshape(-1)]
+        return _read_axes(node.inputs[1], rank)
     if op in _MATRICES:
         return range(max(rank - 2, 0), rank)
     if op in _RECURRENT:
@@ -125,7 +120,9 @@ def _list_read_axes(node: Node, opset: int, rank: int) -> _Axes:
     if op == "DFT":
         return _find_transformed_axes(node, opset, rank)
     if op in _WINDOWS:
-        return range(int(not (op in _RESIZES and _has_other_first_axis(node))), rank)
+        return range(1, rank)
+    if op in _RESIZES:
+        return _find_resized_axes(node, rank)
     if op == "BatchNormalization" and attributes.get("training_mode", 0):
         return [0]
     if op == "MatMul" and rank > 1:
@@ -141,16 +138,22 @@ def _find_transformed_axes(node: Node, opset: int, rank: int) -> _Axes:
         return [int(get_attributes(node).get("axis", 1))]
     if len(node.inputs) < 3 or node.inputs[2] is None:
         return [-2]
-    axis = get_constant(node.inputs[2])
-    return range(rank) if axis is None else [int(axis)]
+    return _read_axes(node.inputs[2], rank)
 
 
-def _has_other_first_axis(node: Node) -> bool:
+def _read_axes(value: Value | None, rank: int) -> _Axes:
+    """The axes that an input names, all if they are computed."""
+    axes = get_constant(value)
+    return range(rank) if axes is None else [int(axis) for axis in axes.reshape(-1)]
+
+
+def _find_resized_axes(node: Node, rank: int) -> _Axes:
+    """The axes whose length changes. An unknown length of the first axis, usually the batch, is taken as kept."""
     before, after = (
-        (None if value is None else get_shape(value)) or (None,)
+        (None if value is None else get_shape(value)) or (None,) * rank
         for value in (node.inputs[0], node.outputs[0])
     )
-    return None not in (before[0], after[0]) and before[0] != after[0]
+    return [k for k in range(rank) if before[k] != after[k] and (k or after[k] is not None)]
 
 
 def _has_batch_positions(node: Node) -> bool:

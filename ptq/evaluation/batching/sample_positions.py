@@ -44,6 +44,8 @@ _POSITIONS = {
     "ScatterND": 1,
 }
 """The input that holds positions along axes of the first input."""
+_COMBINING = frozenset(["Add", "Concat", "Max", "Min", "Sub", "Where"])
+"""A number of a sample that they read is in what they give."""
 
 
 class SamplePositions:
@@ -128,8 +130,8 @@ class SamplePositions:
         return False
 
     def counts_samples(self, value: Value) -> bool:
-        """Whether an output that follows from lengths alone is another one in a batch."""
-        return value.name in self._varying and self._differs(value)
+        """Whether an output follows from the length of the batch, or holds the number of a sample."""
+        return self._differs(value) or self._holds_number(value)
 
     def _is_number_of_samples(self, value: Value | None) -> bool:
         """Whether a float or a mask follows from the length of the batch, or numbers its samples."""
@@ -153,19 +155,25 @@ class SamplePositions:
 
     def _holds_number(self, value: Value | None) -> bool:
         """Whether the number of a sample is in an integer that also follows from samples."""
-        dtype = None if value is None or value.name in self.sizes else get_dtype(value)
-        if value is None or dtype is None or dtype.kind not in "iu":
+        if value is None or value.name in self.sizes or not _is_integer(value):
             return False
         return any(self._differs(count) for count in self._list_sizes_behind(value))
 
     @staticmethod
     def _makes_numbers(node: Node) -> bool:
-        """Whether a node makes floats or a mask: integers may still become positions."""
-        kinds = [dtype.kind for value in node.outputs if (dtype := get_dtype(value)) is not None]
+        """Whether a node makes floats or a mask: integers, and those that a mask chooses, may become positions."""
+        kinds = [
+            dtype.kind
+            for value in node.outputs
+            if (dtype := get_dtype(value)) is not None and not _is_choice_of_integers(value)
+        ]
         return any(kind in "fb" for kind in kinds)
 
     def _list_sizes_behind(self, value: Value) -> Iterator[Value]:
-        """The integers from lengths alone that are added to, or joined with, those of samples."""
+        """The integers from lengths alone that are combined with those of samples.
+
+        A mask that chooses integers is followed too.
+        """
         waiting, seen = [value], set[Value]()
         while waiting:
             node = waiting.pop().producer()
@@ -173,13 +181,14 @@ class SamplePositions:
                 continue
             for read in list_values_read(node):
                 dtype = get_dtype(read)
-                if read in seen or not read.name or (dtype is not None and dtype.kind not in "iu"):
+                if not read.name or (dtype is not None and dtype.kind not in "iub"):
                     continue
-                seen.add(read)
-                if read.name not in self.sizes:
+                if read.name in self.sizes:
+                    if get_operator(node) in _COMBINING:
+                        yield read
+                elif read not in seen:
+                    seen.add(read)
                     waiting.append(read)
-                elif get_operator(node) in ("Add", "Concat"):
-                    yield read
 
     def _compute(self, value: Value) -> NDArray[Any] | None:
         constant = get_constant(value)
@@ -211,6 +220,19 @@ class SamplePositions:
                 continue
         few, one = self._evaluators[-1]
         return few.compute(name), one.compute(name)
+
+
+def _is_choice_of_integers(value: Value) -> bool:
+    """Whether a mask does nothing else, as where negative positions are made positive."""
+    return not value.is_graph_output() and all(
+        get_operator(use.node) == "Where" and _is_integer(use.node.outputs[0])
+        for use in value.uses()
+    )
+
+
+def _is_integer(value: Value) -> bool:
+    dtype = get_dtype(value)
+    return dtype is not None and dtype.kind in "iu"
 
 
 def _list_indexed_axes(node: Node, positions: Value) -> Iterator[tuple[int, int | None]]:

@@ -131,10 +131,8 @@ def _match_labelled(found: Boxes, labelled: LabelledBoxes) -> tuple[Flags, Flags
         free[right[row], taken[right[row]]] = False
     cover = measure_cover(found.corners, labelled.corners[regions]) * same[:, regions]
     counted = cover.max(axis=1, initial=0)[:, None] < THRESHOLDS
-    sizes = (
-        found.corners[:, 2:] - found.corners[:, :2]
-    )  # of a box that is turned round, one is negative
-    areas = sizes.prod(axis=1)
+    # of a box that is turned round, one side is negative
+    areas = (found.corners[:, 2:] - found.corners[:, :2]).prod(axis=1)
     counted[(areas < 0) | (areas > _MAX_AREA)] = False
     return right, right | counted
 

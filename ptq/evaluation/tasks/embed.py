@@ -156,11 +156,13 @@ def _compare_block(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
     """The attributes of `Neighbours` of a block of vectors."""
     old, new = (_compute_cosines(vectors, start) for vectors in (first, second))
-    nearest, nearest_after = old.max(axis=1), new.max(axis=1)
+    rows, best, chosen = np.arange(len(old)), old.argmax(axis=1), new.argmax(axis=1)
+    nearest, nearest_after = old[rows, best], new[rows, chosen]
     ties = new >= nearest_after[:, None] - _EQUAL
-    chosen = np.where(ties, old, np.inf).argmin(axis=1)
-    reached = np.take_along_axis(old, chosen[:, None], axis=1)[:, 0]
-    before = np.where(nearest == -np.inf, NO_NEIGHBOUR, old.argmax(axis=1))
+    several = np.flatnonzero(np.count_nonzero(ties, axis=1) > 1)
+    chosen[several] = np.where(ties[several], old[several], np.inf).argmin(axis=1)
+    reached = old[rows, chosen]
+    before = np.where(nearest == -np.inf, NO_NEIGHBOUR, best)
     after = np.where(nearest_after == -np.inf, NO_NEIGHBOUR, chosen)
     one_alone = (before == NO_NEIGHBOUR) != (after == NO_NEIGHBOUR)
     return before, after, one_alone | (reached < nearest - _ROUNDING)

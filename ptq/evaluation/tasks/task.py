@@ -231,8 +231,8 @@ def measure_ratio(
 ) -> tuple[float, Interval]:
     """A function of the sums over samples, with the bootstrap interval of the draws that define it.
 
-    Where all samples are equal, as without any change, each that counts anything is one decision: decisions of one
-    sample are not independent.
+    Where all samples are equal, as without any change, each that defines the function is one decision: decisions of
+    one sample are not independent.
 
     Args:
         rows: One row of counts for each sample.
@@ -242,8 +242,8 @@ def measure_ratio(
     value = compute(rows.sum(axis=0))
     draws = [compute(sums) for sums in intervals.bootstrap_sums(rows)]
     interval = intervals.compute_defined_interval(np.array(draws))
-    counted = max(1, int(rows.any(axis=1).sum()))
-    return value, intervals.widen_equal_draws(value, interval, counted, gains=gains)
+    counted = sum(bool(row.any()) and not math.isnan(compute(row)) for row in rows)
+    return value, intervals.widen_equal_draws(value, interval, max(1, counted), gains=gains)
 
 
 def is_distribution(scores: NDArray[Any], axis: int = -1) -> bool:

@@ -233,7 +233,12 @@ def test_no_sample_is_an_error() -> None:
 
 
 def _compare_with(
-    monkeypatch: pytest.MonkeyPatch, weight: float, rest: list[float], found: list[float]
+    monkeypatch: pytest.MonkeyPatch,
+    weight: float,
+    rest: list[float],
+    found: list[float],
+    *,
+    zeros: bool = False,
 ) -> RuntimeTensor:
     """The output of two models as two runtimes; they differ in the factor, and in the values behind the products."""
 
@@ -254,7 +259,7 @@ def _compare_with(
             return ()
 
     monkeypatch.setattr(runtime_check, "open_in_runtime", lambda *_, **__: Other())
-    samples = [Sample("s", {"x": np.ones((1, 4), np.float32)})]
+    samples = [Sample("s", {"x": np.full((1, 4), not zeros, np.float32)})]
     check = runtime_check.check_in_runtime(
         build(1, rest), samples, "openvino", against=None, run=RunOptions(threads=1)
     )
@@ -278,12 +283,34 @@ def test_equal_infinities_hide_no_error_of_other_values(
 
 @pytest.mark.parametrize(
     ("rest", "found"),
-    [([1.0], [NAN]), ([NAN], [1.0]), ([INF], [-INF]), ([-INF], [0.0]), ([0.0], [INF]), ([0.0], [])],
+    [
+        *[
+            ([1.0], [NAN]),
+            ([NAN], [1.0]),
+            ([INF], [-INF]),
+            ([-INF], [0.0]),
+            ([0.0], [INF]),
+            ([0.0], []),
+        ],
+        *[([0.99 * LARGEST], [INF]), ([INF], [0.99 * LARGEST])],  # a sum overflows in one of them
+    ],
 )
 def test_other_values_that_are_not_finite_diverge(
     monkeypatch: pytest.MonkeyPatch, rest: list[float], found: list[float]
 ) -> None:
-    assert _compare_with(monkeypatch, 1, rest, found).sqnr_db == -60
+    tensor = _compare_with(monkeypatch, 1, rest, found)
+    assert (tensor.sqnr_db, tensor.mismatch) == (-60, True)
+    check = runtime_check.RuntimeCheck("openvino", 1, 20.0, (tensor,))
+    assert runtime_check.describe_failure(check).endswith(": another shape, NaN or infinity")
+
+
+def test_a_tensor_of_zeros_that_diverges_has_a_finite_ratio(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tensor = _compare_with(monkeypatch, 1, [0.0], [1.0], zeros=True)
+    assert (tensor.sqnr_db, tensor.mismatch) == (-60, False)
+    check = runtime_check.RuntimeCheck("openvino", 1, 20.0, (tensor,))
+    assert runtime_check.describe_failure(check).endswith(": -60.0 dB, below 20")
 
 
 def test_an_infinity_may_be_the_largest_number(monkeypatch: pytest.MonkeyPatch) -> None:
