@@ -45,6 +45,7 @@ from ptq.rewrite.prepare.separate_output_weights import separate_output_weights
 from ptq.rewrite.prepare.separate_pieces import separate_pieces
 from ptq.rewrite.prepare.simplify_constant_ops import simplify_constant_ops
 from ptq.rewrite.prepare.upgrade_opset import MIN_QDQ_OPSET, upgrade_opset
+from ptq.rewrite.remove_unit_dilations import remove_unit_dilations
 
 OpsetOption = Literal["auto", "keep"]
 """Whether the opset is raised where an operator needs it, or kept as it is."""
@@ -63,6 +64,7 @@ PREPARE: tuple[Rewrite, ...] = (
     cancel_transposes,
     bypass_concat,
     separate_pieces,
+    remove_unit_dilations,
     resolve_auto_pad,
     expand_axes,
     fuse_pad_into_conv,
@@ -89,6 +91,7 @@ NEWER: Mapping[str, Rewrite] = {
     "einsum_to_matmul": rewrite_einsum_to_matmul,
     "cancel_transposes": cancel_transposes,
     "separate_pieces": separate_pieces,
+    "remove_unit_dilations": remove_unit_dilations,
     "fuse_prelu": fuse_prelu,
     "move_views": move_views,
     "cancel_views": move_views,

@@ -22,10 +22,7 @@ PADDED_OPS = (*CONVOLUTIONS, "AveragePool", "MaxPool", "LpPool")
 
 
 def resolve_auto_pad(graph: Graph) -> list[Change]:
-    """Replace auto_pad by pads where sizes are static, and write kernel_shape of convolutions, in place.
-
-    Dilations of 1 are removed from an AveragePool: ONNX Runtime's integer kernel has no such attribute.
-    """
+    """Replace auto_pad by pads where sizes are static, and write kernel_shape of convolutions, in place."""
     count = 0
     for node in graph.nodes:
         if get_operator(node) not in PADDED_OPS:
@@ -35,8 +32,6 @@ def resolve_auto_pad(graph: Graph) -> list[Change]:
         )
         if "kernel_shape" not in node.attributes and weight is not None and None not in weight:
             set_attributes(node, kernel_shape=[d for d in weight[2:] if d is not None])
-        if node.op_type == "AveragePool" and {*get_attributes(node).get("dilations", ())} == {1}:
-            set_attributes(node, dilations=None)
         count += _resolve(node)
     return [Change("resolve_auto_pad", count)] if count else []
 
