@@ -5,7 +5,6 @@ Modules that all sub-packages share:
 - ``edit``: basic edits of nodes, constants and attributes.
 - ``match``: predicates for patterns of operators.
 - ``change``: the contract of a rewrite, and the sentences of the report.
-- ``remove_unit_dilations``: AveragePool without dilations of 1, in ``prepare`` and ``imported``.
 - ``shift_to_uint8``: int8 tensors as uint8 tensors.
 
 Sub-packages in the order of the pipeline:

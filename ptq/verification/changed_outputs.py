@@ -49,7 +49,7 @@ def find_change_causes(graph: Graph, program: Program, changed: Set[str]) -> Cha
         before = _list_steps_before(program, output)
         written = {name for step in before for name in step.outputs}
         merged = written.intersection(pairs)
-        if not merged and not any(_computes_floats(step) for step in before):
+        if not merged and not any(_has_float_results(step) for step in before):
             unexplained.append(output)
         causes |= merged
     return ChangeCauses(
@@ -68,8 +68,8 @@ def _list_steps_before(program: Program, output: str) -> list[Step | FloatIsland
     return found
 
 
-def _computes_floats(step: Step | FloatIsland) -> bool:
-    """Whether it is a float island; one that computes indices or shapes alone has the same integers everywhere."""
+def _has_float_results(step: Step | FloatIsland) -> bool:
+    """Whether it is a float island that computes more than indices or shapes: these are the same everywhere."""
     if isinstance(step, Step):
         return False
     nodes = [

@@ -15,7 +15,7 @@ from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.to_qlinear import has_ort_kernel, to_qlinear
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.rewrite.imported.qlinear_to_qdq import convert_qlinear_to_qdq
-from ptq.rewrite.remove_unit_dilations import remove_unit_dilations
+from ptq.rewrite.prepare.remove_unit_dilations import remove_unit_dilations
 from ptq.rewrite.shift_to_uint8 import shift_activations_to_uint8, shift_pairs_to_uint8
 from ptq.solver.recipe import QuantizedForm
 from ptq.verification.equivalence import find_first_difference

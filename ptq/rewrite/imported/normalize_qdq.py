@@ -22,7 +22,7 @@ from ptq.rewrite.imported.standard_quantizers import (
     upgrade_microsoft_opset,
     use_onnx_domain,
 )
-from ptq.rewrite.remove_unit_dilations import remove_unit_dilations
+from ptq.rewrite.prepare.remove_unit_dilations import remove_unit_dilations
 
 NORMALIZE_QDQ: tuple[Rewrite, ...] = (
     upgrade_microsoft_opset,

@@ -40,12 +40,12 @@ from ptq.rewrite.prepare.node_shapes import infer_shapes
 from ptq.rewrite.prepare.normalize_gemm import normalize_gemm
 from ptq.rewrite.prepare.reduce_mean_to_pool import reduce_mean_to_pool
 from ptq.rewrite.prepare.remove_no_ops import remove_no_ops, remove_unused
+from ptq.rewrite.prepare.remove_unit_dilations import remove_unit_dilations
 from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 from ptq.rewrite.prepare.separate_output_weights import separate_output_weights
 from ptq.rewrite.prepare.separate_pieces import separate_pieces
 from ptq.rewrite.prepare.simplify_constant_ops import simplify_constant_ops
 from ptq.rewrite.prepare.upgrade_opset import MIN_QDQ_OPSET, upgrade_opset
-from ptq.rewrite.remove_unit_dilations import remove_unit_dilations
 
 OpsetOption = Literal["auto", "keep"]
 """Whether the opset is raised where an operator needs it, or kept as it is."""
