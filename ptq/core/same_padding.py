@@ -23,6 +23,6 @@ def compute_same_pads(
 
 
 def split_same_pads(total: int, *, lower: bool) -> tuple[int, int]:
-    """Return a total of pads before and behind an axis; ``lower`` puts the larger half of an odd one first."""
+    """Divide a total of pads into those before and behind an axis; ``lower`` puts the larger half first."""
     begin = int((total + lower) / 2)
     return begin, total - begin

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+_GREATEST = tuple(int(np.iinfo(dtype).max) for dtype in (np.int32, np.int64))
+
 
 def reshape(x: Array, shape: Sequence[int], allow_zero: bool = False) -> Array:
     """Reshape as ONNX does: −1 takes the rest; 0 keeps the input's dimension unless ``allow_zero``."""
@@ -31,15 +33,27 @@ def slice_axes(
     axes: Sequence[int] | None,
     steps: Sequence[int] | None,
 ) -> Array:
-    """Slice as ONNX does: Python's rules, but a start below −size is the first, an end below it before the first."""
+    """Slice as ONNX Runtime does, by `make_slice`."""
     index = [slice(None)] * x.ndim
     along = range(len(starts)) if axes is None else axes
     strides = (1,) * len(starts) if steps is None else steps
     for axis, start, end, step in zip(along, starts, ends, strides, strict=True):
-        # A negative end counts from the back, unless a negative step runs past the first element.
-        stop = None if step < 0 and end < -x.shape[axis] else end
-        index[axis] = slice(max(start, -x.shape[axis]), stop, step)
+        index[axis] = make_slice(start, end, step, x.shape[axis])
     return np.ascontiguousarray(x[tuple(index)])
+
+
+def make_slice(start: int, end: int, step: int, size: int) -> slice:
+    """Return the part of an axis that ONNX Runtime's Slice takes, in Python's terms.
+
+    Args:
+        start: First position; below −size it is the first element.
+        end: Position behind the last one. With a negative step, an end below −size lies before the first element, and
+            so does the greatest int32 or int64, against the specification.
+        step: Distance between two positions.
+        size: Elements along the axis.
+    """
+    takes_first = step < 0 and (end < -size or end in _GREATEST)
+    return slice(max(start, -size), None if takes_first else end, step)
 
 
 def split_part(x: Array, axis: int, sizes: Sequence[int] | None, count: int, index: int) -> Array:

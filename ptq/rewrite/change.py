@@ -61,6 +61,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "piece",
         "kept {what} of a Concat apart up to the Split or Slice behind it",
     ),
+    "remove_unit_dilations": ("AveragePool node", "removed dilations of 1 from {what}"),
     "resolve_auto_pad": ("node", "replaced auto_pad of {what} by explicit pads"),
     "expand_axes": ("node", "gave {what} a value for each axis"),
     "fuse_pad_into_conv": ("Pad node", "fused {what} into the padding of the next nodes"),

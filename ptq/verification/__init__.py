@@ -5,6 +5,7 @@ In reading order:
 tensor_comparison    the comparison on a part of the samples, as a job for all processes
 verify               ONNX Runtime's integers against the executor's, tensor by tensor
 node_status          whether each node runs in integers, and why not
+changed_outputs      why outputs change when the integers are read
 ort_fusions          which tensors ONNX Runtime computes in float, from its own optimized graph
 ort_like_executor    an executor that leaves in float what ONNX Runtime leaves in float
 ulp_order            distance between floats in units in the last place

@@ -15,6 +15,7 @@ from ptq.rewrite.emit.allow_16_bits import allow_16_bits
 from ptq.rewrite.emit.to_qlinear import has_ort_kernel, to_qlinear
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.rewrite.imported.qlinear_to_qdq import convert_qlinear_to_qdq
+from ptq.rewrite.prepare.remove_unit_dilations import remove_unit_dilations
 from ptq.rewrite.shift_to_uint8 import shift_activations_to_uint8, shift_pairs_to_uint8
 from ptq.solver.recipe import QuantizedForm
 from ptq.verification.equivalence import find_first_difference
@@ -58,6 +59,7 @@ def convert_graph(graph: Graph, form: QuantizedForm, *, integers: bool = False) 
         raise UsageError(f"form {form!r} is unknown; choose one of qdq, qoperator")
     if form == "qdq":
         source, converted = graph, convert_qlinear_to_qdq(graph)
+        remove_unit_dilations(converted)
     else:
         float_names = {
             name

@@ -27,9 +27,13 @@ from ptq.model.node import (
 )
 from ptq.model.proto.external_data import merge_weights
 from ptq.model.proto.load import read
-from ptq.model.qdq.qdq_units import find_quantized_source, read_quantizer
+from ptq.model.qdq.qdq_units import read_quantizer
 from ptq.model.session.session import Session
 
+_COPYING_OPS = ("Dropout", "Identity")
+"""Operators that ONNX Runtime removes before it looks for pairs of quantizers."""
+_MERGED_PREFIX = "DoubleQDQRemoved_"
+"""ONNX Runtime's name for the scale and zero point of a merged pair begins so."""
 _MOVEMENT_OPS = ("Transpose", "Reshape", "Identity")
 
 
@@ -57,27 +61,68 @@ def find_integer_products(graph: Graph) -> frozenset[str]:
 
 
 def find_merged_pairs(graph: Graph) -> tuple[str, ...]:
-    """Integers of each pair of quantizers that ONNX Runtime merges with the pair before it, unless they are read."""
-    return tuple(get_name(node.outputs[0]) for node in graph.nodes if _is_merged(node))
+    """Integers of each pair of quantizers that ONNX Runtime merges with the pair before it, unless they are read.
+
+    Raises:
+        ModelError: ONNX Runtime cannot load the model.
+    """
+    candidates = [get_name(node.outputs[0]) for node in graph.nodes if _can_be_merged(node)]
+    if not candidates:
+        return ()
+    nodes = optimize_with_ort(graph).nodes
+    left = {v.name or "" for node in nodes for v in (*node.inputs, *node.outputs) if v is not None}
+    if not any(name.startswith(_MERGED_PREFIX) for name in left):
+        return ()
+    return tuple(name for name in candidates if name not in left)
 
 
-def _is_merged(node: Node) -> bool:
-    """Whether a QuantizeLinear is the second of a chain of one type, which ends in a DequantizeLinear."""
-    real = node.inputs[0]
-    if get_operator(node) != "QuantizeLinear" or real is None:
+def _can_be_merged(node: Node) -> bool:
+    """Whether a QuantizeLinear and the DequantizeLinears behind it follow a pair that nothing else reads.
+
+    Both pairs have a single scale, and zero points of one type. Nodes on which no output depends count as readers.
+    """
+    if get_operator(node) not in QUANTIZE_OPS:
         return False
-    before, after = find_quantized_source(real), read_quantizer(node, node.outputs[0])
-    writer = before.integers.producer() if before is not None else None
+    between = _list_dequantized_before(node)
+    dequantizer = between[-1].producer() if between else None
+    integers = dequantizer.inputs[0] if dequantizer is not None else None
+    if dequantizer is None or integers is None:
+        return False
+    first, after = integers.producer(), node.outputs[0]
+    readers = list_consumers(after)
     if (
-        before is None
-        or after is None
-        or writer is None
-        or get_operator(writer) not in QUANTIZE_OPS
+        first is None
+        or get_operator(first) not in QUANTIZE_OPS
+        or not all(_has_one_reader(value) for value in (integers, *between))
+        or not readers
+        or after.is_graph_output()
+        or any(get_operator(reader) not in DEQUANTIZE_OPS for reader in readers)
     ):
         return False
-    chain = (before.integers, real, after.integers)
-    is_alone = all(len(list_consumers(v)) == 1 and not v.is_graph_output() for v in chain)
-    return is_alone and before.params != after.params and before.params.qtype == after.params.qtype
+    pairs = read_quantizer(dequantizer, integers), read_quantizer(node, after)
+    params = [q.params for q in pairs if q is not None and q.zero_point is not None]
+    return (
+        len(params) == len(pairs)
+        and all(p.scale.size == 1 for p in params)
+        and params[0] != params[1]
+        and params[0].qtype == params[1].qtype
+    )
+
+
+def _list_dequantized_before(node: Node) -> list[Value]:
+    """Real values from the node's input back to the output of a DequantizeLinear, through copies; else none."""
+    values, value = list[Value](), node.inputs[0]
+    while value is not None:
+        values.append(value)
+        writer = value.producer()
+        if writer is None or get_operator(writer) in DEQUANTIZE_OPS:
+            return values if writer is not None else []
+        value = writer.inputs[0] if get_operator(writer) in _COPYING_OPS else None
+    return []
+
+
+def _has_one_reader(value: Value) -> bool:
+    return len(list_consumers(value)) == 1 and not value.is_graph_output()
 
 
 def optimize_with_ort(graph: Graph) -> Graph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -71,6 +71,7 @@ class Compared:
         outputs: Number of values of ONNX Runtime's outputs.
         changed: Number of those that are other values where the integers are read.
         changed_share: The largest change, as a share of the largest value of the sample's output.
+        changed_names: Names of the outputs with such values.
     """
 
     tallies: dict[str, TensorTally]
@@ -78,6 +79,7 @@ class Compared:
     outputs: int = 0
     changed: int = 0
     changed_share: float = 0.0
+    changed_names: set[str] = field(default_factory=set)
 
     def merge(self, other: Compared) -> Compared:
         """This with other samples."""
@@ -89,6 +91,7 @@ class Compared:
             self.outputs + other.outputs,
             self.changed + other.changed,
             max(self.changed_share, other.changed_share),
+            self.changed_names | other.changed_names,
         )
 
     def add_change(self, plain: Any, exposed: Any) -> None:
@@ -183,7 +186,10 @@ class TensorComparison:
                 theirs.update({name: to_int8(theirs[name]) for name in shifted})
                 plain_outputs = self._plain.run(sample.feed, self._outputs)
             for name, array in zip(self._outputs, plain_outputs, strict=True):
+                known = found.changed
                 found.add_change(array, theirs[name])
+                if found.changed > known:
+                    found.changed_names.add(name)
             given = [{n: theirs[n] for n in names} for names in (self._borders, self._compared)]
             run = partial(self.executor.run, sample.feed, self.producers)
             ours, local = map_in_parallel(run, given)

@@ -21,8 +21,8 @@ from ptq.executor.program import Step
 from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import ORT_VERSION
 from ptq.model.session.exact_sums import has_exact_int8_sums
+from ptq.verification.changed_outputs import NO_CAUSES, ChangeCauses, find_change_causes
 from ptq.verification.node_status import NodeStatus, list_node_statuses
-from ptq.verification.ort_fusions import find_merged_pairs
 from ptq.verification.runtime_check import NO_SAMPLES, RuntimeCheck
 from ptq.verification.tensor_comparison import (
     Compared,
@@ -111,8 +111,7 @@ class Verification:
         outputs: Number of values of ONNX Runtime's outputs.
         changed_outputs: Number of those that reading the integers changed.
         changed_share: The largest of these changes, as a share of the largest value of the sample's output.
-        merged: Integers of pairs of quantizers that ONNX Runtime merges with the pair before, unless they are read;
-            empty if reading changed nothing.
+        causes: Why reading the integers changed outputs; empty if it did not.
     """
 
     arithmetic: str
@@ -133,7 +132,7 @@ class Verification:
     outputs: int = 0
     changed_outputs: int = 0
     changed_share: float = 0.0
-    merged: tuple[str, ...] = ()
+    causes: ChangeCauses = NO_CAUSES
 
     @property
     def first(self) -> TensorDifference | None:
@@ -155,9 +154,9 @@ class Verification:
     def changes_when_read(self) -> bool:
         """Whether all integers are equal, but reading them changed what ONNX Runtime makes of other operators.
 
-        These are float operators, and pairs of quantizers that it merges.
+        These are float operators, and pairs of quantizers that it merges. Each changed output has one before it.
         """
-        return self.first is None and not self.intact and bool(self.islands or self.merged)
+        return self.first is None and not self.intact and not self.causes.unexplained
 
     @property
     def passed(self) -> bool:
@@ -223,7 +222,7 @@ def verify_graph(
         outputs=found.outputs,
         changed_outputs=found.changed,
         changed_share=found.changed_share,
-        merged=find_merged_pairs(graph) if optimize and found.changed else (),
+        causes=find_change_causes(graph, executor.program, found.changed_names),
     )
 
 

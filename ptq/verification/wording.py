@@ -91,16 +91,7 @@ def explain_differences(result: Verification) -> Iterator[str]:
         yield EXPECTED
     if not result.optimized:
         yield "ONNX Runtime ran without optimizations: differences do not fail the verification"
-    if result.merged:
-        yield (
-            f"ONNX Runtime merges the quantizers of {', '.join(result.merged)} with those before when they are not "
-            "read: its outputs have another scale; remove one of the two pairs, or give both one scale and zero point"
-        )
-    elif result.changes_when_read:
-        yield (
-            "ONNX Runtime computes a float operator in another order of additions or another layout when tensors "
-            "beside it are read; a value at a rounding tie then becomes another integer"
-        )
+    yield from _explain_change(result)
     for op, why in result.explanations.items():
         yield f"{op}: {why}"
     if result.not_compared:
@@ -112,6 +103,37 @@ def explain_differences(result: Verification) -> Iterator[str]:
     yield from explain_floats(
         (s.op, s.why.removeprefix("must stay float: ")) for s in result.floats
     )
+
+
+def _explain_change(result: Verification) -> Iterator[str]:
+    """Why reading the integers changed ONNX Runtime's outputs."""
+    causes = result.causes
+    if causes.merged:
+        yield (
+            f"ONNX Runtime merges the quantizers of {', '.join(causes.merged)} with those before when they are not "
+            "read: its outputs have another scale; remove one of the two pairs, or give both one scale and zero point"
+        )
+    elif result.changes_when_read:
+        yield (
+            "ONNX Runtime computes a float operator in another order of additions or another layout when tensors "
+            "beside it are read; a value at a rounding tie then becomes another integer"
+        )
+    if causes.unread:
+        yield (
+            "nodes that nobody reads count as readers in ONNX Runtime, which then fuses other nodes: remove "
+            f"{_name_some(causes.unread)}"
+        )
+    elif causes.unexplained:
+        yield (
+            f"reading the integers changes {_name_some(causes.unexplained)}, but no float operator or merged pair of "
+            "quantizers lies before: the integers compared are not those that ONNX Runtime otherwise computes; "
+            "report the model"
+        )
+
+
+def _name_some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + rest
 
 
 def describe_risks(result: Portability) -> Iterator[str]:

@@ -17,6 +17,7 @@ from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, get_attributes, get_constant, get_name, get_operator
 from ptq.model.session.session import Session
+from ptq.solver.recipe import QuantizedForm
 from ptq.verification.conversion import convert_graph, list_float_statuses, list_unconverted
 
 CONV = (1, 3, 8, 8)
@@ -401,3 +402,13 @@ def test_int8_goes_to_uint8_where_onnx_runtime_rounds_otherwise_for_it():
     one, other = Session(graph, threads=1), Session(linear, threads=1)
     for sample in random_samples(shape, 8):
         assert np.array_equal(one.run(sample.feed)[0], other.run(sample.feed)[0])
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_dilations_of_1_leave_no_model_that_onnx_runtime_refuses(form: QuantizedForm) -> None:
+    attributes = "kernel_shape = [3, 3], dilations = [1, 1]"
+    graph = foreign_graph(INPUT_QDQ + f"r = AveragePool<{attributes}>(xd)" + OUTPUT_QDQ, opset=19)
+    feed = {"x": gaussian_array(1, 3, 8, 8)}
+    theirs = Session(graph, threads=1, optimize="none").run(feed, ["y"])[0]
+    ours = Session(convert_graph(graph, form), threads=1).run(feed, ["y"])[0]
+    assert np.abs(ours - theirs).max() <= 0.111  # one step, where an average is a tie

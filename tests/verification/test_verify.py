@@ -22,7 +22,6 @@ from ptq.model.graph import Graph
 from ptq.model.machine.ort_version import INSTALLED
 from ptq.verification.tensor_comparison import Compared
 from ptq.verification.verify import verify_graph
-from ptq.verification.wording import explain_differences
 
 CHAIN = build_network(CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\ny = Conv{SAME}(d, v)", v=V, **WB)
 
@@ -176,22 +175,6 @@ def test_a_float_operator_that_reading_changes_does_not_fail_the_integers() -> N
     assert found.equal == found.intact == (not found.changed_outputs)
     assert found.changes_when_read == (not found.equal)
     assert found.outputs == 32 * 16 * 24 * 32
-
-
-@pytest.mark.parametrize("scale", [0.07, 0.05])
-def test_a_second_pair_of_quantizers_is_named_where_onnx_runtime_merges_it(scale: float) -> None:
-    text = (
-        INPUT_QDQ
-        + "yq = QuantizeLinear(xd, y_scale, y_zero)\ny = DequantizeLinear(yq, y_scale, y_zero)"
-    )
-    graph = foreign_graph(text, y_scale=np.float32(scale), x_scale=np.float32(0.05))
-    samples = to_samples([{"x": gaussian_array(1, 3, 8, 8, scale=3)}])
-    found = verify_graph(graph, samples, run=RunOptions(threads=1))
-    assert found.first is None
-    assert found.changed_outputs
-    assert found.merged == ("yq",)
-    assert found.passed
-    assert "ONNX Runtime merges the quantizers of yq" in " ".join(explain_differences(found))
 
 
 def test_what_reading_changed_adds_up_over_parts() -> None:

@@ -5,7 +5,7 @@ In reading order:
     node_site                what an arithmetic knows about a node before the data
     linear                   Conv, ConvTranspose, Gemm, MatMul on exact sums, in every arithmetic
     linear_raw               Conv, Gemm, MatMul for arithmetics with their own accumulation
-    data_movement            Reshape, Transpose, Concat, MaxPool …: the same in every arithmetic
+    data_movement            Reshape, Transpose, Concat, MaxPool …: the same in every arithmetic, but for SAME
     min_max                  reductions and selections by order: the same in every arithmetic
     resize                   sizes, factors and modes of a Resize
     activation_clamp         Relu and Clip as bounds of a requantization

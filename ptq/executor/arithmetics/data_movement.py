@@ -184,9 +184,17 @@ def _make_space_to_depth(site: Site) -> Kernel:
 
 
 def _make_max_pool(site: Site) -> Kernel:
+    return _make_max_pool_by(build_onnxruntime_axes, site)
+
+
+def _make_litert_max_pool(site: Site) -> Kernel:
+    """LiteRT has no dilated pools, and its pads of SAME are never below 0."""
+    dilated = set(pool_window(site)["dilations"]) != {1}
+    return _make_max_pool_by(build_onnxruntime_axes if dilated else build_window_axes, site)
+
+
+def _make_max_pool_by(build: Callable[..., tuple[WindowAxis, ...]], site: Site) -> Kernel:
     window = pool_window(site)
-    # Only ONNX Runtime has dilated pools. It refuses others with a window of SAME that strides skip.
-    build = build_onnxruntime_axes if set(window["dilations"]) != {1} else build_window_axes
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0)
@@ -215,21 +223,32 @@ def build_onnxruntime_axes(
     *,
     strides: Sequence[int],
     pads: Sequence[int],
+    dilations: Sequence[int],
     auto_pad: str,
-    **rest: Any,
+    ceil_mode: bool,
 ) -> tuple[WindowAxis, ...]:
     """Return the windows of a pool as ONNX Runtime places them: `build_window_axes` with its own rule for SAME.
 
-    Dilation does not count there, and of the positions that strides skip, half come before the first window.
+    Dilation does not count there, and of the positions that strides skip, half come before the first window. A window
+    that exceeds the image by less than a stride is one output: the runtime's division truncates toward zero.
     """
     if auto_pad.startswith("SAME"):
-        lower = auto_pad == "SAME_LOWER"
-        both = [
-            compute_same_pads(*axis, lower=lower, may_crop=True)
-            for axis in zip(sizes, kernel, strides, strict=True)
-        ]
-        auto_pad, pads = "NOTSET", [*(begin for begin, _ in both), *(end for _, end in both)]
-    return build_window_axes(sizes, kernel, strides=strides, pads=pads, auto_pad=auto_pad, **rest)
+        lower, begins, ends = auto_pad == "SAME_LOWER", [], []
+        for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+            begin, end = compute_same_pads(size, k, stride, lower=lower, may_crop=True)
+            missing = (k - 1) * dilation + 1 - (size + begin + end)
+            begins.append(begin)
+            ends.append(end + missing if 0 < missing < stride else end)
+        auto_pad, pads = "NOTSET", begins + ends
+    return build_window_axes(
+        sizes,
+        kernel,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
 
 
 DATA_MOVEMENT_OPS: Mapping[str, KernelMaker] = {
@@ -252,6 +271,12 @@ DATA_MOVEMENT_OPS: Mapping[str, KernelMaker] = {
     "Unsqueeze": _make_unsqueeze,
 }
 """Operators whose output holds integers of input 0; both sides must have one scale and zero point."""
+
+LITERT_DATA_MOVEMENT_OPS: Mapping[str, KernelMaker] = {
+    **DATA_MOVEMENT_OPS,
+    "MaxPool": _make_litert_max_pool,
+}
+"""The same operators as LiteRT computes them."""
 
 INDEX_OPS: Mapping[str, KernelMaker] = {**min_max.ARG_REDUCTION_OPS, "Shape": _make_shape}
 """Operators whose output is not quantized at all."""

@@ -93,7 +93,7 @@ def _make_matmul(site: Site) -> Kernel:
 
 KERNELS: Mapping[str, KernelMaker] = {
     **unary_functions.LITERT,
-    **{op: require_same_scale(make) for op, make in data_movement.DATA_MOVEMENT_OPS.items()},
+    **{op: require_same_scale(make) for op, make in data_movement.LITERT_DATA_MOVEMENT_OPS.items()},
     **{
         op: require_same_scale(make, all_inputs=True)
         for op, make in data_movement.MULTI_INPUT_OPS.items()

@@ -192,7 +192,7 @@ _MOVED = (
 )  # fmt: skip
 
 KERNELS: Mapping[str, KernelMaker] = {
-    **{op: require_same_scale(data_movement.DATA_MOVEMENT_OPS[op]) for op in _MOVED},
+    **{op: require_same_scale(data_movement.LITERT_DATA_MOVEMENT_OPS[op]) for op in _MOVED},
     **{
         op: require_same_scale(data_movement.MULTI_INPUT_OPS[op], all_inputs=True)
         for op in ("Concat", "Max", "Min", "Where")

@@ -22,6 +22,7 @@ from ptq.rewrite.imported.standard_quantizers import (
     upgrade_microsoft_opset,
     use_onnx_domain,
 )
+from ptq.rewrite.prepare.remove_unit_dilations import remove_unit_dilations
 
 NORMALIZE_QDQ: tuple[Rewrite, ...] = (
     upgrade_microsoft_opset,
@@ -32,6 +33,7 @@ NORMALIZE_QDQ: tuple[Rewrite, ...] = (
     deduplicate_quantizers,
     fold_quantized_constants,
     remove_redundant_clamps,
+    remove_unit_dilations,
     quantize_data_movement,
     fuse_matmul_add,
     quantize_data_movement,  # again, for the Reshapes of the new Gemm nodes

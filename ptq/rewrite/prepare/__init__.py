@@ -20,6 +20,7 @@ Normal forms:
 - ``bypass_concat``: Split or Slice of whole inputs of a Concat → those inputs.
 - ``separate_pieces``: Reshape and Concat of joined tensors that are split later → the same of the pieces. It uses
   ``shape_readers`` (sizes of the joined tensor); both use ``locate_cut`` (places of Split and Slice).
+- ``remove_unit_dilations``: AveragePool without dilations of 1, for imported models too.
 - ``resolve_auto_pad``: auto_pad → pads.
 - ``expand_axes``: axes of Resize and Pad → a value for each axis.
 - ``fuse_pad_into_conv``: Pad → padding of the next nodes.

@@ -40,6 +40,7 @@ from ptq.rewrite.prepare.node_shapes import infer_shapes
 from ptq.rewrite.prepare.normalize_gemm import normalize_gemm
 from ptq.rewrite.prepare.reduce_mean_to_pool import reduce_mean_to_pool
 from ptq.rewrite.prepare.remove_no_ops import remove_no_ops, remove_unused
+from ptq.rewrite.prepare.remove_unit_dilations import remove_unit_dilations
 from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 from ptq.rewrite.prepare.separate_output_weights import separate_output_weights
 from ptq.rewrite.prepare.separate_pieces import separate_pieces
@@ -63,6 +64,7 @@ PREPARE: tuple[Rewrite, ...] = (
     cancel_transposes,
     bypass_concat,
     separate_pieces,
+    remove_unit_dilations,
     resolve_auto_pad,
     expand_axes,
     fuse_pad_into_conv,
@@ -90,6 +92,7 @@ NEWER: frozenset[Rewrite] = frozenset(
         rewrite_einsum_to_matmul,
         cancel_transposes,
         separate_pieces,
+        remove_unit_dilations,
         fuse_prelu,
         move_views,
     ]

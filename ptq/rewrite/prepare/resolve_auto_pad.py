@@ -3,8 +3,10 @@
     SAME:  out = ⌈in / stride⌉,  total = max((out − 1)·stride + kernel − in, 0)
 
 An odd total has the larger pad at the end (SAME_UPPER) or at the beginning (SAME_LOWER): ONNX operators, Conv and
-MaxPool. A pool with dilations gets the pads of ONNX Runtime, which leaves dilation out of the total, against the
-specification; the pads may be too few for ⌈in / stride⌉ windows. A Conv with dilations stays unchanged.
+MaxPool. These nodes keep auto_pad:
+
+1. nodes with dilations, where the specification and ONNX Runtime disagree, also on the output's size;
+2. pools whose first window ONNX Runtime begins inside the image, as strides skip two positions or more.
 """
 
 from __future__ import annotations
@@ -20,10 +22,7 @@ PADDED_OPS = (*CONVOLUTIONS, "AveragePool", "MaxPool", "LpPool")
 
 
 def resolve_auto_pad(graph: Graph) -> list[Change]:
-    """Replace auto_pad by pads where sizes are static, and write kernel_shape of convolutions, in place.
-
-    Dilations of 1 are removed from an AveragePool: ONNX Runtime's integer kernel has no such attribute.
-    """
+    """Replace auto_pad by pads where sizes are static, and write kernel_shape of convolutions, in place."""
     count = 0
     for node in graph.nodes:
         if get_operator(node) not in PADDED_OPS:
@@ -33,8 +32,6 @@ def resolve_auto_pad(graph: Graph) -> list[Change]:
         )
         if "kernel_shape" not in node.attributes and weight is not None and None not in weight:
             set_attributes(node, kernel_shape=[d for d in weight[2:] if d is not None])
-        if node.op_type == "AveragePool" and {*get_attributes(node).get("dilations", ())} == {1}:
-            set_attributes(node, dilations=None)
         count += _resolve(node)
     return [Change("resolve_auto_pad", count)] if count else []
 
@@ -49,22 +46,18 @@ def _resolve(node: Node) -> bool:
         return True
     shape = None if node.inputs[0] is None else get_shape(node.inputs[0])
     dilated = any(d != 1 for d in attrs.get("dilations", ()))
-    if node.op_type == "ConvTranspose" or shape is None or None in shape[2:]:
-        return False
-    if dilated and node.op_type == "Conv":
+    if node.op_type == "ConvTranspose" or dilated or shape is None or None in shape[2:]:
         return False
     begins, ends = [], []
     strides = attrs.get("strides", [1] * len(kernel))
     for size, k, stride in zip(shape[2:], kernel, strides, strict=True):
         assert size is not None
-        lower = mode == "SAME_LOWER"
-        begin, end = compute_same_pads(size, k, stride, lower=lower, may_crop=dilated)
+        lower, is_pool = mode == "SAME_LOWER", node.op_type not in CONVOLUTIONS
+        begin, end = compute_same_pads(size, k, stride, lower=lower, may_crop=is_pool)
+        if begin < 0:
+            return False  # only with auto_pad may pads be negative
         begins.append(begin)
-        ends.append(end)
-    if min(begins + ends) < 0:
-        return False  # only with auto_pad may pads be negative
-    set_attributes(node, auto_pad=None, pads=begins + ends)
-    if not dilated:
-        # With these pads, rounding down gives out = ⌈in / stride⌉; ceil_mode could give one more.
-        set_attributes(node, ceil_mode=None)
+        ends.append(max(end, 0))  # positions that no window reads
+    # With these pads, rounding down gives out = ⌈in / stride⌉; ceil_mode could give one more.
+    set_attributes(node, auto_pad=None, pads=begins + ends, ceil_mode=None)
     return True

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from ptq.kernels.shape import make_slice
 from ptq.model.node import Node, Value, get_attributes, get_constant, get_dtype, get_operator
 
 Element = int | str | None
@@ -127,11 +128,7 @@ def _slice(inputs: list[Elements], attrs: Mapping[str, Any]) -> Elements:
     steps = _require_integers(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
     index = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        size = data.shape[axis]
-        low_end = end < -size and step < 0
-        # ONNX clamps a start to the first element; Python takes nothing from before it backwards.
-        first = max(start, -size) if step < 0 else start
-        index[axis] = slice(first, None if low_end else end, step)
+        index[axis] = make_slice(start, end, step, data.shape[axis])
     return data[tuple(index)]
 
 

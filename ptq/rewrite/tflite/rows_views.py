@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
+from ptq.kernels.shape import make_slice
 from ptq.rewrite.tflite.emitter import Emitter, find_common_order
 from ptq.rewrite.tflite.measured_shapes import DependsOnBatchError
 from ptq.rewrite.tflite.operations import Operation
@@ -182,7 +183,7 @@ def write_slice_axes(e: Emitter, o: Operation) -> None:
     steps = steps if steps is not None else [1] * len(starts)
     spans = [slice(None)] * rank
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        spans[axis] = slice(start, end, step)
+        spans[axis] = make_slice(start, end, step, shape[axis])
     order = e.order(x) or order_naturally(rank)
     grows = [i for i, length in enumerate(e.signature(x)) if length == -1]
     if any(spans[axis] != slice(None) for axis in grows):

@@ -112,7 +112,33 @@ def test_a_dilated_pool_pads_as_onnxruntime_does(
         "kernel_shape": kernel, "strides": strides, "dilations": (2, 3), "auto_pad": auto_pad,
         "ceil_mode": ceil_mode,
     }  # fmt: skip
-    x = np.random.default_rng(0).integers(-128, 128, (1, 2, 9, 13)).astype(np.int8)
+    _compare_max_pools(kernels, attrs, (9, 13))
+
+
+def test_a_dilated_window_that_exceeds_the_image_is_one_output() -> None:
+    attrs = {
+        "kernel_shape": (4, 3), "strides": (5, 4), "dilations": (3, 3), "auto_pad": "SAME_UPPER",
+    }  # fmt: skip
+    _compare_max_pools(ort.KERNELS, attrs, (9, 13))
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_positions_that_strides_skip_come_before_a_window_too_in_onnx_runtime(
+    auto_pad: str,
+) -> None:
+    attrs = {
+        "kernel_shape": (1, 2), "strides": (4, 5), "dilations": (1, 1), "auto_pad": auto_pad,
+    }  # fmt: skip
+    _compare_max_pools(ort.KERNELS, attrs, (7, 8))
+    x = np.arange(56, dtype=np.int8).reshape(1, 7, 8, 1)
+    pooled = litert.KERNELS["MaxPool"](Site("MaxPool", attrs, (P,), (P,), (None,)))([x])
+    np.testing.assert_array_equal(pooled, x[:, ::4, 1::5])
+
+
+def _compare_max_pools(
+    kernels: Mapping[str, KernelMaker], attrs: Mapping[str, Any], sizes: tuple[int, int]
+) -> None:
+    x = np.random.default_rng(0).integers(-128, 128, (1, 2, *sizes)).astype(np.int8)
     theirs = onnxruntime_output("MaxPool", "", ["x"], {"x": x}, ["x"], **attrs)
     pooled = kernels["MaxPool"](Site("MaxPool", attrs, (P,), (P,), (None,)))
     ours = pooled([np.moveaxis(x, 1, -1)])

@@ -3,10 +3,12 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import onnx
 import pytest
 from networks import find_disagreements, quantize_network
 
 from ptq.model.node import get_attributes, get_operator
+from ptq.model.session.session import Session
 from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 
@@ -18,10 +20,6 @@ KINDS = {
         strides=[{s},1], count_include_pad=1>(x)""",
     "MaxPool that rounds up": """MaxPool<auto_pad={pad}, kernel_shape=[3,2], strides=[{s},2],
         ceil_mode=1>(x)""",
-    "MaxPool with dilations": """MaxPool<auto_pad={pad}, kernel_shape=[3,2], strides=[{s},1],
-        dilations=[2,3]>(x)""",
-    "MaxPool with dilations that rounds up": """MaxPool<auto_pad={pad}, kernel_shape=[3,2],
-        strides=[{s},2], dilations=[2,3], ceil_mode=1>(x)""",
 }
 
 
@@ -45,14 +43,44 @@ def test_written_out_pads_mean_the_same_to_onnx_runtime(kind, pad, parsed, same_
     "call",
     [
         'Conv<auto_pad="SAME_UPPER", dilations=[2,1]>(x, w)',
-        'MaxPool<auto_pad="SAME_UPPER", dilations=[2,1], kernel_shape=[3,1], strides=[1,4]>(x)',
+        'MaxPool<auto_pad="SAME_UPPER", dilations=[2,1], kernel_shape=[3,1], ceil_mode=1>(x)',
+        'MaxPool<auto_pad="SAME_UPPER", kernel_shape=[1,1], strides=[4,4]>(x)',
+        'AveragePool<auto_pad="SAME_LOWER", kernel_shape=[1,2], strides=[1,6]>(x)',
     ],
-    ids=["Conv with dilations", "MaxPool whose pads would be negative"],
+    ids=["Conv with dilations", "MaxPool with dilations", "MaxPool", "AveragePool"],
 )
 def test_auto_pad_stays(call, parsed):
     text = f"g (float[N,2,8,11] x) => (float[N,2,a,b] y) {{ y = {call} }}"
     weight = {"w": np.ones((2, 2, 3, 1), np.float32)} if "w)" in call else {}
     assert resolve_auto_pad(parsed(text, **weight)) == []
+
+
+@pytest.mark.parametrize(("kernel", "stride", "kept"), [(1, 4, True), (1, 2, False)])
+def test_a_pool_that_skips_positions_keeps_its_values(kernel, stride, kept, parsed, rng):
+    """ONNX Runtime runs such pools with blocks of channels alone, behind a Conv."""
+    text = f"""g (float[1,3,8,7] x) => (float[1,16,a,b] y) {{
+        c = Conv<pads=[1,1,1,1]>(x, w)
+        y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[{kernel},{kernel}], strides=[{stride},{stride}]>(c) }}"""
+    weight = rng.standard_normal((16, 3, 3, 3)).astype(np.float32)
+    before = parsed(text, w=weight).with_shapes()
+    after = before.copy()
+    resolve_auto_pad(after)
+    assert ("auto_pad" in get_attributes(after.nodes[-1])) == kept
+    x = rng.standard_normal((1, 3, 8, 7)).astype(np.float32)
+    theirs, ours = (Session(g, threads=1).run({"x": x}, ["y"])[0] for g in (before, after))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_dilated_pool_keeps_the_shapes_of_its_model(parsed, rng):
+    text = """g (float[1,3,12,12] x) => (float[1,8,12,12] y) {
+        c = Conv<pads=[1,1,1,1]>(x, w)
+        y = MaxPool<auto_pad="SAME_UPPER", dilations=[2,2], kernel_shape=[3,3]>(c) }"""
+    graph = parsed(text, w=rng.standard_normal((8, 3, 3, 3)).astype(np.float32))
+    done = quantize_network(
+        graph.to_proto(), [{"x": rng.standard_normal((1, 3, 12, 12)).astype(np.float32)}]
+    )
+    onnx.checker.check_model(done.qdq.to_proto(), full_check=True)
+    assert find_disagreements(done) == []
 
 
 def test_an_average_pool_without_real_dilation_has_an_integer_kernel(parsed, same_function, rng):

@@ -140,6 +140,15 @@ def test_the_operators_that_take_float64_are_written(what: str) -> None:
     assert_equals_onnx_runtime(text, x)
 
 
+@pytest.mark.parametrize(("start", "end"), [(-9, -99), (3, 2**63 - 1)])
+def test_a_slice_backwards_is_that_of_onnx_runtime(start: int, end: int) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(1, 4, 3)
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[1, 4, 3] x) => (float[a, b, c] y)
+    <int64[1] start = {{{start}}}, int64[1] end = {{{end}}}, int64[1] one = {{1}}, int64[1] back = {{-1}}>
+    {{ y = Slice(x, start, end, one, back) }}"""
+    assert_equals_onnx_runtime(text, x)
+
+
 def test_a_table_of_int64_keeps_its_type() -> None:
     text = """<ir_version: 9, opset_import: ["": 20]> g (float[1, 5] x) => (float[1, 1] y)
     <int64[5] table = {1, 2, -3, 4, 5}>
