@@ -41,7 +41,6 @@ LONG_TIMEOUT = 60.0
 _NO_ANSWER = re.compile("timeout|connector|connectionrefused|endpointconnection", re.IGNORECASE)
 """What the classes of such errors are called."""
 _ENDLESS = {
-    "RecursionError": "the server lists a folder in itself, without end",
     "TooManyRedirects": "the server redirects in a circle",
 }
 """What errors mean that no retry removes, by the name of their class."""

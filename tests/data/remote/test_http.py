@@ -285,17 +285,51 @@ def test_names_on_a_web_server_are_those_of_the_folder(
     folder: Path, tmp_path: Path, handler: type[WholeFiles]
 ) -> None:
     images = sorted((folder / "images").rglob("*.png"))
-    names = ["abricot/a b", "zebre/a#1", "zebre/100%", "éclair/b?2", "éclair/x&y"]
+    names = ["abricot/a b", "zebre/a#1", "zebre/100%", "éclair/b?2", "éclair/x&y", "x&y z/1 1"]
     for image, name in zip(images, [*names, *(f"éclair/{k} {k}" for k in range(4))], strict=False):
         (tmp_path / "of all" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(image, tmp_path / "of all" / f"{name}.png")
     with serve(tmp_path, handler) as url:
         for part in ("of all", "of all/*/*[ #]*.png"):
             expected = describe_samples(tmp_path / part)
-            assert len(expected) == (9 if part == "of all" else 6)
-            assert {labels for _, _, labels in expected} == {(0,), (1,), (2,)}
+            assert len(expected) == (10 if part == "of all" else 7)
+            assert {labels for _, _, labels in expected} == {(0,), (1,), (2,), (3,)}
             assert describe_samples(f"{url}/{part}") == expected
             assert describe_samples(f"{url}/{part.replace(' ', '%20')}") == expected
+
+
+@pytest.mark.parametrize("resets", [2, 99])
+def test_a_subfolder_that_a_server_fails_to_list_is_asked_for_again(
+    folder: Path, resets: int
+) -> None:
+    left = [*range(resets)]
+
+    class Resets(Parts):
+        def list_directory(self, path: str | os.PathLike[str]) -> io.BytesIO | None:
+            if left and "dark" in Path(path).name:
+                left.pop()
+                self.close_connection = True
+                return None  # the connection ends without an answer
+            return super().list_directory(path)
+
+    expected = describe_samples(folder / "images")
+    with serve(folder, Resets) as url:
+        if resets == 2:
+            assert describe_samples(f"{url}/images") == expected
+            return
+        with pytest.raises(DataError, match=rf"^{url}/images/0_dark: .*\(4 attempts\)"):
+            describe_samples(f"{url}/images")
+
+
+def test_a_folder_that_a_server_lists_in_itself_is_one_line(folder: Path) -> None:
+    class Endless(Apache):
+        def translate_path(self, path: str) -> str:
+            return super().translate_path(re.sub(r"/(?:\w_\w+/)*", "/", path, count=1))
+
+    end = "the server lists a folder in itself, without end"
+    with serve(folder / "images", Endless) as url, pytest.raises(DataError, match=end) as caught:
+        describe_samples(f"{url}/")
+    assert str(caught.value).startswith(f"{url}/")
 
 
 def test_a_list_of_classes_beside_a_file_on_a_server_numbers_its_names(tmp_path: Path) -> None:

@@ -201,14 +201,6 @@ def test_a_store_that_keeps_an_attempt_waiting_is_not_asked_again(
     assert len(asked) == 1
 
 
-def test_folders_without_end_are_listed_once() -> None:
-    def descend() -> None:
-        descend()
-
-    with pytest.raises(OSError, match=r"\] the server lists a folder in itself, without end: "):
-        remote.run_with_retries("http://b/x", descend)
-
-
 def test_a_long_transfer_that_is_cut_is_tried_again(monkeypatch) -> None:
     monkeypatch.setattr(remote, "LONG_TIMEOUT", 0.01)
     monkeypatch.setattr(remote, "PAUSES", (0.0,))
