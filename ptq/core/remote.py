@@ -48,16 +48,24 @@ _ENDLESS = {
 _URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL | re.IGNORECASE)
 _CLUSTERS = ("tcp", "tls", "ray")
 """The kinds of addresses of clusters."""
-_USER = r"(?:[^/\s@\[]*:(?!\d*[/?#])[^\s@]*@(?:[^/\s]*@)?|[^/\s]*@)"
-"""User and password of a URL. A password may hold ``@``, and ``/`` where what follows ``:`` is no port."""
-_SHOWN_URL = re.compile(
-    rf"\b({'|'.join((*EXTRAS, *_CLUSTERS))}):/{{1,2}}(?=[^/\s]){_USER}?([^\s?#]*)([?#]\S*)?",
-    re.IGNORECASE,
-)
 _WEB = ("http", "https")
 """Web servers: what follows ``?`` is a query, and names are percent-encoded."""
 _WITH_QUERIES = (*_WEB, *_CLUSTERS)
 """In other URLs ``?`` and ``#`` are signs of a name, unless ``=`` follows."""
+_STARTS = rf"(?:{'|'.join((*EXTRAS, *_CLUSTERS))}):/"
+_NEXT = rf"(?!,{_STARTS})"
+"""Not before the next URL of a list in braces."""
+_WITHIN = rf"(?:(?![\s,'\"(]{_STARTS})[^\n])"
+"""A sign with which no other URL begins."""
+_PORT = r"\d*(?:[/?#\s]|[:,;.)'\"\]}]+(?:\s|$)|$)"
+_USER = rf"(?:[^/\s\[]*?:(?!{_PORT}){_WITHIN}*@|[^/\s]*@)?"
+"""User and password. Where what follows ``:`` is no port it is a password, and may hold ``@``, ``/`` and blanks."""
+_SHOWN_URL = re.compile(
+    rf"\b(?:({'|'.join(_WITH_QUERIES)}):/{{1,2}}(?=[^/\s]){_USER}"
+    rf"|({'|'.join(sorted({*EXTRAS} - {*_WEB}))}):/{{1,2}}(?=[^/\s])(?:[^/\s]*@)?)"
+    rf"((?:{_NEXT}[^\s?#])*(?:[ ]{_WITHIN}*?(?=\?[^\s?=]+=))?)([?#](?:{_NEXT}\S)*)?",
+    re.IGNORECASE,
+)
 _SECRET_NAMES = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRING")
 _LEAST_SECRET = 6
 """Shorter values of variables are no secrets, and occur in other words."""
@@ -89,7 +97,7 @@ def redact(place: object) -> str:
 
 
 def _shorten_url(found: re.Match[str]) -> str:
-    scheme, path, rest = found[1].lower(), found[2], found[3] or ""
+    scheme, path, rest = (found[1] or found[2]).lower(), found[3], found[4] or ""
     is_query = scheme in _WITH_QUERIES or "=" in rest
     return f"{scheme}://{path}{'' if is_query else rest}"
 

@@ -50,14 +50,20 @@ def test_user_password_query_and_secrets_of_the_environment_are_never_shown(
     monkeypatch.setenv("MY_STORE_TOKEN", "abcdef123456")
     assert remote.redact("https://me:pass@host/x.npz?sig=1&b=2") == "https://host/x.npz"
     assert remote.redact(Path("az://c/x?sv=1")) == "az://c/x"
+    assert remote.redact("https://host/of all/a b.npz?sig=1&b=2") == "https://host/of all/a b.npz"
     shown = remote.redact("denied for abcdef123456 at s3://key@b/x?v=1 see http://b/y?z")
     assert shown == "denied for … at s3://b/x see http://b/y"
 
 
-@pytest.mark.parametrize("password", ["p@ss", "p/ss", "p/s@s", "1?p", "12p/ss", "p#ss"])
+@pytest.mark.parametrize(
+    "password", ["p@ss", "p/ss", "p/s@s", "1?p", "12p/ss", "p#ss", "p@s/s", "p s", "1,2"]
+)
 def test_no_sign_in_a_password_shows_a_part_of_it(password: str) -> None:
     assert remote.redact(f"https://me:{password}@host/x.npz") == "https://host/x.npz"
     assert remote.redact(f"HTTPS://me:{password}@host:80/x.npz") == "https://host:80/x.npz"
+    assert remote.redact(f"http://me@home:{password}@host/x.npz") == "http://host/x.npz"
+    two = f"{{http://me:{password}@host/a.tar,http://me:{password}@host/b.tar?s=1,http://h/c}}"
+    assert remote.redact(two) == "{http://host/a.tar,http://host/b.tar,http://h/c}"
 
 
 def test_the_scheme_of_a_url_may_have_capital_letters() -> None:
@@ -72,6 +78,9 @@ def test_the_scheme_of_a_url_may_have_capital_letters() -> None:
         "http://host:8080/icon@2x.png",
         "http://[::1]:80/icon@2x.png",
         "hf://datasets/user/name@main/x:y@z.npz",
+        "s3://arn:aws:s3:us-west-2:1234:accesspoint/ap/icon@2x.png",
+        "http://host:8080: refused, see a@b",
+        "tcp://host:8786, tcp://other:8786",
     ],
 )
 def test_signs_in_the_names_of_objects_are_shown(text: str) -> None:
