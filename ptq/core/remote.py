@@ -40,6 +40,7 @@ LONG_TIMEOUT = 60.0
 """Seconds. If nobody has answered for longer there is no further attempt: the store's package has tried by itself."""
 _NO_ANSWER = re.compile("timeout|connector|connectionrefused|endpointconnection", re.IGNORECASE)
 """What the classes of such errors are called."""
+_REFUSALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _ENDLESS = {
     "TooManyRedirects": "the server redirects in a circle",
 }
@@ -136,12 +137,12 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
         started = time.monotonic()
         try:
             return action()
-        except PermissionError as error:
-            reason = f"permission denied ({redact(shorten_message(error))})"
-            raise PermissionError(errno.EACCES, reason, redact(url)) from None
         # Libraries of file systems raise errors of HTTP clients, of asyncio and of their own.
         except Exception as raised:
             found = _find_reason(raised)
+            if isinstance(found, PermissionError) or getattr(found, "status", None) in _REFUSALS:
+                reason = f"permission denied ({redact(shorten_message(found))})"
+                raise PermissionError(errno.EACCES, reason, redact(url)) from None
             if isinstance(found, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
                 absent = "No such file or directory"
                 raise FileNotFoundError(errno.ENOENT, absent, redact(url)) from None
