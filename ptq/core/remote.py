@@ -266,7 +266,7 @@ def without_query(url: str) -> str:
 
 def is_web(url: str) -> bool:
     """Whether a URL is that of a web server, and not of a store."""
-    return url.partition("://")[0] in _WEB
+    return (as_url(url) or "").partition("://")[0] in _WEB
 
 
 def get_path(url: str) -> str:

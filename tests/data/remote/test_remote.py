@@ -15,6 +15,7 @@ import ptq
 from ptq.core import files, remote
 from ptq.core.errors import DataError, PtqError
 from ptq.data.list_objects import StoredObject
+from ptq.data.places import find_shards, has_pattern
 from ptq.data.places import expand_braces
 from ptq.data.trees import url_tree
 from ptq.model.open import read_tflite_content
@@ -68,6 +69,12 @@ def test_no_sign_in_a_password_shows_a_part_of_it(password: str) -> None:
 
 def test_the_scheme_of_a_url_may_have_capital_letters() -> None:
     assert remote.as_url("HTTP://host/X.npz") == "http://host/X.npz"
+    for start in ("HTTPS://host", "Https:/host"):
+        assert not has_pattern(f"{start}/X.npz?sig=a")
+        assert remote.get_path(f"{start}/a%20b.npz?sig=a") == f"{start}/a b.npz"
+        assert find_shards(f"{start}/X.tar?sig=a") == ["https://host/X.tar?sig=a"]
+        places = f"{{{start}/X.tar?sig=a,https://host/Y.tar}}"
+        assert find_shards(places) == ["https://host/X.tar?sig=a", "https://host/Y.tar"]
 
 
 @pytest.mark.parametrize(
