@@ -15,8 +15,7 @@ import ptq
 from ptq.core import files, remote
 from ptq.core.errors import DataError, PtqError
 from ptq.data.list_objects import StoredObject
-from ptq.data.places import find_shards, has_pattern
-from ptq.data.places import expand_braces
+from ptq.data.places import expand_braces, find_shards, has_pattern
 from ptq.data.trees import url_tree
 from ptq.model.open import read_tflite_content
 
