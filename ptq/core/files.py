@@ -104,8 +104,8 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
     """Write a file atomically: to a temporary file in the same folder, which then replaces the file.
 
     A symbolic link stays a link; its target is written. A file that is replaced keeps its rights, but not setuid and
-    setgid, because its content is another. A device or a pipe is written directly. An object of a URL appears whole or
-    not at all.
+    setgid, because its content is another. A device or a pipe is written directly. An object of a URL appears whole
+    or not at all.
 
     Args:
         path: The file.
