@@ -67,16 +67,24 @@ def _find_link(path: Path, folder: Path) -> Path | None:
 
 
 def _match(path: Path, text: str) -> Iterator[Path]:
-    """The files of a pattern that are the output."""
+    """The files of a pattern, or of a folder at a URL, that are the output."""
     from ptq.data.places import expand_braces, has_pattern
 
     for place in expand_braces(text):
         url, own = remote.as_url(place), remote.as_url(path)
         if url is not None:
-            named: Iterable[str] = [own] if own is not None and fnmatchcase(own, url) else []
+            named: Iterable[str] = [own] if own is not None and _is_read_at(url, own) else []
         else:
             named = glob.iglob(place, recursive=True) if has_pattern(place) else [place]
         yield from (one for one in map(Path, named) if files.is_same_file(path, one))
+
+
+def _is_read_at(url: str, own: str) -> bool:
+    """Whether an object is that of a URL, matches its pattern or lies in its folder."""
+    read, written = remote.get_path(url), remote.get_path(own)
+    return (
+        written == read or fnmatchcase(written, read) or written.startswith(f"{read.rstrip('/')}/")
+    )
 
 
 def _is_file_of(path: Path, reference: str) -> bool:

@@ -27,7 +27,7 @@ MAX_LISTED_SAMPLES = 100
 def choose_default_output(model: Path, form: str = "qdq") -> Path:
     """Default output of ``quantize``, in the current folder; it has no part of the query of a model's URL."""
     url = remote.as_url(model)
-    name = model if url is None else Path(remote.get_path(url))
+    name = model if url is None else Path(remote.get_path(remote.redact(url)))
     return Path(f"{name.stem}.int8.{'tflite' if form == 'tflite' else 'onnx'}")
 
 

@@ -145,7 +145,9 @@ def _read_tables(path: Path) -> dict[str, Any]:
     """Content of a file, or its table ``tool.ptq``."""
     content = _parse(_read(path), path)
     of_several = isinstance(content.get("tool"), dict)
-    tables = (_find_own_table(content) or {}) if of_several else content
+    tables = _find_own_table(content) if of_several else content
+    if tables is None:
+        return {}
     if not isinstance(tables, dict):
         raise UsageError(f"{path}: tool.ptq is no table; write [tool.ptq]")
     return tables

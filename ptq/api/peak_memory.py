@@ -37,10 +37,9 @@ def measure_peak_memory(path: Path, feed: Mapping[str, NDArray[Any]], threads: i
     asked = io.BytesIO()
     run = {"path": str(path), "inputs": [*feed], "threads": threads}
     write_message(asked, run, [*feed.values()])
-    # a file of the current folder must not stand for a module of another package
-    code = (
-        f"import sys; sys.path[:] = {sys.path!r}; import {__name__} as own; own.run_and_measure()"
-    )
+    # a file of the current folder must not stand for a module of another package; imports use texts only
+    places = [place for place in sys.path if isinstance(place, str)]
+    code = f"import sys; sys.path[:] = {places!r}; import {__name__} as own; own.run_and_measure()"
     done = subprocess.run(
         [sys.executable, "-c", code], input=asked.getvalue(), capture_output=True, check=False
     )

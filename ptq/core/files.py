@@ -6,7 +6,6 @@ import errno
 import os
 import secrets
 import shutil
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -104,8 +103,9 @@ def require_regular(path: Path) -> None:
 def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
     """Write a file atomically: to a temporary file in the same folder, which then replaces the file.
 
-    A symbolic link stays a link; its target is written. A file that is replaced keeps its mode. A device or a pipe is
-    written directly. An object of a URL appears whole or not at all.
+    A symbolic link stays a link; its target is written. A file that is replaced keeps its rights, but not setuid and
+    setgid, because its content is another. A device or a pipe is written directly. An object of a URL appears whole
+    or not at all.
 
     Args:
         path: The file.
@@ -135,7 +135,7 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
         temporary = path.parent / f".ptq-{secrets.token_hex(8)}.tmp"
         with open(temporary, "xb") as stream:
             with suppress(OSError):  # no file is replaced, or the file system has no modes
-                temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+                temporary.chmod(path.stat().st_mode & 0o777)
             stream.writelines(pieces)
             stream.flush()
             os.fsync(stream.fileno())
@@ -189,9 +189,10 @@ def check_bucket(path: Path) -> None:
 
 
 def is_same_file(one: Path, other: Path) -> bool:
-    """Return whether two paths name one file, also through symbolic and hard links."""
-    if remote.as_url(one) is not None or remote.as_url(other) is not None:
-        return remote.as_url(one) == remote.as_url(other)
+    """Return whether two paths name one file, also through links, or by a signed URL or an encoded name."""
+    urls = [url for url in map(remote.as_url, (one, other)) if url is not None]
+    if urls:
+        return len(urls) > 1 and remote.get_path(urls[0]) == remote.get_path(urls[1])
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):

@@ -40,8 +40,8 @@ LONG_TIMEOUT = 60.0
 """Seconds. If nobody has answered for longer there is no further attempt: the store's package has tried by itself."""
 _NO_ANSWER = re.compile("timeout|connector|connectionrefused|endpointconnection", re.IGNORECASE)
 """What the classes of such errors are called."""
+_REFUSALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _ENDLESS = {
-    "RecursionError": "the server lists a folder in itself, without end",
     "TooManyRedirects": "the server redirects in a circle",
 }
 """What errors mean that no retry removes, by the name of their class."""
@@ -49,16 +49,24 @@ _ENDLESS = {
 _URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL | re.IGNORECASE)
 _CLUSTERS = ("tcp", "tls", "ray")
 """The kinds of addresses of clusters."""
-_USER = r"(?:[^/\s@\[]*:(?!\d*[/?#])[^\s@]*@(?:[^/\s]*@)?|[^/\s]*@)"
-"""User and password of a URL. A password may hold ``@``, and ``/`` where what follows ``:`` is no port."""
-_SHOWN_URL = re.compile(
-    rf"\b({'|'.join((*EXTRAS, *_CLUSTERS))}):/{{1,2}}(?=[^/\s]){_USER}?([^\s?#]*)([?#]\S*)?",
-    re.IGNORECASE,
-)
 _WEB = ("http", "https")
 """Web servers: what follows ``?`` is a query, and names are percent-encoded."""
 _WITH_QUERIES = (*_WEB, *_CLUSTERS)
 """In other URLs ``?`` and ``#`` are signs of a name, unless ``=`` follows."""
+_STARTS = rf"(?:{'|'.join((*EXTRAS, *_CLUSTERS))}):/"
+_NEXT = rf"(?!,{_STARTS})"
+"""Not before the next URL of a list in braces."""
+_WITHIN = rf"(?:(?![\s,'\"(]{_STARTS})[^\n])"
+"""A sign with which no other URL begins."""
+_PORT = r"\d*(?:[/?#\s]|[:,;.)'\"\]}]+(?:\s|$)|$)"
+_USER = rf"(?:[^/\s\[]*?:(?!{_PORT}){_WITHIN}*@|[^/\s]*@)?"
+"""User and password. Where what follows ``:`` is no port it is a password, and may hold ``@``, ``/`` and blanks."""
+_SHOWN_URL = re.compile(
+    rf"\b(?:({'|'.join(_WITH_QUERIES)}):/{{1,2}}(?=[^/\s]){_USER}"
+    rf"|({'|'.join(sorted({*EXTRAS} - {*_WEB}))}):/{{1,2}}(?=[^/\s])(?:[^/\s]*@)?)"
+    rf"((?:{_NEXT}[^\s?#])*(?:[ ]{_WITHIN}*?(?=\?[^\s?=]+=))?)([?#](?:{_NEXT}\S)*)?",
+    re.IGNORECASE,
+)
 _SECRET_NAMES = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRING")
 _LEAST_SECRET = 6
 """Shorter values of variables are no secrets, and occur in other words."""
@@ -90,7 +98,7 @@ def redact(place: object) -> str:
 
 
 def _shorten_url(found: re.Match[str]) -> str:
-    scheme, path, rest = found[1].lower(), found[2], found[3] or ""
+    scheme, path, rest = (found[1] or found[2]).lower(), found[3], found[4] or ""
     is_query = scheme in _WITH_QUERIES or "=" in rest
     return f"{scheme}://{path}{'' if is_query else rest}"
 
@@ -129,12 +137,12 @@ def run_with_retries(url: str, action: Callable[[], T]) -> T:
         started = time.monotonic()
         try:
             return action()
-        except PermissionError as error:
-            reason = f"permission denied ({redact(shorten_message(error))})"
-            raise PermissionError(errno.EACCES, reason, redact(url)) from None
         # Libraries of file systems raise errors of HTTP clients, of asyncio and of their own.
         except Exception as raised:
             found = _find_reason(raised)
+            if isinstance(found, PermissionError) or getattr(found, "status", None) in _REFUSALS:
+                reason = f"permission denied ({redact(shorten_message(found))})"
+                raise PermissionError(errno.EACCES, reason, redact(url)) from None
             if isinstance(found, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
                 absent = "No such file or directory"
                 raise FileNotFoundError(errno.ENOENT, absent, redact(url)) from None
@@ -258,7 +266,7 @@ def without_query(url: str) -> str:
 
 def is_web(url: str) -> bool:
     """Whether a URL is that of a web server, and not of a store."""
-    return url.partition("://")[0] in _WEB
+    return (as_url(url) or "").partition("://")[0] in _WEB
 
 
 def get_path(url: str) -> str:

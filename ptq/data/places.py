@@ -128,7 +128,7 @@ def _match_shards(pattern: str, url: str | None) -> list[str]:
             found = [one.url for one in list_objects(url).values()]
         except OSError as error:
             raise DataError(
-                f"{remote.redact(url)}: cannot list the data: {error.strerror}"
+                f"{error.filename or remote.redact(url)}: cannot list the data: {error.strerror}"
             ) from error
     if not found:
         raise DataError(f"{remote.redact(pattern)}: there is no such file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,7 @@ def test_the_peak_memory_depends_on_no_file_of_the_current_folder_and_on_no_name
         ).SerializeToString()
     )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path / "other"])  # imports pass over a Path
     (found,) = ptq.benchmark("model.onnx", seconds=0.02).models
     assert found.peak_bytes is not None
 

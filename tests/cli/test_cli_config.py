@@ -124,6 +124,13 @@ def test_a_damaged_pyproject_that_names_ptq_is_one_line_with_the_remedy(sensitiv
     assert line.endswith("; mend it, or name another file as --config")
 
 
+@pytest.mark.parametrize("value", ["0", '""', "[]", "false", "3"])
+def test_what_is_no_table_of_ptq_is_refused(sensitivity, value):
+    write(f"[tool]\nptq = {value}\n", "pyproject.toml")
+    line = "error: pyproject.toml: tool.ptq is no table; write [tool.ptq]"
+    assert sensitivity().line == line
+
+
 def test_a_key_that_is_named_as_the_table_of_tools_is_refused(sensitivity):
     write("tool = 3\n")
     assert sensitivity().line.startswith("error: ptq.toml: no command has an option tool; ")

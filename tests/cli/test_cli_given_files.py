@@ -12,7 +12,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from ptq_cli.given_files import READ_OPTIONS
+from ptq_cli.given_files import READ_OPTIONS, find_replaced_input
 from ptq_cli.main import app
 
 PROCESSOR = '{"input_size": [3, 8, 8], "mean": [0, 0, 0], "std": [1, 1, 1]}'
@@ -79,6 +79,25 @@ def test_a_word_of_the_environment_in_a_path_hides_no_input(ptq, model, data, mo
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
     assert document["digests"] == {"model": f"sha256:{digest}"}
     assert document["options"]["model"] == "…/model.onnx"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "http://host/o",
+        "HTTP://host/o/",
+        "http://host/o/a b.npz",
+        "http://host/o/a *.npz",
+        "http://host/o/a%20*.npz",
+        "http://host/o/a%20b.npz?sig=1",
+        "{http://host/o/x.npz,http://host/o/a%20b.npz}",
+    ],
+)
+@pytest.mark.parametrize("name", ["a%20b.npz", "a b.npz?sig=2"])
+def test_an_output_at_a_url_is_found_in_what_is_read_there(read, name):
+    sources = [Path(read)]
+    assert find_replaced_input(Path(f"http://host/o/{name}"), sources) is not None
+    assert find_replaced_input(Path(f"http://host/o2/{name}"), sources) is None
 
 
 def test_a_new_file_beside_a_pattern_is_written(ptq, model, data):

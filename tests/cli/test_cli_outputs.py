@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 import pytest
 from PIL import Image
+from ptq_cli.outputs import choose_default_output
 
 FAST = ("--effort", "fast", "--threads", 1)
 PATIENCE = 60  # seconds until a process that should have begun is given up
@@ -240,3 +241,11 @@ def test_bad_samples_that_are_left_out_are_counted_and_named(ptq, model, data, v
     assert "2.npz" in damaged
     assert "3.npz" in nan
     assert "NaN" in nan
+
+
+@pytest.mark.parametrize("end", ["?TOKEN.SIG", "?sig=a.b", "#SEC.x", ""])
+def test_the_default_output_has_no_part_of_a_query(end):
+    for name, stem in (("m", "m"), ("m[1]", "m[1]"), ("of%20all/m%20x", "m x")):
+        model = Path(f"https://me:pass@host/{name}.onnx{end}")
+        assert choose_default_output(model) == Path(f"{stem}.int8.onnx")
+    assert choose_default_output(Path("s3://b/c#1.onnx")) == Path("c#1.int8.onnx")

@@ -97,8 +97,16 @@ def test_a_writable_place_is_accepted(tmp_path: Path) -> None:
 def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     path.write_bytes(b"old")
-    for mode in (0o600, 0o664):
+    for mode in (0o600, 0o664, 0o6755):
         path.chmod(mode)
         files.write(path, b"new")
         assert path.read_bytes() == b"new"
-        assert stat.S_IMODE(path.stat().st_mode) == mode
+        assert stat.S_IMODE(path.stat().st_mode) == mode & 0o777
+
+
+def test_a_url_is_the_same_file_with_another_signature_and_an_encoded_name() -> None:
+    one = Path("https://host/of all/a b.npz?sig=1")
+    assert files.is_same_file(one, Path("HTTPS://host/of%20all/a%20b.npz?sig=2"))
+    assert not files.is_same_file(one, Path("https://host/of all/a.npz?sig=1"))
+    assert not files.is_same_file(one, Path("a b.npz"))
+    assert not files.is_same_file(Path("s3://b/a b.npz"), Path("s3://b/a%20b.npz"))

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,7 +107,7 @@ class PlaceOpener:
                     path.write_bytes(remote.read(url))
                 except OSError as error:
                     raise DataError(f"{path}: cannot open the data: {error.strerror}") from error
-                if _has_class_names(path):
+                if _has_text_labels(path):
                     _fetch_class_list(url, folder)
                 source = self._open_path(path)
         except BaseException:
@@ -170,18 +170,28 @@ def _list_matches(pattern: str) -> FolderListing:
     return replace(listing, is_selection=True)
 
 
-def _has_class_names(path: Path) -> bool:
-    """Whether an .npz has texts, which may be labels."""
-    headers = NpzTable(path).headers if path.suffix.lower() == ".npz" else {}
-    return any(header.dtype.kind == "U" for header in headers.values())
+def _has_text_labels(path: Path) -> bool:
+    """Whether an .npz has labels that are texts. Digits may be names of a list too."""
+    labels = NpzTable(path).headers.get("labels") if path.suffix.lower() == ".npz" else None
+    return labels is not None and labels.dtype.kind == "U"
 
 
 def _fetch_class_list(url: str, folder: Path) -> None:
-    """Fetch the list of classes beside a file. Names that none numbers are refused when they are read."""
+    """Fetch the list of classes beside a file, if there is one. A signature may be that of the file alone.
+
+    Names that none numbers are refused when they are read.
+
+    Raises:
+        DataError: Whether there is one cannot be found out.
+    """
     place = remote.without_query(url)
     beside = f"{place.rpartition('/')[0]}/{CLASS_LIST}{url.removeprefix(place)}"
-    with suppress(OSError):
+    try:
         (folder / CLASS_LIST).write_bytes(remote.read(beside))
+    except (FileNotFoundError, PermissionError):
+        return
+    except OSError as error:
+        raise DataError(f"{folder / CLASS_LIST}: cannot be read: {error.strerror}") from error
 
 
 @contextmanager

@@ -30,7 +30,9 @@ class UrlTree:
         try:
             found = list_objects(url)
         except OSError as error:
-            raise DataError(f"{self.title}: cannot list the data: {error.strerror}") from error
+            raise DataError(
+                f"{error.filename or self.title}: cannot list the data: {error.strerror}"
+            ) from error
         require_safe_names(found, self.title)
         # as in a folder, hidden files are none
         self._objects = {name: one for name, one in found.items() if not is_hidden(name)}

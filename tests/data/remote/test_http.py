@@ -171,8 +171,17 @@ def test_what_the_server_does_not_have_is_one_line(folder: Path) -> None:
             calibrate(url, "none")
 
 
-@pytest.mark.parametrize("status", [403, 503])
-def test_a_server_that_refuses_is_one_line_with_its_answer(folder: Path, status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (403, r"permission denied \(403, .*\)"),
+        (401, r"permission denied \(401, .*\)"),
+        (503, r"503, .*\(4 attempts\)"),
+    ],
+)
+def test_a_server_that_refuses_is_one_line_with_its_answer(
+    folder: Path, status: int, said: str
+) -> None:
     class Refuses(WholeFiles):
         def do_GET(self) -> None:
             self.send_error(status)
@@ -181,7 +190,7 @@ def test_a_server_that_refuses_is_one_line_with_its_answer(folder: Path, status:
 
     with serve(folder, Refuses) as url:
         secret = url.replace("http://", "http://me:hidden@")
-        with pytest.raises(DataError, match=rf"{status}, .*\(4 attempts\)") as caught:
+        with pytest.raises(DataError, match=f"cannot open the data: {said}") as caught:
             ptq.calibrate(folder / "model.onnx", f"{secret}/x.npz", threads=1)
         assert str(caught.value).startswith(f"{url}/x.npz: ")
         assert "hidden" not in str(caught.value)
@@ -285,17 +294,51 @@ def test_names_on_a_web_server_are_those_of_the_folder(
     folder: Path, tmp_path: Path, handler: type[WholeFiles]
 ) -> None:
     images = sorted((folder / "images").rglob("*.png"))
-    names = ["abricot/a b", "zebre/a#1", "zebre/100%", "éclair/b?2", "éclair/x&y"]
+    names = ["abricot/a b", "zebre/a#1", "zebre/100%", "éclair/b?2", "éclair/x&y", "x&y z/1 1"]
     for image, name in zip(images, [*names, *(f"éclair/{k} {k}" for k in range(4))], strict=False):
         (tmp_path / "of all" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(image, tmp_path / "of all" / f"{name}.png")
     with serve(tmp_path, handler) as url:
         for part in ("of all", "of all/*/*[ #]*.png"):
             expected = describe_samples(tmp_path / part)
-            assert len(expected) == (9 if part == "of all" else 6)
-            assert {labels for _, _, labels in expected} == {(0,), (1,), (2,)}
+            assert len(expected) == (10 if part == "of all" else 7)
+            assert {labels for _, _, labels in expected} == {(0,), (1,), (2,), (3,)}
             assert describe_samples(f"{url}/{part}") == expected
             assert describe_samples(f"{url}/{part.replace(' ', '%20')}") == expected
+
+
+@pytest.mark.parametrize("resets", [2, 99])
+def test_a_subfolder_that_a_server_fails_to_list_is_asked_for_again(
+    folder: Path, resets: int
+) -> None:
+    left = [*range(resets)]
+
+    class Resets(Parts):
+        def list_directory(self, path: str | os.PathLike[str]) -> io.BytesIO | None:
+            if left and "dark" in Path(path).name:
+                left.pop()
+                self.close_connection = True
+                return None  # the connection ends without an answer
+            return super().list_directory(path)
+
+    expected = describe_samples(folder / "images")
+    with serve(folder, Resets) as url:
+        if resets == 2:
+            assert describe_samples(f"{url}/images") == expected
+            return
+        with pytest.raises(DataError, match=rf"^{url}/images/0_dark: .*\(4 attempts\)"):
+            describe_samples(f"{url}/images")
+
+
+def test_a_folder_that_a_server_lists_in_itself_is_one_line(folder: Path) -> None:
+    class Endless(Apache):
+        def translate_path(self, path: str) -> str:
+            return super().translate_path(re.sub(r"/(?:\w_\w+/)*", "/", path, count=1))
+
+    end = "the server lists a folder in itself, without end"
+    with serve(folder / "images", Endless) as url, pytest.raises(DataError, match=end) as caught:
+        describe_samples(f"{url}/")
+    assert str(caught.value).startswith(f"{url}/")
 
 
 def test_a_list_of_classes_beside_a_file_on_a_server_numbers_its_names(tmp_path: Path) -> None:
@@ -310,3 +353,37 @@ def test_a_list_of_classes_beside_a_file_on_a_server_numbers_its_names(tmp_path:
         found = list(ptq.open_samples(place, specs))
     assert [sample.labels for sample in found] == [(1,), (0,), (1,)]
     assert found[0].name.startswith("of cats.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "asked", "said"),
+    [
+        ("labels", 403, 1, r"is a name, .* in a classes\.txt beside the file$"),
+        ("labels", 503, 4, r"^http://[^ ]*/classes\.txt: cannot be read: 503, .*\(4 attempts\)"),
+        ("names", 503, 0, "unexpected 'names'"),
+    ],
+)
+def test_a_list_of_classes_that_a_server_refuses_is_not_waited_for(
+    tmp_path: Path, name: str, status: int, asked: int, said: str
+) -> None:
+    texts = np.array(["cat", "dog", "cat"])
+    np.savez(tmp_path / "cats.npz", x=np.zeros((3, 2), np.float32), **{name: texts})
+    requests = []
+
+    class Refuses(Parts):
+        def do_GET(self) -> None:
+            if "classes.txt" in self.path:
+                requests.append(self.path)
+                self.send_error(status)
+                return
+            super().do_GET()
+
+        def do_HEAD(self) -> None:
+            if "classes.txt" in self.path:
+                self.send_error(status)
+                return
+            super().do_HEAD()
+
+    with serve(tmp_path, Refuses) as url, pytest.raises(DataError, match=said):
+        ptq.open_samples(f"{url}/cats.npz?sig=1", [InputSpec("x", np.dtype(np.float32), (None, 2))])
+    assert len(requests) == asked
