@@ -15,7 +15,7 @@ import ptq
 from ptq.core import files, remote
 from ptq.core.errors import DataError, PtqError
 from ptq.data.list_objects import StoredObject
-from ptq.data.places import expand_braces, has_pattern, match_files
+from ptq.data.places import expand_braces, find_shards, has_pattern, match_files
 from ptq.data.trees import url_tree
 from ptq.model.open import read_tflite_content
 
