@@ -40,7 +40,7 @@ def to_dense(values: NDArray[Any], shape: Sequence[int], sparsity: Any) -> NDArr
         or len({*blocks}) < len(blocks)
         or min(shape, default=0) < 1
     ):
-        raise _damaged("has other axes than its shape")
+        raise _build_error("has other axes than its shape")
     if size * values.itemsize > MAX_PROTO_BYTES:
         raise ModelError(
             f"the .tflite file has a sparse constant of shape {list(shape)}, too large to convert to a dense one; "
@@ -53,10 +53,10 @@ def to_dense(values: NDArray[Any], shape: Sequence[int], sparsity: Any) -> NDArr
         places = [*(np.repeat(place, counts) for place in places), there]
         count = len(there)
     if count != len(values):
-        raise _damaged("has another number of elements than its positions")
+        raise _build_error("has another number of elements than its positions")
     within = {axis: order.index(rank + block) for block, axis in enumerate(blocks)}
     if not all(_is_full(levels[number]) for number in within.values()):
-        raise _damaged("has blocks that are not stored in full")
+        raise _build_error("has blocks that are not stored in full")
     index = []
     for axis, length in enumerate(shape):
         outer, width = order.index(axis), 1
@@ -65,14 +65,14 @@ def to_dense(values: NDArray[Any], shape: Sequence[int], sparsity: Any) -> NDArr
             width = levels[within[axis]].denseSize
             place = place * width + places[within[axis]]
         if _is_full(levels[outer]) and levels[outer].denseSize * width != length:
-            raise _damaged("has an axis of another size than its shape")
+            raise _build_error("has an axis of another size than its shape")
         if ((place < 0) | (place >= length)).any():
-            raise _damaged("has positions outside of its shape")
+            raise _build_error("has positions outside of its shape")
         index.append(place)
     dense, taken = np.zeros(shape, values.dtype), np.zeros(shape, np.bool_)
     dense[tuple(index)], taken[tuple(index)] = values, True
     if np.count_nonzero(taken) < count:
-        raise _damaged("has two elements at one position")
+        raise _build_error("has two elements at one position")
     return dense
 
 
@@ -92,7 +92,7 @@ def _list_children(
     if _is_full(level):
         size = int(level.denseSize)
         if not 0 < size * parents <= most:
-            raise _damaged("has an axis of another size than its shape")
+            raise _build_error("has an axis of another size than its shape")
         return size, np.tile(np.arange(size), parents)
     segments, there = (
         np.asarray(_list(vector and vector.values), np.int64)
@@ -100,7 +100,7 @@ def _list_children(
     )
     counts = np.diff(segments)
     if len(counts) != parents or segments[0] or (counts < 0).any() or segments[-1] != len(there):
-        raise _damaged("has another number of positions than its segments say")
+        raise _build_error("has another number of positions than its segments say")
     return counts, there
 
 
@@ -112,5 +112,5 @@ def _list(values: Any) -> Any:
     return () if values is None else values
 
 
-def _damaged(what: str) -> ModelError:
+def _build_error(what: str) -> ModelError:
     return ModelError(f"the .tflite file is damaged (a sparse constant {what}); write it again")
