@@ -126,7 +126,7 @@ def has_scores_of_positions(name: str, examples: Sequence[Example], request: Tas
 
     own = [list_axes(name, e.outputs[name], size) for e, size in zip(examples, sizes, strict=True)]
     inputs = [request.axes.get(of, ()) for of in examples[0].feed]
-    if any(_counts_choices(axis, inputs) for axis in own[0]):
+    if any(_is_axis_of_choices(axis, inputs) for axis in own[0]):
         return False
     return len({*sizes}) > 1 or all(
         any(axes & list_axes(of, array, size) for of, array in example.feed.items())
@@ -134,7 +134,7 @@ def has_scores_of_positions(name: str, examples: Sequence[Example], request: Tas
     )
 
 
-def _counts_choices(axis: str, inputs: Iterable[Sequence[str | None]]) -> bool:
+def _is_axis_of_choices(axis: str, inputs: Iterable[Sequence[str | None]]) -> bool:
     """Whether an axis counts choices or texts, not positions: by its name, or as each has an open axis of its own.
 
     Args:
