@@ -370,6 +370,18 @@ def test_characters_for_a_model_that_reads_no_texts_are_refused(tmp_path: Path) 
         assert text.startswith("`alphabet` belongs to task ctc, and has no effect with")
 
 
+@pytest.mark.parametrize("name", ["alphabet", "transcripts"])
+def test_boxes_beside_labels_of_texts_are_refused_before_any_stage(
+    tmp_path: Path, name: Any
+) -> None:
+    (tmp_path / "boxes").mkdir()
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a\nb\n")
+    more = {"boxes": tmp_path / "boxes", name: texts, "progress": _stop}
+    text = _refused(lambda: ptq.quantize(MODEL, DATA, **more))
+    assert text == f"a model finds boxes or reads texts; give `boxes` or `{name}`"
+
+
 class _BytesPath:
     """A path of bytes, which ptq does not take."""
 

@@ -36,7 +36,7 @@ _EXCLUDED_BY = {
     "letterbox": ("resize", "crop"),
     "resize": ("size", "letterbox"),
     "crop": ("size", "letterbox"),
-    "boxes": ("transcripts",),
+    "boxes": ("transcripts", "alphabet"),
     "transcripts": ("boxes",),
     "alphabet": ("boxes",),
 }

@@ -45,7 +45,8 @@ def portability(
         Cancelled: The progress callback returned False or raised an exception.
     """
     run = RunOptions(threads=threads, progress=progress)
+    reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     graph = require_quantized(open_model(model))
     with explain_failure(graph):
-        opened = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache).open(data, graph)
+        opened = reading.open(data, graph)
         return measure_portability(graph, run.track(opened, "checking portability"))

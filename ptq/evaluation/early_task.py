@@ -38,7 +38,8 @@ def require_fitting_task(
     chosen = request.name not in (None, "none") or labels.texts or labels.alphabet
     if samples is None or not chosen or labels.boxes.images:
         return
-    session, names = Session(graph, threads=run.threads), [get_name(v) for v in graph.outputs]
+    session = Session.for_reference(graph, threads=run.threads)
+    names = [get_name(v) for v in graph.outputs]
     examples: list[Example] = []
     refusal: UsageError | None = None
     for sample in islice(samples, EXAMPLES):

@@ -45,7 +45,7 @@ def require_metric(metric: object) -> None:
     require_callable("metric", metric)
     assert callable(metric)
     try:
-        signature = inspect.signature(metric)
+        signature = inspect.signature(metric, follow_wrapped=False)  # a wrapper may add arguments
     except (TypeError, ValueError):  # some functions of C say nothing of their arguments
         return
     try:

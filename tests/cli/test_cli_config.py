@@ -218,6 +218,15 @@ def test_the_command_line_excludes_options_of_the_file(ptq, model, data, text, a
     assert "--size excludes --resize and --crop" in ptq("calibrate", model, *given).err
 
 
+@pytest.mark.parametrize("name", ["transcripts", "alphabet"])
+def test_labels_of_texts_exclude_boxes_of_the_file(ptq, model, data, name):
+    write('[quantize]\nboxes = "boxes"\n')
+    outcome = ptq("quantize", model, "--data", data, "-o", "o.onnx", f"--{name}", "absent.txt")
+    assert outcome.code == 1  # of the file that is absent
+    assert "absent.txt" in outcome.err
+    assert "finds boxes" not in outcome.err
+
+
 def test_a_missing_file_is_named(ptq, model):
     result = ptq("inspect", model, "--config", "absent.toml")
     assert (result.code, "absent.toml: cannot be read" in result.line) == (2, True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
-from networks import build_network
+from networks import build_network, gaussian_array
 
+from ptq.api.quantize import quantize
 from ptq.core.errors import NoGainError
 from ptq.core.wording import describe_size_ratio
 from ptq.evaluation.exports.report import Report
@@ -127,7 +129,8 @@ def test_constants_that_float_computes_are_the_reason_and_refuse_nothing() -> No
 
 def test_bytes_of_evaluated_constants_are_counted_less_those_that_they_come_from() -> None:
     network = build_network(
-        "t = Mul(row, column)\nwave = Cos(t)\nz = MatMul(x, wave)\nc = Cast <to = 1> (half)\ny = Add(z, c)",
+        "t = Mul(row, column)\nwave = Cos(t)\nother = Sin(t)\nz = MatMul(x, wave)\nv = MatMul(x, other)\n"
+        "c = Cast <to = 1> (half)\ns = Add(z, v)\ny = Add(s, c)",
         {"x": (1, 32)},
         row=np.arange(64, dtype=np.float32)[None] / 9,
         column=np.arange(32, dtype=np.float32)[:, None] / 7,
@@ -135,9 +138,41 @@ def test_bytes_of_evaluated_constants_are_counted_less_those_that_they_come_from
     )  # fmt: skip
     source = Graph.from_proto(network)
     prepared = prepare(source).graph
-    waves, half = 4 * (64 * 32 - 64 - 32), (4 - 2) * 64
+    waves, half = 4 * (2 * 64 * 32 - 64 - 32), (4 - 2) * 64
     assert count_computed_bytes(prepared, source) == waves + half
     assert count_computed_bytes(source, source) == 0
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_integers_of_evaluated_constants_are_counted_and_those_of_given_weights_are_not(
+    form: Any,
+) -> None:
+    weight, row, column = (
+        gaussian_array(*shape, seed=9) for shape in ((32, 32), (1, 640), (32, 1))
+    )
+    network = build_network(
+        "t = Mul(row, column)\nwave = Cos(t)\nh = MatMul(x, weight)\ny = MatMul(h, wave)",
+        {"x": (1, 32)}, weight=weight, row=row, column=column,
+    )  # fmt: skip
+    samples = [{"x": gaussian_array(1, 32, seed=k)} for k in range(4)]
+    made = quantize(network, samples, effort="fast", form=form, force=True)
+    assert made.report.computed_bytes == 32 * 640 - 4 * (640 + 32)
+
+
+def test_evaluated_constants_are_counted_in_memory_that_grows_with_the_model() -> None:
+    count = 2000
+    network = build_network(
+        "\n".join(f"h{k + 1} = Add(h{k}, w{k})" for k in range(count)).replace(f"h{count} ", "y "),
+        {"h0": (1, 4)},
+        **{f"w{k}": np.zeros((1, 4), np.float32) for k in range(count)},
+    )
+    source = Graph.from_proto(network)
+    tracemalloc.start()
+    try:
+        assert count_computed_bytes(source, source) == 0
+        assert tracemalloc.get_traced_memory()[1] < 2000 * count
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_result_larger_and_slower_is_refused_and_the_error_carries_it() -> None:

@@ -211,6 +211,46 @@ def test_scores_with_an_open_axis_of_another_length_are_classes(
     assert choice.name == "classify"
 
 
+def _list_choices(counts: tuple[int, ...], tokens: int | None = 12) -> list[Example]:
+    """One score for each choice, of which each is a text, or a vector without tokens."""
+    return [
+        Example(
+            {"ids": np.zeros((1, n, *(() if tokens is None else (tokens,))), int)},
+            {"logits": RNG.normal(size=(1, n)).astype(np.float32)},
+        )
+        for n in counts
+    ]
+
+
+@pytest.mark.parametrize(
+    ("examples", "axes"),
+    [
+        (_list_choices((4, 4)), {"ids": ("n", "c", "s"), "logits": ("n", "c")}),
+        (_list_choices((2, 5)), {"ids": ("n", "c", "s"), "logits": ("n", "c")}),
+        (
+            _list_choices((4, 4)),
+            {"ids": (None, "num_choices", None), "logits": (None, "num_choices")},
+        ),
+        (
+            _list_choices((5, 5), None),
+            {"ids": (None, "text_batch"), "logits": (None, "text_batch")},
+        ),
+    ],
+    ids=["choices of texts", "numbers that differ", "named choices", "a batch of texts"],
+)
+def test_scores_of_choices_or_of_texts_are_classes(
+    examples: list[Example], axes: dict[str, tuple[str | None, ...]]
+) -> None:
+    assert recognize_task(TaskRequest(axes=axes), examples)[1].name == "classify"
+
+
+def test_positions_stay_positions_beside_a_mask_of_pairs() -> None:
+    (example,) = _list_positions(40)
+    example = replace(example, feed={**example.feed, "mask": np.zeros((1, 40, 40))})
+    axes = {"sound": (None, "t", None), "mask": (None, "t", "t"), "speech": (None, "t")}
+    assert recognize_task(TaskRequest(axes=axes), [example])[0] is None
+
+
 def test_a_request_knows_the_names_of_a_models_axes() -> None:
     model = build_network("y = Relu(x)", {"x": ("batch", 4, "time")})
     axes = TaskRequest.from_graph(None, Graph.from_proto(model)).axes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,13 @@ def test_a_metric_that_takes_no_two_arguments_is_refused(metric: Any) -> None:
         require_metric(metric)
 
 
-@pytest.mark.parametrize("metric", [right, max, print, lambda *both, scale=1: 0.0])
+@functools.wraps(len)
+def wrapped(outputs: Any, samples: Any) -> float:
+    """A function of one argument that is wrapped as a metric."""
+    return len(outputs) / len(samples)
+
+
+@pytest.mark.parametrize("metric", [right, max, print, lambda *both, scale=1: 0.0, wrapped])
 def test_a_metric_that_takes_two_arguments_is_none_to_refuse(metric: Any) -> None:
     require_metric(metric)
 

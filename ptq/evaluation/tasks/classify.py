@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeGuard
 
@@ -114,27 +114,36 @@ def has_scores_of_positions(name: str, examples: Sequence[Example], request: Tas
     """Whether an output's scores count positions, such as moments of a sound, not classes.
 
     Their number then differs between samples, or it is that of an input's axis of the same name. Of starts and ends
-    of answers the best position decides, as a class does.
+    of answers the best position decides, as a class does; so does the best choice, or the best text of a batch.
     """
     if is_end_of_answer(name):
         return False
-    if len({example.outputs[name].size for example in examples}) > 1:
-        return True
-    return all(_has_axis_of_input(name, example, request.axes) for example in examples)
+    sizes = [example.outputs[name].size for example in examples]
 
-
-def _has_axis_of_input(
-    output: str, example: Example, axes: Mapping[str, tuple[str | None, ...]]
-) -> bool:
-    """Whether an input has an axis with the name and the length of the axis of an output's scores."""
-    size = example.outputs[output].size
-
-    def list_names(name: str, array: NDArray[Any]) -> set[str]:
-        pairs = zip(axes.get(name, ()), array.shape, strict=False)
+    def list_axes(of: str, array: NDArray[Any], size: int) -> set[str]:
+        pairs = zip(request.axes.get(of, ()), array.shape, strict=False)
         return {axis for axis, length in pairs if axis is not None and length == size}
 
-    own = list_names(output, example.outputs[output])
-    return any(own & list_names(name, array) for name, array in example.feed.items())
+    own = [list_axes(name, e.outputs[name], size) for e, size in zip(examples, sizes, strict=True)]
+    inputs = [request.axes.get(of, ()) for of in examples[0].feed]
+    if any(_is_axis_of_choices(axis, inputs) for axis in own[0]):
+        return False
+    return len({*sizes}) > 1 or all(
+        any(axes & list_axes(of, array, size) for of, array in example.feed.items())
+        for example, axes, size in zip(examples, own, sizes, strict=True)
+    )
+
+
+def _is_axis_of_choices(axis: str, inputs: Iterable[Sequence[str | None]]) -> bool:
+    """Whether an axis counts choices or texts, not positions: by its name, or as each has an open axis of its own.
+
+    Args:
+        axis: The name of the axis.
+        inputs: The names of all axes of each input.
+    """
+    behind = [axes[axes.index(axis) + 1 :] for axes in inputs if axis in axes]
+    has_own_axes = behind != [] and all({*names} - {axis, None} for names in behind)
+    return has_own_axes or any(word in axis.lower() for word in ("batch", "choice"))
 
 
 def find_two_classes(

@@ -38,8 +38,9 @@ class LabelOptions:
         for name in ("boxes", "transcripts", "alphabet"):
             if getattr(self, name) is not None:
                 require_path(name, getattr(self, name))
-        if self.boxes is not None and self.transcripts is not None:
-            raise UsageError("a model finds boxes or reads texts; give `boxes` or `transcripts`")
+        for name in ("transcripts", "alphabet"):
+            if self.boxes is not None and getattr(self, name) is not None:
+                raise UsageError(f"a model finds boxes or reads texts; give `boxes` or `{name}`")
 
     def check_task(self, task: TaskName | None, metric: object) -> None:
         """Require that the task has such labels.

@@ -5,6 +5,7 @@ Each file is built from the objects of the schema.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed"
 from tflite_file import FileBuilder, require_integers_of_litert
 
 from ptq.model.tflite.interpreter import LitertModel
+from ptq.model.tflite.sparse import to_dense
 
 RNG = np.random.default_rng(3)
 
@@ -200,15 +202,89 @@ def test_a_weight_of_float16_is_a_constant(stored: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_sparse_constant_of_too_few_elements_is_damaged() -> None:
+ROWS: list[Any] = [4, ([0, 3, 3, 7, 8], [0, 2, 5, 1, 2, 3, 4, 5])]
+
+
+def _with_segments(segments: list[int], places: list[int]) -> list[Any]:
+    return [4, (segments, places)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "blocks", "said"),
+    [
+        (_with_segments([0, 3, 3, 6, 7], [0, 2, 5, 1, 2, 3, 4]), [], "another number of elements"),
+        (
+            _with_segments([0, 3, 3, 7, 8], [0, 2, -1, 1, 2, 3, 4, 5]),
+            [],
+            "positions outside of its shape",
+        ),
+        (
+            _with_segments([0, 3, 3, 7, 8], [0, 2, 6, 1, 2, 3, 4, 5]),
+            [],
+            "positions outside of its shape",
+        ),
+        (
+            _with_segments([0, 3, 3, 7, 8], [0, 2, 2, 1, 2, 3, 4, 5]),
+            [],
+            "two elements at one position",
+        ),
+        (
+            _with_segments([0, 3, 1, 7, 8], [0, 2, 5, 1, 2, 3, 4, 5]),
+            [],
+            "another number of positions",
+        ),
+        (
+            _with_segments([0, 3, 3, 7, 9], [0, 2, 5, 1, 2, 3, 4, 5]),
+            [],
+            "another number of positions",
+        ),
+        (_with_segments([0, 3, 3, 7, 8], []), [], "another number of positions"),
+        ([2, ([0, 4, 8], [0, 2, 5, 1, 2, 3, 4, 5])], [], "an axis of another size"),
+        ([2**31 - 1, ROWS[1]], [], "an axis of another size"),
+        ([2**16, 2**16 - 1], [], "an axis of another size"),
+        ([-4, ROWS[1]], [], "an axis of another size"),
+        ([8], [], "other axes than its shape"),
+        ([2, ([0, 1, 2], [1, 0]), 2, 2], [], "other axes than its shape"),
+        ([2, ([0, 1, 2], [1, 0]), 2, 2], [0, 5], "other axes than its shape"),
+        ([2, ([0, 1, 2], [1, 0]), 2, 2], [0, -1], "other axes than its shape"),
+        ([2, ([0, 1, 2], [1, 0]), 2, 2], [0, 0], "other axes than its shape"),
+        ([2, 2, ([0, 1, 2, 3, 4], [0, 1, 0, 1]), 2], [0, 1], "blocks that are not stored in full"),
+    ],
+)
+def test_a_sparse_constant_that_does_not_fit_is_damaged(
+    levels: list[Any], blocks: list[int], said: str
+) -> None:
+    with pytest.raises(
+        ModelError, match=rf"^the .tflite file is damaged \(a sparse constant has {said}"
+    ):
+        open_model(_pack_sparse(lambda b: _describe_sparsity(b, levels, blocks)))
+
+
+@pytest.mark.parametrize("missing", ["arrayIndices", "arraySegments"])
+def test_a_sparse_constant_without_its_lists_is_damaged(missing: str) -> None:
+    def describe(b: FileBuilder) -> Any:
+        found = _describe_sparsity(b, ROWS, [])
+        setattr(found.dimMetadata[1], missing, None)
+        setattr(found.dimMetadata[1], f"{missing}Type", 0)
+        return found
+
+    with pytest.raises(ModelError, match="another number of positions than its segments say"):
+        open_model(_pack_sparse(describe))
+
+
+def test_a_sparse_constant_of_a_huge_shape_is_refused() -> None:
+    sparsity = _describe_sparsity(FileBuilder(), ROWS, [])
+    with pytest.raises(ModelError, match=r"shape \[65536, 65536\], too large to convert"):
+        to_dense(np.zeros(8, np.float16), (2**16, 2**16), sparsity)
+
+
+def _pack_sparse(describe: Callable[[FileBuilder], Any]) -> bytes:
+    """A file with a sparse weight, which no runtime needs to read."""
     b = FileBuilder()
-    weight = _add_weight(
-        b, _describe_sparsity(b, [4, ([0, 3, 3, 6, 7], [0, 2, 5, 1, 2, 3, 4])], [])
-    )
+    weight = _add_weight(b, describe(b))
     b.add(
         "FULLY_CONNECTED",
         [b.tensor("x", (2, 6), np.float32), weight],
         [b.tensor("y", (2, 4), np.float32)],
     )
-    with pytest.raises(ModelError, match="sparse constant has another number of elements"):
-        open_model(b.pack())
+    return b.pack()
