@@ -33,8 +33,7 @@ from ptq.executor.arithmetics.node_site import (
 )
 from ptq.kernels.im2col import multiply_exactly
 from ptq.kernels.int16_saturation import compute_saturation_loss, find_saturable_pairs
-from ptq.model.weights.layer_weights import is_single_channel
-from ptq.model.weights.matrix_layout import view_columns
+from ptq.model.weights.matrix_layout import is_single_channel, view_columns
 
 
 def _can_saturate(site: Site) -> bool:

@@ -7,7 +7,6 @@ Gemm, MatMul             see matrix_layout
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -25,6 +24,7 @@ from ptq.model.node import (
 )
 from ptq.model.weights.matrix_layout import (
     get_matrix_channel_axis,
+    is_single_channel,
     view_columns,
     view_input_output_matrix,
 )
@@ -39,11 +39,6 @@ def get_channel_axis(node: Node, rank: int) -> int | None:
     if op in _MATRIX_OPS:
         return get_matrix_channel_axis(get_attributes(node), rank)
     return _CONV_AXES.get(op)
-
-
-def is_single_channel(shape: Sequence[int | None], groups: int) -> bool:
-    """Whether each group of a Conv has one output and one input channel; the shape starts with outputs and inputs."""
-    return (*shape[:2],) == (groups, 1)
 
 
 def view_summation_order_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] | None:

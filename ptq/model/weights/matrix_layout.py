@@ -1,4 +1,4 @@
-"""Layout of the right operand of a Gemm or MatMul, from the node's attributes alone.
+"""Layout of the right operand of a Gemm or MatMul, and depthwise weights, from attributes and shapes alone.
 
 Gemm, QGemm with transB                            (outputs, inputs)
 Gemm, QGemm without transB                         (inputs, outputs)
@@ -7,7 +7,7 @@ MatMul, QLinearMatMul, MatMulIntegerToFloat        (…, inputs, outputs), or (i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -30,3 +30,8 @@ def view_columns(weight: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray
     """View of the right operand of a Gemm or MatMul as columns (…, inputs, outputs); a vector is one column."""
     matrix = view_input_output_matrix(weight, attributes)
     return matrix[:, None] if matrix.ndim == 1 else matrix
+
+
+def is_single_channel(shape: Sequence[int | None], groups: int) -> bool:
+    """Whether each group of a Conv has one output and one input channel; the shape starts with outputs and inputs."""
+    return (*shape[:2],) == (groups, 1)

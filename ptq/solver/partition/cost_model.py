@@ -32,7 +32,8 @@ from ptq.model.node import (
     is_constant,
     list_consumers,
 )
-from ptq.model.weights.layer_weights import count_summed_inputs, is_single_channel
+from ptq.model.weights.layer_weights import count_summed_inputs
+from ptq.model.weights.matrix_layout import is_single_channel
 from ptq.rewrite.prepare.shape_inference import get_symbolic_shape
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.kernel_key import build_kernel_key, get_kernel_kind

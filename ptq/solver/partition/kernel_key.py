@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptq.model.node import Node, Value, get_attributes, get_operator, get_shape, is_constant
-from ptq.model.weights.layer_weights import is_single_channel
+from ptq.model.weights.matrix_layout import is_single_channel
 
 _RELEVANT = ("dilations", "group", "kernel_shape", "pads", "strides", "transA", "transB")
 """Attributes that decide how long a kernel takes."""
